@@ -1,0 +1,58 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+  command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: demo test quick lint types tests schemas bench versions wheel clean
+
+demo: $(VENV)/.runtime
+	@$(BIN)/agent demo
+
+test: lint types tests
+
+quick: $(VENV)/.dev
+	$(BIN)/pytest -n $(JOBS) -m "not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+tests: $(VENV)/.dev
+	$(BIN)/pytest -n $(JOBS)
+
+# The JSON schemas of the built-in tools, from their argument classes.
+schemas: $(VENV)/.dev
+	$(BIN)/python -m agent_tools.generate
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+# The whole suite on the oldest and the newest Python that are supported.
+versions:
+	for v in 3.11 3.13; do $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
+
+wheel: $(VENV)/.dev
+	$(BIN)/python -m hatchling build -t wheel
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "agent needs Python 3.11 or newer, and found none on PATH." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); v=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  echo "This Python has no working venv module. On Debian and Ubuntu: apt install python$$v-venv" >&2; exit 1; }
+
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	@echo "Setting up $(VENV) with the development tools (once, about a minute) ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf .venv .venv-* dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,195 @@
+"""What happens in a turn, as frozen plain data. Every front end and the session log read the same stream.
+
+`LOGGED` are the events that are records; text deltas are not (the finished message is).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agent_cli.core.messages import Message
+from agent_cli.core.outcome import Diagnostics, Failure
+from agent_cli.core.usage import Usage
+from agent_tools.base import Effect
+from agent_tools.display import Display, TodoItem
+from agent_tools.values import Value
+
+Decider = Literal["rule", "mode", "person", "hook", "default"]
+
+
+class TurnStarted(Value):
+    model: str
+    mode: str
+
+
+class RoundStarted(Value):
+    round: int
+
+
+class FirstChunk(Value):
+    """The provider began to answer. `ms` since the request was sent."""
+
+    ms: int
+
+
+class TextDelta(Value):
+    text: str
+
+
+class ThinkingDelta(Value):
+    text: str
+
+
+class MessageAdded(Value):
+    """The history grew. This is the record that sessions are rebuilt from."""
+
+    message: Message
+
+
+class ToolRequested(Value):
+    """The model asks for a call; `summary` is made from its arguments."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    summary: str
+
+
+class ApprovalRequested(Value):
+    """A person is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add."""
+
+    call_id: str
+    tool: str
+    summary: str
+    reason: str
+    effects: tuple[Effect, ...]
+    cwd: str
+    preview: Display | None = None
+    always: str = ""
+
+
+class ApprovalResolved(Value):
+    """What was decided about a call, by whom, and in which words."""
+
+    call_id: str
+    decision: Literal["approve", "reject", "defer"]
+    by: Decider
+    reason: str = ""
+    rule: str = ""
+
+
+class ToolStarted(Value):
+    """Logged and synced before the call runs, so that a crash can be told apart from "never ran"."""
+
+    call_id: str
+    tool: str
+
+
+class ToolProgress(Value):
+    call_id: str
+    text: str
+
+
+class ToolFinished(Value):
+    """`seen`: what the model now knows of files, path to fingerprint, as changed by this call."""
+
+    call_id: str
+    tool: str
+    is_error: bool
+    duration_ms: int
+    display: Display | None = None
+    seen: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+class TurnPaused(Value):
+    pending: int
+    rounds_used: int
+    rounds_left: int | None
+
+
+class TurnResumed(Value):
+    reason: str
+    rounds_left: int | None
+
+
+class PlanChanged(Value):
+    items: tuple[TodoItem, ...]
+
+
+class PlanContinued(Value):
+    round: int
+    attempt: int
+    text_length: int
+
+
+class Compacted(Value):
+    kept: int
+    dropped: int
+    summary: str
+
+
+class HookRan(Value):
+    event: str
+    command: str
+    exit_code: int | None
+    duration_ms: int
+
+
+class UsageAdded(Value):
+    """Once per model call. `cost` inside is unreliable where the model has no known price."""
+
+    model: str
+    usage: Usage
+
+
+class SubagentEvent(Value):
+    """An event of a nested turn, as plain data."""
+
+    agent: str
+    call_id: str
+    event: dict[str, Any]
+
+
+class Warned(Value):
+    """Something a person should know; the turn goes on."""
+
+    text: str
+
+
+class TurnFinished(Value):
+    """The end, as the log keeps it."""
+
+    result: Literal["Complete", "Suspended", "Failed", "MaxIterations"]
+    diagnostics: Diagnostics
+    usage: Usage
+    text: str = ""
+    degraded: bool = False
+    failure: Failure | None = None
+    denials: tuple[dict[str, Any], ...] = ()
+
+
+Event = (
+    TurnStarted
+    | RoundStarted
+    | FirstChunk
+    | TextDelta
+    | ThinkingDelta
+    | MessageAdded
+    | ToolRequested
+    | ApprovalRequested
+    | ApprovalResolved
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | TurnPaused
+    | TurnResumed
+    | PlanChanged
+    | PlanContinued
+    | Compacted
+    | HookRan
+    | UsageAdded
+    | SubagentEvent
+    | Warned
+    | TurnFinished
+)
+UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress)

@@ -1,0 +1,92 @@
+"""The conversation: a flat, append-only list of messages, the same for every provider.
+
+Values have no identity: two equal messages are equal, and the log adds sequence numbers. A call is pending when its
+assistant message has no later `ToolMessage` with its id; that is the only place where pending work is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agent_tools.values import Value
+
+
+class Text(Value):
+    """Words of the model."""
+
+    text: str
+
+
+class Thinking(Value):
+    """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted."""
+
+    text: str = ""
+    signature: str = ""
+    data: str = ""
+
+
+class ToolCall(Value):
+    """A call that the model asks for. `id` is the provider's. `broken` is the raw text of arguments that are not a
+    JSON object; `arguments` is empty then."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    broken: str = ""
+
+
+Part = Text | Thinking | ToolCall
+
+
+class UserMessage(Value):
+    """What a person, or the program on their behalf, tells the model."""
+
+    text: str
+
+
+class AssistantMessage(Value):
+    """One answer of the model: its parts in the order they came. `provider_id` and `model` are as reported."""
+
+    parts: tuple[Part, ...]
+    stop_reason: str = ""
+    provider_id: str = ""
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(p.text for p in self.parts if isinstance(p, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(p for p in self.parts if isinstance(p, ToolCall))
+
+
+class ToolMessage(Value):
+    """The one result of a call."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
+    """The calls that still want a result, in order."""
+    waiting: dict[str, ToolCall] = {}
+    for message in history:
+        if isinstance(message, AssistantMessage):
+            waiting.update((c.id, c) for c in message.calls)
+        elif isinstance(message, ToolMessage):
+            waiting.pop(message.call_id, None)
+    return tuple(waiting.values())
+
+
+def with_open_calls_closed(history: Iterable[Message], reason: str) -> list[Message]:
+    """The history with an error result for every call that has none, so that every provider accepts it."""
+    messages = list(history)
+    messages += [ToolMessage(c.id, c.name, reason, is_error=True) for c in pending_calls(messages)]
+    return messages

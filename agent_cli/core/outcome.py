@@ -1,0 +1,96 @@
+"""How a turn ends: four results, each with what it added to the history and what it used."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from agent_cli.core.messages import Message
+from agent_cli.core.usage import Usage
+from agent_tools.values import Value
+
+TerminalReason = Literal[
+    "completed",
+    "max_rounds",
+    "max_duration",
+    "max_tool_calls",
+    "max_cost",
+    "inference_error",
+    "await_approval",
+    "await_user_input",
+    "denied",
+    "interrupted",
+    "cancelled",
+    "failed",
+]
+
+
+class Diagnostics(Value):
+    """What the turn did. `stop_reason` is the provider's last one; `terminal_reason` is ours."""
+
+    rounds: int
+    tool_calls: int
+    duration_ms: int
+    model_ms: int
+    stop_reason: str
+    terminal_reason: TerminalReason
+    first_chunk_ms: int | None = None
+
+
+class Failure(Value):
+    """Why the model could not go on: one of the small set of provider errors, in a sentence."""
+
+    kind: Literal[
+        "auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed", "script"
+    ]
+    message: str
+    retryable: bool = False
+
+
+class Denial(Value):
+    """A call that was refused, by a rule, a mode or a person."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    reason: str
+
+
+class TurnEnd(Value):
+    """What every ending carries."""
+
+    messages: tuple[Message, ...]
+    usage: Usage
+    diagnostics: Diagnostics
+    denials: tuple[Denial, ...] = ()
+
+
+class Complete(TurnEnd):
+    """The model answered. `degraded`: it failed after tools had run, and `text` is our own account of what was done."""
+
+    text: str = ""
+    degraded: bool = False
+    failure: Failure | None = None
+    return_value: Any = None
+
+
+class Suspended(TurnEnd):
+    """A person is needed. `pending` are the calls without a result; running on resumes with the budget left."""
+
+    pending: tuple[str, ...] = ()
+
+
+class Failed(TurnEnd):
+    """Nothing was done: the model failed before any tool ran, or the turn was interrupted (`failure` is None)."""
+
+    failure: Failure | None = None
+    text: str = ""
+
+
+class MaxIterations(TurnEnd):
+    """A bound was reached; `text` sums up where the work stands."""
+
+    cap: Literal["rounds", "duration", "tool_calls", "cost"] = "rounds"
+    text: str = ""
+
+
+TurnResult = Complete | Suspended | Failed | MaxIterations

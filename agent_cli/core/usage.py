@@ -1,0 +1,33 @@
+"""What a model call used and cost."""
+
+from __future__ import annotations
+
+from agent_tools.values import Value
+
+
+class Usage(Value):
+    """Tokens and dollars. `input` is all input, cached parts included; `output` includes `reasoning`.
+
+    `reliable` is False as soon as one part had no known price, and stays so when usages are added.
+    """
+
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    web_searches: int = 0
+    cost: float = 0.0
+    reliable: bool = True
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            web_searches=self.web_searches + other.web_searches,
+            cost=self.cost + other.cost,
+            reliable=self.reliable and other.reliable,
+        )

@@ -1,0 +1,121 @@
+"""How the engine talks to a model: one request in, an iterator of chunks out, errors from a small set.
+
+A wire is a class with `stream(request, cancel)`. What it must do is fixed by tests/model/test_contract.py, which runs
+over all of them. Wires keep nothing between requests but connections and the encoded form of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+from agent_cli.core.messages import Message
+from agent_cli.core.outcome import Failure
+from agent_cli.core.usage import Usage
+from agent_tools.cancel import CancelToken
+from agent_tools.values import Value
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "other"]
+
+
+class ToolSpec(Value):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class Request(Value):
+    """One model call. `model` is what the provider calls it, without our provider prefix.
+
+    tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them.
+    thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
+    prefill: text that the answer must begin with. stream: False asks for the whole answer at once.
+    """
+
+    model: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    reasoning_summary: bool = False
+    prefill: str = ""
+    stream: bool = True
+    tool_choice: Literal["auto", "none"] = "auto"
+    json_schema: dict[str, Any] | None = None
+
+
+class Started(Value):
+    """The response began: the provider's id for it and the model that answers."""
+
+    id: str
+    model: str
+
+
+class TextChunk(Value):
+    text: str
+
+
+class ThinkingChunk(Value):
+    """A piece of reasoning. A signature or encrypted data closes the block it belongs to."""
+
+    text: str = ""
+    signature: str = ""
+    data: str = ""
+
+
+class CallStart(Value):
+    """A tool call begins. `index` tells apart calls whose argument fragments interleave."""
+
+    index: int
+    id: str
+    name: str
+
+
+class CallDelta(Value):
+    """A fragment of the JSON text of a call's arguments."""
+
+    index: int
+    json: str
+
+
+class UsageChunk(Value):
+    """Token counts so far for this call; the last one stands. `cost` is filled in where the provider reports it."""
+
+    usage: Usage
+
+
+class Stopped(Value):
+    """The response is complete. `raw` is the provider's own word."""
+
+    reason: StopReason
+    raw: str = ""
+
+
+class Notice(Value):
+    """Something a person should know: a retry, an option the wire lacks."""
+
+    text: str
+
+
+Chunk = Started | TextChunk | ThinkingChunk | CallStart | CallDelta | UsageChunk | Stopped | Notice
+
+
+class ModelError(Exception):
+    """A model call failed. `failure.kind` is one of the small set; `retry_after` is in seconds."""
+
+    def __init__(self, failure: Failure, retry_after: float | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.retry_after = retry_after
+
+
+class Transport(Protocol):
+    """A wire. Raises ModelError, or Cancelled within 300 ms of the token being cancelled."""
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]: ...

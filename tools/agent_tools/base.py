@@ -1,0 +1,113 @@
+"""What a tool is: a name, an arguments class, the effects it is about to have, and how it runs.
+
+A tool knows neither the screen, nor the event stream, nor permission. It says what it will do (`effects`), shows what
+would happen (`preview`), and does it (`run`). Adding one is described in docs/adding-a-tool.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from agent_tools.cancel import CancelToken
+from agent_tools.display import Display, TodoItem
+from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_tools.workspace import Workspace
+
+
+class Effect(Value):
+    """One thing a call is about to do. `target`: an absolute resolved path, a command line, or a URL."""
+
+    kind: Literal["read", "write", "run", "fetch", "state"]
+    target: str = ""
+
+
+class Suspend(Value):
+    """The call cannot finish without a person: what is being asked."""
+
+    question: str
+
+
+class ToolResult(Value):
+    """What came of a call: `text` for the model, `display` for the person."""
+
+    text: str
+    display: Display | None = None
+    is_error: bool = False
+    suspend: Suspend | None = None
+
+
+class Progress(Value):
+    """Output while a tool runs: complete or partial lines, as they come."""
+
+    text: str
+
+
+class ToolError(Exception):
+    """The call failed for a reason the model can act on; the message is what it reads."""
+
+
+Outcome = ToolResult | Generator[Progress, None, ToolResult]
+A = TypeVar("A", bound=Value)
+
+
+class ToolContext:
+    """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
+
+    seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
+    plan: the todo list as it stands.
+    env: the environment for commands.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        cancel: CancelToken | None = None,
+        env: dict[str, str] | None = None,
+        settings: dict[str, Any] | None = None,
+        demand_read: bool = True,
+    ) -> None:
+        self.workspace = workspace
+        self.cancel = cancel or CancelToken()
+        self.env = env or {}
+        self.settings = settings or {}
+        self.demand_read = demand_read
+        self.seen: dict[str, str] = {}
+        self.plan: tuple[TodoItem, ...] = ()
+
+
+class Tool(ABC, Generic[A]):
+    """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments."""
+
+    name: ClassVar[str]
+    Args: type[A]
+
+    @abstractmethod
+    def effects(self, args: A, ctx: ToolContext) -> tuple[Effect, ...]:
+        """What running with these arguments would do. In doubt, say that it changes things."""
+
+    @abstractmethod
+    def run(self, args: A, ctx: ToolContext) -> Outcome:
+        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` and returns one.
+
+        Raises ToolError for failures the model should read, Cancelled when the turn is interrupted.
+        """
+
+    @abstractmethod
+    def summary(self, args: A, ctx: ToolContext) -> str:
+        """The call in one line for a person, made from its arguments: "Run: pytest -q"."""
+
+    def preview(self, args: A, ctx: ToolContext) -> Display | None:
+        """What would happen, for the approval question: a diff, or nothing where the summary says it all.
+
+        Raises ToolError where the call is bound to fail; it is then not asked about.
+        """
+        return None
+
+    def available(self, ctx: ToolContext) -> bool:
+        """Whether the tool can work here; decided once per session, for the list the model is given."""
+        return True

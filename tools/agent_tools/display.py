@@ -1,0 +1,69 @@
+"""What a person may see of a tool call: plain data, rendered by whichever front end is there."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agent_tools.values import Value
+
+
+class Diff(Value):
+    """A change to one file. `patch` is a unified diff with three context lines and no file header."""
+
+    path: str
+    patch: str
+    added: int = 0
+    removed: int = 0
+    created: bool = False
+
+
+class Listing(Value):
+    """Names that were found: files, matches, directory entries."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    more: int = 0
+
+
+class FileView(Value):
+    """Part of a file, as it was read. `first` counts from 1."""
+
+    path: str
+    first: int
+    lines: int
+    total: int
+
+
+class CommandOutput(Value):
+    """A command that ran. `exit_code` is None where a signal or the time-out ended it."""
+
+    command: str
+    output: str
+    exit_code: int | None
+    seconds: float
+    note: str = ""
+
+
+class TodoItem(Value):
+    """One step of the plan."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    activeForm: str = ""  # noqa: N815 - the argument name that models know
+    id: str = ""
+    priority: Literal["", "high", "medium", "low"] = ""
+
+
+class TodoView(Value):
+    """The whole plan, as it now stands."""
+
+    items: tuple[TodoItem, ...]
+
+
+class Note(Value):
+    """A line of text for the person."""
+
+    text: str
+
+
+Display = Diff | Listing | FileView | CommandOutput | TodoView | Note

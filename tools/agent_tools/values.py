@@ -1,0 +1,176 @@
+"""Frozen records, and the one way to read them back from plain data.
+
+A `Value` is declared like a dataclass. It exists because a dataclass costs about 1.5 ms to define (it compiles
+source) and this program has some ninety of them on the path to the first request; a `Value` costs microseconds.
+`to_plain` and `from_plain` are the only road between values and JSON, for tool arguments, settings and the
+session log alike. They accept exactly what the annotations say; whoever wants a kinder reading or a worded
+mistake asks pydantic (see `arguments.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, ClassVar, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+_hints: dict[type, dict[str, Any]] = {}
+_tags: dict[Any, dict[str, type]] = {}
+
+
+class Mismatch(ValueError):
+    """Plain data does not have the shape that was asked for. The message names the place."""
+
+
+@dataclass_transform(frozen_default=True)
+class Value:
+    """A frozen record: fields are the annotations in order, equality is by type and field."""
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _required: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})
+        names = [n for n, hint in own.items() if not str(hint).startswith(("ClassVar", "typing.ClassVar"))]
+        cls._fields = cls._fields + tuple(n for n in names if n not in cls._fields)
+        cls._required = frozenset(n for n in cls._fields if not hasattr(cls, n))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        slots = self.__dict__
+        fields = self._fields
+        if len(args) > len(fields):
+            raise TypeError(f"{type(self).__name__} takes at most {len(fields)} values")
+        slots.update(zip(fields, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in fields or name in slots:
+                raise TypeError(f"{type(self).__name__}: unexpected or repeated {name!r}")
+            slots[name] = value
+        if len(slots) < len(fields) and not self._required <= slots.keys():
+            missing = ", ".join(sorted(self._required - slots.keys()))
+            raise TypeError(f"{type(self).__name__} needs {missing}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, n) == getattr(other, n) for n in self._fields)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(getattr(self, n) for n in self._fields)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{n}={v!r}" for n, v in self.__dict__.items())
+        return f"{type(self).__name__}({shown})"
+
+    def but(self: T, **changes: Any) -> T:
+        """A copy with some fields replaced."""
+        return type(self)(**{**self.__dict__, **changes})
+
+
+def hints_of(cls: type) -> dict[str, Any]:
+    """The resolved annotations of a value class, `Annotated` wrappers kept, by field name."""
+    if cls not in _hints:
+        every = get_type_hints(cls, include_extras=True)
+        _hints[cls] = {n: every[n] for n in cls._fields}  # type: ignore[attr-defined]
+    return _hints[cls]
+
+
+def to_plain(value: Any) -> Any:
+    """JSON-ready data: a `Value` becomes an object with `type` and the fields that were set."""
+    if isinstance(value, Value):
+        plain: dict[str, Any] = {"type": type(value).__name__}
+        for name, field in value.__dict__.items():
+            plain[name] = to_plain(field)
+        return plain
+    if isinstance(value, (list, tuple)):
+        return [to_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: to_plain(v) for k, v in value.items()}
+    return value
+
+
+def from_plain(hint: Any, data: Any, place: str = "") -> Any:
+    """The value of type `hint` that `data` spells. Unknown object keys are a `Mismatch`, as is any other doubt."""
+    origin = get_origin(hint)
+    if hasattr(hint, "__metadata__"):
+        return from_plain(hint.__origin__, data, place)
+    if hint is Any:
+        return data
+    if origin is Literal:
+        if data in get_args(hint) and not isinstance(data, bool):
+            return data
+    elif origin in (Union, types.UnionType):
+        return _from_union(hint, data, place)
+    elif origin in (list, tuple):
+        if isinstance(data, (list, tuple)):
+            inner = get_args(hint)[0]
+            items = [from_plain(inner, v, f"{place}[{i}]") for i, v in enumerate(data)]
+            return items if origin is list else tuple(items)
+    elif origin is dict or hint is dict:
+        if isinstance(data, dict):
+            inner = get_args(hint)[1] if get_args(hint) else Any
+            return {k: from_plain(inner, v, f"{place}.{k}") for k, v in data.items()}
+    elif isinstance(hint, type) and issubclass(hint, Value):
+        return _from_object(hint, data, place)
+    elif hint is float:
+        if isinstance(data, (int, float)) and not isinstance(data, bool):
+            return float(data)
+    elif hint is None or hint is type(None):
+        if data is None:
+            return None
+    elif isinstance(hint, type) and type(data) is hint:
+        return data
+    raise Mismatch(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
+
+
+def _from_object(cls: type, data: Any, place: str) -> Any:
+    if not isinstance(data, dict):
+        raise Mismatch(f"{place.lstrip('.') or cls.__name__}: expected an object, got {type(data).__name__}")
+    hints = hints_of(cls)
+    fields: dict[str, Any] = {}
+    for key, item in data.items():
+        if key in hints:
+            fields[key] = from_plain(hints[key], item, f"{place}.{key}")
+        elif not (key == "type" and item == cls.__name__):
+            raise Mismatch(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
+    missing = cls._required - fields.keys()  # type: ignore[attr-defined]
+    if missing:
+        raise Mismatch(f"{place.lstrip('.') or cls.__name__}: {', '.join(sorted(missing))} missing")
+    return cls(**fields)
+
+
+def _from_union(hint: Any, data: Any, place: str) -> Any:
+    """A tagged object goes to the class it names; anything else to the first member that takes it."""
+    members = get_args(hint)
+    if isinstance(data, dict) and "type" in data:
+        if hint not in _tags:
+            _tags[hint] = {m.__name__: m for m in members if isinstance(m, type) and issubclass(m, Value)}
+        if (cls := _tags[hint].get(data["type"])) is not None:
+            return _from_object(cls, data, place)
+    for member in members:
+        try:
+            return from_plain(member, data, place)
+        except Mismatch:
+            continue
+    raise Mismatch(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
+
+
+def name_of(hint: Any) -> str:
+    """A type as a person would say it: "text", "a whole number", "one of a, b"."""
+    if hasattr(hint, "__metadata__"):
+        return name_of(hint.__origin__)
+    words = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "nothing"}
+    if hint in words:
+        return words[hint]
+    origin = get_origin(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(str(a) for a in get_args(hint))
+    if origin in (Union, types.UnionType):
+        return " or ".join(name_of(a) for a in get_args(hint))
+    if origin in (list, tuple):
+        return f"a list of {name_of(get_args(hint)[0])}"
+    if origin is dict or hint is dict:
+        return "a table"
+    return str(getattr(hint, "__name__", hint))
