@@ -165,7 +165,7 @@ class TurnFinished(Value):
     text: str = ""
     degraded: bool = False
     failure: Failure | None = None
-    denials: tuple[dict[str, Any], ...] = ()
+    denials: tuple[str, ...] = ()
 
 
 Event = (

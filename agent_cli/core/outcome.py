@@ -40,7 +40,14 @@ class Failure(Value):
     """Why the model could not go on: one of the small set of provider errors, in a sentence."""
 
     kind: Literal[
-        "auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed", "script"
+        "auth",
+        "rate_limit",
+        "overloaded",
+        "context_too_long",
+        "bad_request",
+        "network",
+        "malformed",
+        "script",
     ]
     message: str
     retryable: bool = False
@@ -56,7 +63,7 @@ class Denial(Value):
 
 
 class TurnEnd(Value):
-    """What every ending carries."""
+    """What every ending carries: the messages the turn added, what it used, what it did, what was refused."""
 
     messages: tuple[Message, ...]
     usage: Usage
@@ -64,31 +71,35 @@ class TurnEnd(Value):
     denials: tuple[Denial, ...] = ()
 
 
-class Complete(TurnEnd):
+class Complete(Value):
     """The model answered. `degraded`: it failed after tools had run, and `text` is our own account of what was done."""
 
+    end: TurnEnd
     text: str = ""
     degraded: bool = False
     failure: Failure | None = None
     return_value: Any = None
 
 
-class Suspended(TurnEnd):
+class Suspended(Value):
     """A person is needed. `pending` are the calls without a result; running on resumes with the budget left."""
 
+    end: TurnEnd
     pending: tuple[str, ...] = ()
 
 
-class Failed(TurnEnd):
+class Failed(Value):
     """Nothing was done: the model failed before any tool ran, or the turn was interrupted (`failure` is None)."""
 
+    end: TurnEnd
     failure: Failure | None = None
     text: str = ""
 
 
-class MaxIterations(TurnEnd):
+class MaxIterations(Value):
     """A bound was reached; `text` sums up where the work stands."""
 
+    end: TurnEnd
     cap: Literal["rounds", "duration", "tool_calls", "cost"] = "rounds"
     text: str = ""
 

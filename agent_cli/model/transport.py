@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
 from agent_cli.core.messages import Message
+from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "other"]
 
 

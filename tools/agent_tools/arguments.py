@@ -12,12 +12,15 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
-from agent_tools.base import Tool, ToolError
 from agent_tools.values import Mismatch, Value, from_plain, hints_of
 
 # Claude Code's argument names that are no Python names.
 ALIASES = {"-i": "ignore_case", "-n": "line_numbers", "-A": "after", "-B": "before", "-C": "context"}
 _generated: dict[str, Any] = {}
+
+
+class ToolError(Exception):
+    """The call failed for a reason the model can act on; the message is what it reads."""
 
 
 def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
@@ -67,7 +70,7 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
     """The JSON schema of an arguments class (draft 2020-12 subset that providers take). Imports pydantic."""
     raw = _model(cls).model_json_schema()
     definitions = raw.pop("$defs", {})
-    schema = _plain_schema(raw, definitions)
+    schema: dict[str, Any] = _plain_schema(raw, definitions)
     back = {v: k for k, v in ALIASES.items()}
     described = {}
     for name, hint in hints_of(cls).items():
@@ -93,14 +96,19 @@ def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:
         return _plain_schema({**rest, **choices[0]}, definitions)
     dropped = {"title", "default"} if not isinstance(node.get("title"), dict) else set()
     return {
-        k: ({n: _plain_schema(s, definitions) for n, s in v.items()} if k == "properties" else _plain_schema(v, definitions))
+        k: (
+            {n: _plain_schema(s, definitions) for n, s in v.items()}
+            if k == "properties"
+            else _plain_schema(v, definitions)
+        )
         for k, v in node.items()
         if k not in dropped
     }
 
 
-def schema_of(tool: Tool[Any]) -> dict[str, Any]:
+def schema_of(name: str, cls: type[Value]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments: generated ahead for built-in tools, made now for others."""
     if not _generated:
         _generated.update(json.loads((Path(__file__).parent / "schemas.json").read_text("utf-8")))
-    return _generated.get(tool.name) or build_schema(tool.Args)
+    ready: dict[str, Any] | None = _generated.get(name)
+    return ready or build_schema(cls)

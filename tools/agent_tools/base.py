@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from agent_tools.arguments import ToolError as ToolError
+from agent_tools.arguments import read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.display import Display, TodoItem
 from agent_tools.values import Value
@@ -31,6 +33,12 @@ class Suspend(Value):
     question: str
 
 
+class Finish(Value):
+    """The call completes the turn with this return value."""
+
+    value: Any
+
+
 class ToolResult(Value):
     """What came of a call: `text` for the model, `display` for the person."""
 
@@ -38,16 +46,13 @@ class ToolResult(Value):
     display: Display | None = None
     is_error: bool = False
     suspend: Suspend | None = None
+    finish: Finish | None = None
 
 
 class Progress(Value):
     """Output while a tool runs: complete or partial lines, as they come."""
 
     text: str
-
-
-class ToolError(Exception):
-    """The call failed for a reason the model can act on; the message is what it reads."""
 
 
 Outcome = ToolResult | Generator[Progress, None, ToolResult]
@@ -100,6 +105,15 @@ class Tool(ABC, Generic[A]):
     @abstractmethod
     def summary(self, args: A, ctx: ToolContext) -> str:
         """The call in one line for a person, made from its arguments: "Run: pytest -q"."""
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments. For tools whose arguments are no fixed class, overridden with `read`."""
+        return schema_of(self.name, self.Args)
+
+    def read(self, arguments: dict[str, Any]) -> A:
+        """The checked arguments. Raises ToolError with the mistakes in words."""
+        args: A = read_arguments(self.Args, arguments)
+        return args
 
     def preview(self, args: A, ctx: ToolContext) -> Display | None:
         """What would happen, for the approval question: a diff, or nothing where the summary says it all.

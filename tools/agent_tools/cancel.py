@@ -31,7 +31,7 @@ class CancelToken:
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Run `callback` on cancellation (at once, if that already happened). Returns a function that unregisters it."""
+        """Run `callback` on cancellation (at once, if that already happened); returns what unregisters it."""
         key = self._next = self._next + 1
         self._callbacks[key] = callback
         if self._event.is_set():

@@ -11,7 +11,17 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, ClassVar, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 T = TypeVar("T")
 _hints: dict[type, dict[str, Any]] = {}
@@ -30,7 +40,7 @@ class Value:
     _required: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})
+        own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})  # noqa: RUF063
         names = [n for n, hint in own.items() if not str(hint).startswith(("ClassVar", "typing.ClassVar"))]
         cls._fields = cls._fields + tuple(n for n in names if n not in cls._fields)
         cls._required = frozenset(n for n in cls._fields if not hasattr(cls, n))
@@ -161,7 +171,13 @@ def name_of(hint: Any) -> str:
     """A type as a person would say it: "text", "a whole number", "one of a, b"."""
     if hasattr(hint, "__metadata__"):
         return name_of(hint.__origin__)
-    words = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "nothing"}
+    words = {
+        str: "text",
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        type(None): "nothing",
+    }
     if hint in words:
         return words[hint]
     origin = get_origin(hint)

@@ -1,0 +1,402 @@
+"""The one place where objects are built and joined: options and settings in, a conversation ready to run out.
+
+Nothing here prints or decides how a run looks; the front ends do. Mistakes are `Mistake`s: one sentence and exit 2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli import __version__
+from agent_cli.config.layers import Layers, SettingsError, from_environment, home_folder
+from agent_cli.config.prompts import (
+    environment_block,
+    memory_block,
+    memory_paths,
+    prompt,
+    workspace_root,
+)
+from agent_cli.config.schema import Settings
+from agent_cli.core.answers import Approver
+from agent_cli.core.events import Event
+from agent_cli.core.rules import Rule, split_rules
+from agent_cli.engine.budget import Limits
+from agent_cli.engine.drive import Conversation
+from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
+from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.model.catalog import ModelInfo, lookup, price
+from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
+from agent_cli.model.transport import ToolSpec, Transport
+from agent_cli.options import ASK_WHICH, RunOptions, flags
+from agent_cli.permission.policy import Policy
+from agent_cli.session.log import SessionBusy, SessionLog
+from agent_cli.session.records import Header, Restored
+from agent_cli.session.store import NoSession, SessionStore, state_folder
+from agent_tools.base import Tool, ToolContext
+from agent_tools.builtin import BUILTIN
+from agent_tools.values import Value
+from agent_tools.workspace import Workspace
+
+
+class Mistake(Exception):
+    """Something the person has to correct: one sentence, exit code 2."""
+
+
+class Place(Value):
+    """Where a run happens."""
+
+    cwd: Path
+    root: Path
+    home: Path | None
+    env: Mapping[str, str]
+
+
+def find_place(env: Mapping[str, str]) -> Place:
+    """The working directory and its workspace. Raises Mistake where the directory is gone."""
+    try:
+        cwd = Path(os.path.realpath(Path.cwd()))
+    except FileNotFoundError:
+        raise Mistake("The working directory no longer exists.") from None
+    home = home_folder(env)
+    return Place(cwd, workspace_root(cwd, home), home, env)
+
+
+def read_settings(options: RunOptions, place: Place) -> Layers:
+    """All layers in order. Raises Mistake."""
+    layers = Layers()
+    try:
+        if not options.bare:
+            if place.home is not None:
+                layers.add_file(place.home / ".agentrc", "own")
+            if place.root != place.home:
+                layers.add_file(place.root / ".agentrc", "project")
+                layers.add_file(place.root / ".agentrc.local", "project")
+        for text in options.settings:
+            _add_settings_option(layers, text, place)
+        if from_env := from_environment(place.env):
+            layers.add(from_env, "the environment", place.root)
+        layers.add(_overrides(options), "the command line", place.root)
+    except SettingsError as error:
+        raise Mistake(str(error)) from None
+    return layers
+
+
+def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
+    if text.lstrip().startswith("{") or "\n" in text or "=" in text:
+        layers.add_text(text, "--settings", place.root)
+        return
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise SettingsError(f"--settings: there is no file {text}")
+    layers.add_file(path, "own")
+
+
+def _overrides(options: RunOptions) -> dict[str, Any]:
+    """The settings among the flags, as plain data."""
+    data: dict[str, Any] = {}
+    for name, (flag, _) in flags().items():
+        value = getattr(options, name)
+        if flag.setting and value not in (None, ()):
+            data[flag.setting] = list(_split_names(value)) if isinstance(value, tuple) else value
+    if options.tools:
+        data["tools"] = list(_split_names(options.tools))
+    if options.no_session_persistence:
+        data["save_sessions"] = False
+    permissions: dict[str, Any] = {}
+    if options.permission_mode:
+        permissions["mode"] = options.permission_mode
+    if options.add_dir:
+        permissions["additional_directories"] = [str(Path(d).expanduser().resolve()) for d in options.add_dir]
+    for kind, texts in (("allow", options.allowed_tools), ("deny", options.disallowed_tools)):
+        rules = [rule for text in texts for rule in split_rules(text)]
+        if rules:
+            permissions[kind] = rules
+    return {**data, "permissions": permissions} if permissions else data
+
+
+def _split_names(values: tuple[str, ...]) -> list[str]:
+    return [name for value in values for name in value.replace(",", " ").split()]
+
+
+def check_mode(mode: str, env: Mapping[str, str]) -> None:
+    """Raises Mistake for a mode that is refused here."""
+    if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not _contained(env):
+        raise Mistake(
+            "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."
+        )
+
+
+def _contained(env: Mapping[str, str]) -> bool:
+    return env.get("IS_SANDBOX") == "1" or bool(env.get("container")) or any(
+        Path(p).exists() for p in ("/.dockerenv", "/run/.containerenv")
+    )  # fmt: skip
+
+
+class Agent:
+    """A conversation with what it was built from. `close` releases the session."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        place: Place,
+        layers: Layers,
+        settings: Settings,
+        model: Resolved,
+        info: ModelInfo | None,
+        header: Header,
+        log: SessionLog | None,
+        restored: Restored | None,
+    ) -> None:
+        self.conversation = conversation
+        self.place = place
+        self.layers = layers
+        self.settings = settings
+        self.model = model
+        self.info = info
+        self.header = header
+        self.restored = restored
+        self._log = log
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+
+def build(
+    options: RunOptions,
+    place: Place,
+    layers: Layers,
+    approver: Approver,
+    warn: Callable[[str], None],
+) -> Agent:
+    """Join everything for one run. Raises Mistake."""
+    settings = layers.settings()
+    check_mode(settings.permissions.mode, place.env)
+    model = choose_model(settings.model, settings, place)
+    info = lookup(model.provider, model.model)
+    store = SessionStore(state_folder(place.env), place.root)
+    restored = restore_session(options, store)
+    workspace = make_workspace(place, settings)
+    policy = Policy(workspace, layers.rules, settings.permissions.mode)
+    context = make_context(workspace, settings, place)
+    tools = list(choose_tools(settings, layers.rules, context, restored))
+    guards = []
+    if options.json_schema is not None:
+        schema = _schema(options.json_schema)
+        tools.append(StructuredOutput(schema))
+        guards.append(answer_guard)
+    header = make_header(options, place, settings, model, tools, restored)
+    log = open_log(settings, store, header, restored, warn)
+    if restored is not None:
+        context.seen |= restored.seen
+        context.plan = restored.plan
+    kit = Kit(
+        _open(model, settings),
+        tools,
+        context,
+        policy,
+        approver,
+        price=lambda usage: price(info, usage),
+        guards=guards,
+        fallbacks=[_fallback(name, settings, place) for name in settings.fallback_models],
+    )
+    conversation = Conversation(
+        kit,
+        turn_options(settings, model, header, tools),
+        log.record if log is not None else _keep_nothing,
+        restored.history if restored else (),
+    )
+    return Agent(conversation, place, layers, settings, model, info, header, log, restored)
+
+
+def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
+    """The model to use: the one named, or what is found. Raises Mistake."""
+    try:
+        return resolve(
+            name or default_model(place.env),
+            base_url=settings.base_url,
+            transport=settings.transport,
+            env=place.env,
+            key_command=settings.key_command,
+            keyring=settings.keyring,
+        )
+    except ModelSetupError as error:
+        text = str(error)
+        raise Mistake(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+
+
+def _open(model: Resolved, settings: Settings) -> Transport:
+    from agent_cli.model.http import Timeouts
+
+    timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
+    try:
+        return open_transport(model, timeouts=timeouts, attempts=settings.retries)
+    except ModelSetupError as error:
+        raise Mistake(str(error)) from None
+
+
+def _fallback(name: str, settings: Settings, place: Place) -> Callable[[], tuple[str, str, Transport]]:
+    def opened() -> tuple[str, str, Transport]:
+        model = choose_model(name, settings, place)
+        return model.name, model.model, _open(model, settings)
+
+    return opened
+
+
+def make_workspace(place: Place, settings: Settings) -> Workspace:
+    """The folders that tools may work in freely. Raises Mistake for one that is not there."""
+    extra = tuple(Path(d).expanduser() for d in settings.permissions.additional_directories)
+    for folder in extra:
+        if not folder.is_dir():
+            raise Mistake(f"--add-dir: {folder} is not a folder.")
+    return Workspace(place.root, extra, place.cwd)
+
+
+def make_context(workspace: Workspace, settings: Settings, place: Place, *, demand_read: bool = True) -> ToolContext:
+    known = {"shell_timeout": settings.shell_timeout}
+    return ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
+
+
+def choose_tools(
+    settings: Settings, rules: list[Rule], context: ToolContext, restored: Restored | None
+) -> list[Tool[Any]]:
+    """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
+
+    Raises Mistake for a name that is no tool.
+    """
+    known = {tool.name: tool for tool in BUILTIN}
+    if settings.tools is not None and (unknown := [n for n in settings.tools if n not in known and n != "default"]):
+        raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
+    if restored is not None:
+        return [known[n] for n in restored.header.tools if n in known]
+    denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
+    wanted = set(known) if settings.tools is None or "default" in settings.tools else set(settings.tools)
+    return [t for t in BUILTIN if t.name in wanted - denied and t.available(context)]
+
+
+def tool_specs(tools: list[Tool[Any]]) -> tuple[ToolSpec, ...]:
+    """The tools as the model is told of them."""
+    return tuple(ToolSpec(t.name, _description(t), t.schema()) for t in tools)
+
+
+def _description(tool: Tool[Any]) -> str:
+    try:
+        return prompt(f"tools/{tool.name}")
+    except FileNotFoundError:
+        return (tool.__doc__ or tool.name).strip()
+
+
+def _schema(text: str) -> dict[str, Any]:
+    try:
+        return read_schema(text)
+    except ValueError as error:
+        raise Mistake(f"--json-schema: {error}") from None
+
+
+def restore_session(options: RunOptions, store: SessionStore) -> Restored | None:
+    """The session to go on with, as the options ask. Raises Mistake."""
+    try:
+        if options.resume == ASK_WHICH:
+            raise Mistake("--resume needs the ID of a session here. See: agent sessions list")
+        if options.resume:
+            return store.load(store.find(options.resume))
+        return store.load(store.latest()) if options.continue_ else None
+    except NoSession as error:
+        raise Mistake(str(error)) from None
+
+
+def make_header(
+    options: RunOptions,
+    place: Place,
+    settings: Settings,
+    model: Resolved,
+    tools: list[Tool[Any]],
+    restored: Restored | None,
+) -> Header:
+    """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
+    session_id = _session_id(options.session_id)
+    if restored is not None:
+        old = restored.header
+        changed = {}
+        if settings.system_prompt is not None or settings.append_system_prompt:
+            changed["system"] = system_prompt(place, settings, model, options.bare)
+        if options.fork_session:
+            changed |= {"session_id": session_id, "forked_from": old.session_id}
+        return old.but(**changed)
+    names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
+    system = system_prompt(place, settings, model, options.bare)
+    return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__)
+
+
+def system_prompt(place: Place, settings: Settings, model: Resolved, bare: bool) -> str:
+    """The system prompt with the environment and the project's memory."""
+    parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
+    parts.append(environment_block(place.cwd, place.root, model.name))
+    if not bare:
+        paths = memory_paths(place.cwd, place.root, settings.memory_files, place.home)
+        parts.append(memory_block(paths, place.root))
+    parts.append(settings.append_system_prompt)
+    return "\n\n".join(p for p in parts if p)
+
+
+def _session_id(chosen: str | None) -> str:
+    if chosen is None:
+        digits = os.urandom(16).hex()
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+    bare = chosen.replace("-", "").lower()
+    if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
+        raise Mistake(f"--session-id: {chosen} is not a UUID.")
+    return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
+
+
+def open_log(
+    settings: Settings,
+    store: SessionStore,
+    header: Header,
+    restored: Restored | None,
+    warn: Callable[[str], None],
+) -> SessionLog | None:
+    """The log to append to, or None where nothing is kept. Raises Mistake."""
+    if not settings.save_sessions:
+        return None
+    log = SessionLog(store.path(header.session_id), warn)
+    try:
+        if restored is not None and restored.header.session_id == header.session_id:
+            log.reopen(restored.seq, restored.parent)
+        else:
+            log.create(header)
+            if restored is not None:
+                log.copy(restored)
+    except SessionBusy as error:
+        raise Mistake(str(error)) from None
+    except FileExistsError:
+        raise Mistake(f"--session-id: session {header.session_id} exists already; go on with it by --resume.") from None
+    if restored is not None and restored.bad:
+        warn(f"{restored.bad} damaged records of this session were skipped.")
+    return log
+
+
+def turn_options(settings: Settings, model: Resolved, header: Header, tools: list[Tool[Any]]) -> TurnOptions:
+    """The flat options of a turn, from the settings."""
+    return TurnOptions(
+        model=model.model,
+        label=model.name,
+        system=header.system,
+        tools=tool_specs(tools),
+        limits=Limits(settings.max_rounds, settings.max_seconds, settings.max_tool_calls, settings.max_cost),
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        effort=settings.effort,
+        thinking_tokens=settings.thinking_tokens,
+        reasoning_summary=settings.reasoning_summary,
+        keep_thinking=settings.keep_thinking,
+        prefill=settings.prefill,
+        stream=settings.stream,
+    )
+
+
+def _keep_nothing(event: Event) -> None:
+    """The log of a run that keeps nothing."""

@@ -1,0 +1,206 @@
+"""The command line in Typer: the commands, and the options of a run built from the table in `options.py`.
+
+Typer reads every line that the quick parser does not, words the mistakes, prints --help and completes in the shell.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Annotated, Any, cast, get_args
+
+import typer
+from typer.core import TyperGroup
+
+from agent_cli import __version__
+from agent_cli.options import RunOptions, flags, spell_out
+
+PROMPT = "send-prompt"
+
+
+class PromptGroup(TyperGroup):
+    """A group whose first word, where it names no command, begins the prompt; options may stand on either side."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["prompt"] = not (args and args[0] in self.commands and args[0] != PROMPT)
+        ctx.allow_interspersed_args = ctx.meta["prompt"]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if ctx.meta["prompt"]:
+            return PROMPT, self.commands[PROMPT], ["--", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=PromptGroup,
+    invoke_without_command=True,
+    subcommand_metavar="[PROMPT... | COMMAND]",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=(
+        "Exit codes of -p: 0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for a person, 4 stopped by a "
+        "limit, 5 denied (--fail-on-denied), 75 worth trying again, 130 interrupted. "
+        "`agent -- WORD` sends a word that is also a command."
+    ),
+)
+tools_app = typer.Typer(help="List the tools, or run one from a script.", no_args_is_help=True)
+sessions_app = typer.Typer(help="The sessions of this project.", no_args_is_help=True)
+app.add_typer(tools_app, name="tools")
+app.add_typer(sessions_app, name="sessions")
+
+
+def _choice(choices: tuple[str, ...]) -> Any:
+    def check(value: str | None) -> str | None:
+        if value == "auto" and "bypassPermissions" in choices:
+            raise typer.BadParameter("auto (a model that decides) is not offered; use acceptEdits or allow rules.")
+        if value is not None and value not in choices:
+            raise typer.BadParameter(f"{value} is none of {', '.join(choices)}.")
+        return value
+
+    return check
+
+
+def _parameters() -> list[inspect.Parameter]:
+    """The run's options as Typer parameters."""
+    parameters = []
+    for name, (flag, kind) in flags().items():
+        inner = next((a for a in get_args(kind) if a is not type(None)), kind)
+        many = str(kind).startswith("tuple")
+        option = typer.Option(
+            *flag.names,
+            help=flag.help,
+            rich_help_panel=flag.panel,
+            metavar=flag.metavar or ("|".join(flag.choices) or None),
+            callback=_choice(flag.choices) if flag.choices else None,
+        )
+        default = None if many else getattr(RunOptions, name)
+        hint = list[str] | None if many else bool if kind is bool else inner | None
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
+        )
+    return parameters
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"agent {__version__}")
+        raise typer.Exit
+
+
+def _run(ctx: typer.Context, **values: Any) -> None:
+    """A coding agent in your terminal. Without a command: start a session, with PROMPT as its first message."""
+    values.pop("version", None)
+    chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])}
+    options = RunOptions(**chosen)
+    if ctx.invoked_subcommand is None:
+        _start(options)
+    ctx.obj = options
+
+
+_context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+_show_version = inspect.Parameter(
+    "version",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="The version.")],
+)
+_every = [_context, *_parameters(), _show_version]
+cast(Any, _run).__signature__ = inspect.Signature(_every)
+_run.__annotations__ = {p.name: p.annotation for p in _every}
+app.callback()(_run)
+
+
+@app.command(PROMPT, hidden=True)
+def send_prompt(ctx: typer.Context, words: list[str]) -> None:
+    """The prompt of a run."""
+    _start(ctx.obj.but(prompt=tuple(words)))
+
+
+def _start(options: RunOptions) -> None:
+    from agent_cli.start import start
+
+    raise typer.Exit(start(options, typed=sys.argv[1:]))
+
+
+@app.command()
+def demo(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the demo's own rules answer.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,
+) -> None:
+    """Watch the agent repair a small broken project. No key and no network needed."""
+    from agent_cli.demo.run import run_demo
+
+    raise typer.Exit(run_demo(yes=yes, keep=keep))
+
+
+@app.command()
+def doctor(json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False) -> None:
+    """Say what is configured, found and missing."""
+    from agent_cli.commands.doctor import run_doctor
+
+    raise typer.Exit(run_doctor(as_json=json))
+
+
+@app.command()
+def models(
+    search: Annotated[str, typer.Argument(help="Part of a name.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List known models with their window and price."""
+    from agent_cli.commands.models import list_models
+
+    raise typer.Exit(list_models(search, as_json=json))
+
+
+@tools_app.command("list")
+def tools_list(json: Annotated[bool, typer.Option("--json", help="With their JSON schemas.")] = False) -> None:
+    """List the tools."""
+    from agent_cli.commands.tools import list_tools
+
+    raise typer.Exit(list_tools(as_json=json))
+
+
+@tools_app.command("run")
+def tools_run(
+    name: Annotated[str, typer.Argument(help="The tool, e.g. Grep.")],
+    arguments: Annotated[str | None, typer.Argument(help="Its arguments as JSON; else read from stdin.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print text and is_error as JSON.")] = False,
+    permission_mode: Annotated[str | None, typer.Option("--permission-mode")] = None,
+    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
+    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
+    add_dir: Annotated[list[str] | None, typer.Option("--add-dir")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
+    bare: Annotated[bool, typer.Option("--bare")] = False,
+) -> None:
+    """Run one tool, under the same permissions as in a session. Exit 0, 1 for an error or a denial, 2 for misuse."""
+    from agent_cli.commands.tools import run_tool
+
+    options = RunOptions(
+        print=True,
+        permission_mode=permission_mode,
+        allowed_tools=tuple(allowed_tools or ()),
+        disallowed_tools=tuple(disallowed_tools or ()),
+        add_dir=tuple(add_dir or ()),
+        settings=tuple(settings or ()),
+        bare=bare,
+    )
+    raise typer.Exit(run_tool(name, arguments, options, as_json=json))
+
+
+@sessions_app.command("list")
+def sessions_list(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """List the sessions of this project, the latest first."""
+    from agent_cli.commands.sessions import list_sessions
+
+    raise typer.Exit(list_sessions(as_json=json))
+
+
+def run_cli(argv: list[str]) -> int:
+    """Let Typer read the command line; the exit code."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=spell_out(argv), prog_name="agent", standalone_mode=True)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else 1
+    return code if isinstance(code, int) else 0

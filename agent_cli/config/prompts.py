@@ -1,0 +1,106 @@
+"""The prompt files, the environment block and the memory files: everything the system prompt is made of."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+MEMORY_LIMIT = 64 * 1024
+
+
+def prompt(name: str) -> str:
+    """The text of a prompt file such as "system" or "tools/Read", without outer blank lines.
+
+    A checkout's live `prompts/` comes first, then the copy in the wheel. Raises FileNotFoundError.
+    """
+    live = _PACKAGE.parent / "prompts" / f"{name}.md"
+    path = live if live.is_file() else _PACKAGE / "_prompts" / f"{name}.md"
+    return path.read_text("utf-8").strip()
+
+
+def environment_block(cwd: Path, root: Path, model: str) -> str:
+    """What the model should know of where it is. Made once per session, so that the prefix stays cacheable."""
+    branch = git_branch(root)
+    git = f"yes, on {branch}" if branch else "yes" if (root / ".git").exists() else "no"
+    lines = [
+        "# Environment",
+        f"Working directory: {cwd}",
+        f"Workspace: {root}",
+        f"Git repository: {git}",
+        f"Platform: {sys.platform}",
+        f"Date: {time.strftime('%Y-%m-%d')}",
+        f"Model: {model}",
+    ]
+    return "\n".join(lines)
+
+
+def git_branch(root: Path) -> str:
+    """The branch that HEAD names, read without starting git; "" where there is none."""
+    git = root / ".git"
+    try:
+        if git.is_file():
+            pointer = git.read_text("utf-8", "replace").strip().removeprefix("gitdir:").strip()
+            git = (root / pointer).resolve()
+        head = (git / "HEAD").read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else f"detached at {head[:12]}"
+
+
+def memory_paths(cwd: Path, root: Path, names: Sequence[str], home: Path | None) -> list[Path]:
+    """The memory files that apply: the user's own, then from the workspace root down to the working directory.
+
+    In each folder the first of `names` that is a regular file counts.
+    """
+    folders = [home / ".agent"] if home else []
+    between = [root]
+    if cwd != root and root in cwd.parents:
+        steps = cwd.relative_to(root).parts
+        between += [root.joinpath(*steps[: i + 1]) for i in range(len(steps))]
+    found: list[Path] = []
+    for folder in [*folders, *between]:
+        path = next((folder / n for n in names if (folder / n).is_file()), None)
+        if path is not None:
+            found.append(path)
+    return found
+
+
+def memory_block(paths: Sequence[Path], root: Path) -> str:
+    """The memory files' texts under one heading, cut at 64 KiB together; "" where there are none."""
+    parts: list[str] = []
+    left = MEMORY_LIMIT
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                data = file.read(left + 1)
+        except OSError:
+            continue
+        text = data[:left].decode("utf-8", "replace").strip()
+        cut = "\n(cut here: memory files together may have 64 KiB)" if len(data) > left else ""
+        left = max(0, left - len(data))
+        if text:
+            shown = path.relative_to(root) if root in path.parents else path
+            parts.append(f"## {shown}\n{text}{cut}")
+    if not parts:
+        return ""
+    heading = "# Project memory\nInstructions that the person keeps for work here. They override your defaults."
+    return "\n\n".join([heading, *parts])
+
+
+def workspace_root(cwd: Path, home: Path | None) -> Path:
+    """The repository that `cwd` is in, or `cwd` itself. The climb stops below HOME and below `/`."""
+    for folder in (cwd, *cwd.parents):
+        if folder == home or folder == Path(folder.anchor):
+            break
+        if (folder / ".git").exists():
+            return folder
+    return cwd
+
+
+def current_folder() -> Path:
+    """The working directory, links resolved. Raises FileNotFoundError where it was deleted."""
+    return Path(os.path.realpath(Path.cwd()))

@@ -1,0 +1,37 @@
+"""What a person, or whoever stands in for one, says to a call that needs approval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agent_cli.core.events import ApprovalRequested, Decider
+from agent_tools.values import Value
+
+
+class Approve(Value):
+    """Run it. `rule` is a rule to remember for this session ("always")."""
+
+    by: Decider = "person"
+    rule: str = ""
+
+
+class Reject(Value):
+    """Do not run it; `reason` goes to the model in the person's own words."""
+
+    reason: str = ""
+    by: Decider = "person"
+
+
+class Edit(Value):
+    """Run it with these arguments instead; they are checked and decided afresh."""
+
+    arguments: dict[str, Any]
+
+
+class Defer(Value):
+    """Nobody is here now: the turn is suspended and can be resumed when someone decided."""
+
+
+Answer = Approve | Reject | Edit | Defer
+Approver = Callable[[ApprovalRequested], Answer]

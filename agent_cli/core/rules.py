@@ -1,0 +1,55 @@
+"""Permission rules in Claude Code's grammar, as values. What they match is decided in `permission/matcher.py`.
+
+    Bash · Bash(npm run test) · Bash(git status:*) · Bash(git status *) · Bash(ls*)
+    Read(glob) · Edit(glob) (every write) · WebFetch(domain:example.org) · any tool by its name
+
+Path globs are gitignore style: `//x` absolute, `~/x` home, `/x` from the folder of the settings file, else from the
+working directory; a pattern without a slash matches at any depth, and a folder covers what is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from agent_tools.values import Value
+
+_FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:\((?P<spec>.*)\))?", re.DOTALL)
+RuleList = Literal["allow", "ask", "deny"]
+
+
+class BadRule(ValueError):
+    """A rule that cannot be understood; the message names it."""
+
+
+class Rule(Value):
+    """One rule. `source` says where it comes from; `base` is the folder that `/x` globs start from."""
+
+    list: RuleList
+    tool: str
+    spec: str | None
+    source: str
+    base: str
+
+    @property
+    def text(self) -> str:
+        return self.tool if self.spec is None else f"{self.tool}({self.spec})"
+
+
+def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
+    """Parse one rule. Raises BadRule."""
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        raise BadRule(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
+    tool, spec = match["tool"], match["spec"]
+    tool = "Task" if tool == "Agent" else tool
+    if tool == "WebFetch" and spec is not None and not spec.startswith("domain:"):
+        raise BadRule(f"{text!r}: WebFetch rules name a domain, for example WebFetch(domain:example.org)")
+    spec = None if spec in ("", "*") else spec
+    return Rule(kind, tool, spec, source, str(base))
+
+
+def split_rules(text: str) -> list[str]:
+    """A comma or blank separated list, where commas and blanks inside parentheses do not separate."""
+    return re.findall(r"(?:[^\s,()]+(?:\((?:[^()]|\([^()]*\))*\))?)", text)

@@ -1,0 +1,74 @@
+"""Whoever runs a turn: log first, show second.
+
+A `Conversation` keeps the history between turns and hands every event to `record`, then to the front end. It knows
+neither how records are stored nor how events are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from agent_cli.core.events import Event, MessageAdded
+from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
+from agent_cli.core.outcome import TurnResult
+from agent_cli.engine.budget import Spent
+from agent_cli.engine.loop import Run, run_turn
+from agent_cli.engine.turn import Kit, TurnOptions
+from agent_tools.cancel import CancelToken
+
+Listener = Callable[[Event], None]
+
+
+def drive(run: Run, *listeners: Listener) -> TurnResult:
+    """Run a turn to its end; every event goes to the listeners in order."""
+    while True:
+        try:
+            event = next(run)
+        except StopIteration as stop:
+            result: TurnResult = stop.value
+            return result
+        for listener in listeners:
+            listener(event)
+
+
+class Conversation:
+    """A history that grows by turns. `kit` and `options` may be changed between turns."""
+
+    def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
+        self.kit = kit
+        self.options = options
+        self.history: list[Message] = list(history)
+        self._record = record
+
+    def say(self, text: str, show: Listener) -> TurnResult:
+        """A new user message and the turn it starts. Calls left open by an earlier turn are answered first."""
+        self._close_open_calls()
+        self._add(UserMessage(text))
+        return self._run(show, self.options)
+
+    def resume(self, show: Listener, spent: Spent) -> TurnResult:
+        """Go on with a suspended turn, with what is left of its budget."""
+        return self._run(show, self.options.but(spent=spent))
+
+    def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
+        self.kit.context.cancel = CancelToken()
+        result = drive(run_turn(self.history, self.kit, options), self._record, show)
+        self.history += result.end.messages
+        return result
+
+    def interrupt(self) -> None:
+        """Stop the running turn; safe from a signal handler or another thread."""
+        self.kit.context.cancel.cancel()
+
+    @property
+    def suspended(self) -> bool:
+        return bool(pending_calls(self.history))
+
+    def _close_open_calls(self) -> None:
+        closed = with_open_calls_closed(self.history, "Not run: the user went on with another message.")
+        for message in closed[len(self.history) :]:
+            self._add(message)
+
+    def _add(self, message: Message) -> None:
+        self.history.append(message)
+        self._record(MessageAdded(message))

@@ -1,0 +1,168 @@
+"""The turn: reason, act, observe, repeat while the model calls tools.
+
+`run_turn` yields what happens and returns how it ended. It prints nothing and stores nothing; it copies the history it
+is given. Running it on a history that ends in unanswered calls resumes there, with the budget that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Literal
+
+from agent_cli.core.events import (
+    Event,
+    RoundStarted,
+    TurnFinished,
+    TurnPaused,
+    TurnResumed,
+    TurnStarted,
+    Warned,
+)
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    UserMessage,
+    pending_calls,
+    with_open_calls_closed,
+)
+from agent_cli.core.outcome import (
+    Complete,
+    Failed,
+    Failure,
+    MaxIterations,
+    Suspended,
+    TerminalReason,
+    TurnResult,
+)
+from agent_cli.engine.budget import Cap
+from agent_cli.engine.executor import INTERRUPTED, run_calls
+from agent_cli.engine.sampling import build_request, sample
+from agent_cli.engine.summary import account
+from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.model.transport import ModelError
+from agent_tools.base import Finish
+from agent_tools.cancel import Cancelled
+
+LAST_ROUND = (
+    "The limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what was done, "
+    "what is left, and what to do next."
+)
+EMPTY_ANSWER = "Your answer was empty. If the work is done, say in a few lines what was done; otherwise go on."
+Run = Generator[Event, None, TurnResult]
+
+
+def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
+    """Run one turn on a history that ends in a user message or in unanswered calls."""
+    turn = Turn(history, kit, options)
+    yield TurnStarted(options.label, kit.policy.mode)
+    try:
+        result = yield from _rounds(turn)
+    except Cancelled:
+        for message in with_open_calls_closed(turn.history, INTERRUPTED)[len(turn.history) :]:
+            yield from turn.add(message)
+        result = Failed(turn.end("interrupted"))
+    except ModelError as error:
+        result = yield from _without_model(turn, error.failure)
+    yield _finished(result)
+    return result
+
+
+def _rounds(turn: Turn) -> Run:
+    if waiting := pending_calls(turn.history):
+        yield TurnResumed("calls without a result", turn.budget.rounds_left)
+        ended = yield from run_calls(turn, waiting)
+        if ended.suspended:
+            return (yield from _suspend(turn))
+    while True:
+        for text in turn.kit.inbox():
+            yield from turn.add(UserMessage(text))
+        if cap := turn.budget.reached():
+            return (yield from _out_of_budget(turn, cap))
+        turn.budget.rounds += 1
+        yield RoundStarted(turn.budget.rounds)
+        answer = yield from _ask(turn)
+        if answer.calls:
+            ended = yield from run_calls(turn, answer.calls)
+            if ended.suspended:
+                return (yield from _suspend(turn))
+            if ended.finish:
+                return _complete(turn, answer, ended.finish)
+        elif more := _objection(turn, answer):
+            yield from turn.add(UserMessage(more))
+        else:
+            return _complete(turn, answer)
+
+
+def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
+    """One model call, on the next fallback model where the current one is spent."""
+    while True:
+        try:
+            answer = yield from sample(turn, build_request(turn, tool_choice=tool_choice))
+        except ModelError as error:
+            if not turn.fall_back(error.failure):
+                raise
+            yield Warned(f"{error.failure.message} Going on with {turn.options.label}.")
+            continue
+        if answer.parts:
+            yield from turn.add(answer)
+        return answer
+
+
+def _objection(turn: Turn, answer: AssistantMessage) -> str | None:
+    """Why a text-only answer is not the end, as a message to the model; None where it is."""
+    if not answer.text.strip() and not turn.nudges.get("empty"):
+        turn.nudges["empty"] = 1
+        return EMPTY_ANSWER
+    return next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None)
+
+
+def _complete(turn: Turn, answer: AssistantMessage, finish: Finish | None = None) -> TurnResult:
+    value = finish.value if finish else None
+    return Complete(turn.end("completed"), text=answer.text, return_value=value)
+
+
+def _suspend(turn: Turn) -> Run:
+    waiting = pending_calls(turn.history)
+    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left)
+    return Suspended(turn.end("await_approval"), pending=tuple(c.id for c in waiting))
+
+
+def _out_of_budget(turn: Turn, cap: Cap) -> Run:
+    """One last round to sum up, without calls; where money is the bound or it fails, our own account."""
+    reason: dict[Cap, TerminalReason] = {
+        "rounds": "max_rounds", "duration": "max_duration", "tool_calls": "max_tool_calls", "cost": "max_cost",
+    }  # fmt: skip
+    text = ""
+    if cap != "cost":
+        yield from turn.add(UserMessage(LAST_ROUND.format(cap=cap.replace("_", " "))))
+        try:
+            answer = yield from _ask(turn, tool_choice="none")
+            text = answer.text
+            for message in with_open_calls_closed(turn.history, "Not run: the limit is reached.")[len(turn.history) :]:
+                yield from turn.add(message)
+        except ModelError as error:
+            yield Warned(error.failure.message)
+    text = text or account(turn.actions, f"The limit of this turn ({cap.replace('_', ' ')}) is reached.")
+    return MaxIterations(turn.end(reason[cap]), cap=cap, text=text)
+
+
+def _without_model(turn: Turn, failure: Failure) -> Run:
+    """After tools ran, the turn ends with an account of them and is not replayed; before, it just failed."""
+    for message in with_open_calls_closed(turn.history, "Not run: the model failed.")[len(turn.history) :]:
+        yield from turn.add(message)
+    if not turn.tools_ran:
+        return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
+    text = account(turn.actions, f"The model could not go on: {failure.message}")
+    return Complete(turn.end("inference_error"), text=text, degraded=True, failure=failure)
+
+
+def _finished(result: TurnResult) -> TurnFinished:
+    return TurnFinished(
+        result=type(result).__name__,  # type: ignore[arg-type]
+        diagnostics=result.end.diagnostics,
+        usage=result.end.usage,
+        text=getattr(result, "text", ""),
+        degraded=getattr(result, "degraded", False),
+        failure=getattr(result, "failure", None),
+        denials=tuple(d.call_id for d in result.end.denials),
+    )

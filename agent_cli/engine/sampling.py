@@ -1,0 +1,184 @@
+"""One model call: the request is built from the turn, chunks become events at once, and one message comes out.
+
+If the call breaks off, what was already shown is kept in the history as a message without calls, so that the person
+and the model remember the same words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from typing import Literal
+
+from agent_cli.core.events import Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
+from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
+from agent_cli.core.outcome import Failure
+from agent_cli.core.usage import Usage
+from agent_cli.engine.turn import Turn
+from agent_cli.model.transport import (
+    CallDelta,
+    CallStart,
+    Chunk,
+    ModelError,
+    Notice,
+    Request,
+    Started,
+    Stopped,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
+from agent_tools.cancel import Cancelled
+
+
+class Draft:
+    """An assistant message being assembled from chunks, in the order its parts began."""
+
+    def __init__(self) -> None:
+        self._parts: list[list[str] | Thinking | int] = []
+        self._calls: dict[int, tuple[str, str, list[str]]] = {}
+        self.started = Started("", "")
+        self.stopped: Stopped | None = None
+        self.usage: Usage | None = None
+
+    def take(self, chunk: Chunk) -> None:
+        if isinstance(chunk, TextChunk):
+            if not (self._parts and isinstance(self._parts[-1], list)):
+                self._parts.append([])
+            self._parts[-1].append(chunk.text)  # type: ignore[union-attr]
+        elif isinstance(chunk, CallDelta):
+            if chunk.index not in self._calls:
+                raise ModelError(Failure("malformed", "The provider sent arguments for a call it never began."))
+            self._calls[chunk.index][2].append(chunk.json)
+        elif isinstance(chunk, ThinkingChunk):
+            self._think(chunk)
+        elif isinstance(chunk, CallStart):
+            self._calls[chunk.index] = (chunk.id, chunk.name, [])
+            self._parts.append(chunk.index)
+        elif isinstance(chunk, UsageChunk):
+            self.usage = chunk.usage
+        elif isinstance(chunk, Stopped):
+            self.stopped = chunk
+        elif isinstance(chunk, Started):
+            self.started = chunk
+
+    def _think(self, chunk: ThinkingChunk) -> None:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, Thinking) and not last.signature and not last.data and not chunk.data:
+            self._parts[-1] = Thinking(last.text + chunk.text, chunk.signature)
+        else:
+            self._parts.append(Thinking(chunk.text, chunk.signature, chunk.data))
+
+    def message(self, stop_reason: str, *, with_calls: bool = True) -> AssistantMessage | None:
+        """The message so far, or None where there is nothing to keep."""
+        parts: list[Part] = []
+        for part in self._parts:
+            if isinstance(part, list):
+                if text := "".join(part):
+                    parts.append(Text(text))
+            elif isinstance(part, Thinking):
+                parts.append(part)
+            elif with_calls:
+                parts.append(_call(*self._calls[part]))
+        if not with_calls:
+            parts = [p for p in parts if isinstance(p, Text)]
+        if not parts:
+            return None
+        return AssistantMessage(tuple(parts), stop_reason, self.started.id, self.started.model)
+
+
+def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
+    raw = "".join(fragments)
+    try:
+        arguments = json.loads(raw) if raw.strip() else {}
+    except ValueError:
+        return ToolCall(call_id, name, {}, broken=raw)
+    return ToolCall(call_id, name, arguments) if isinstance(arguments, dict) else ToolCall(call_id, name, {}, raw)
+
+
+def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
+    """The whole request for the next round; always the previous one plus a suffix."""
+    options = turn.options
+    return Request(
+        model=options.model,
+        system=options.system,
+        messages=tuple(forget_thinking(turn.history, options.keep_thinking)),
+        tools=options.tools,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        effort=options.effort,
+        thinking_tokens=options.thinking_tokens,
+        reasoning_summary=options.reasoning_summary,
+        prefill=options.prefill,
+        stream=options.stream,
+        tool_choice=tool_choice,
+    )
+
+
+def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
+    """The history without the thinking of all but the last `keep` turns; 0 keeps all (and the prefix with it)."""
+    if not keep:
+        return history
+    starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
+    border = starts[-keep] if len(starts) >= keep else 0
+    return [
+        m.but(parts=tuple(p for p in m.parts if not isinstance(p, Thinking)))
+        if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1
+        else m
+        for i, m in enumerate(history)
+    ]
+
+
+def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMessage]:
+    """Call the model once; an empty answer has no parts.
+
+    Raises ModelError or Cancelled; partial text is in the history by then.
+    """
+    clock = turn.kit.clock
+    sent = clock()
+    draft = Draft()
+    take = draft.take
+    first = True
+    try:
+        for chunk in turn.transport.stream(request, turn.kit.context.cancel):
+            if isinstance(chunk, TextChunk):
+                take(chunk)
+                if first:
+                    first = False
+                    yield from _first(turn, sent)
+                yield TextDelta(chunk.text)
+                continue
+            if isinstance(chunk, Notice):
+                yield Warned(chunk.text)
+                continue
+            take(chunk)
+            if first and not isinstance(chunk, (Started, UsageChunk)):
+                first = False
+                yield from _first(turn, sent)
+            if isinstance(chunk, ThinkingChunk) and chunk.text:
+                yield ThinkingDelta(chunk.text)
+        turn.kit.context.cancel.check()
+        if draft.stopped is None:
+            raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
+    except (ModelError, Cancelled) as error:
+        partial = draft.message("interrupted" if isinstance(error, Cancelled) else "error", with_calls=False)
+        if partial is not None:
+            yield from turn.add(partial)
+        raise
+    finally:
+        turn.model_ms += round((clock() - sent) * 1000)
+        if draft.usage is not None:
+            draft.usage = turn.kit.price(draft.usage)
+            turn.usage += draft.usage
+            turn.budget.cost += draft.usage.cost
+    if draft.usage is not None:
+        yield UsageAdded(draft.started.model or request.model, draft.usage)
+    turn.stop_reason = draft.stopped.raw or draft.stopped.reason
+    return draft.message(turn.stop_reason) or AssistantMessage((), turn.stop_reason)
+
+
+def _first(turn: Turn, sent: float) -> Generator[Event, None, None]:
+    ms = round((turn.kit.clock() - sent) * 1000)
+    if turn.first_chunk_ms is None:
+        turn.first_chunk_ms = ms
+    yield FirstChunk(ms)

@@ -1,0 +1,133 @@
+"""The state of one turn while it runs, and what it is run with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Literal
+
+from agent_cli.core.answers import Approver
+from agent_cli.core.events import Event, MessageAdded
+from agent_cli.core.messages import AssistantMessage, Message
+from agent_cli.core.modes import Effort
+from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd
+from agent_cli.core.usage import Usage
+from agent_cli.engine.budget import Budget, Limits, Spent
+from agent_cli.model.transport import ToolSpec, Transport
+from agent_cli.permission.policy import Policy
+from agent_tools.base import Tool, ToolContext
+from agent_tools.values import Value
+
+
+class TurnOptions(Value):
+    """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use."""
+
+    model: str
+    label: str
+    system: str
+    tools: tuple[ToolSpec, ...] = ()
+    limits: Limits = Limits()
+    spent: Spent = Spent()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    reasoning_summary: bool = False
+    keep_thinking: int = 0
+    prefill: str = ""
+    stream: bool = True
+
+
+Guard = Callable[["Turn", AssistantMessage], str | None]
+
+
+class Kit:
+    """What a turn works with; everything in it can be a fake.
+
+    price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken at each round boundary.
+    guards: asked when the model stops calling tools; a text they return goes to the model, and the turn goes on.
+    fallbacks: what to try when the model fails: (label, provider's model name, transport), opened on demand.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        tools: Iterable[Tool[Any]],
+        context: ToolContext,
+        policy: Policy,
+        approver: Approver,
+        *,
+        price: Callable[[Usage], Usage] = lambda usage: usage,
+        inbox: Callable[[], list[str]] = list,
+        guards: Sequence[Guard] = (),
+        fallbacks: Sequence[Callable[[], tuple[str, str, Transport]]] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.transport = transport
+        self.tools = {tool.name: tool for tool in tools}
+        self.context = context
+        self.policy = policy
+        self.approver = approver
+        self.price = price
+        self.inbox = inbox
+        self.guards = guards
+        self.fallbacks = fallbacks
+        self.clock = clock
+
+
+class Action(Value):
+    """A call that ran, as the deterministic account of a turn tells it."""
+
+    summary: str
+    outcome: Literal["done", "failed", "refused"]
+
+
+class Turn:
+    """History, budget and tallies of a running turn. Only the engine touches it."""
+
+    def __init__(self, history: Iterable[Message], kit: Kit, options: TurnOptions) -> None:
+        self.history: list[Message] = list(history)
+        self.kit = kit
+        self.options = options
+        self.budget = Budget(options.limits, kit.clock, options.spent)
+        self.usage = Usage(cost=0.0)
+        self.model_ms = 0
+        self.first_chunk_ms: int | None = None
+        self.stop_reason = ""
+        self.denials: list[Denial] = []
+        self.actions: list[Action] = []
+        self.nudges: dict[str, int] = {}
+        self._known = len(self.history)
+        self.transport = kit.transport
+        self._fallback = 0
+
+    def add(self, message: Message) -> Generator[Event, None, None]:
+        self.history.append(message)
+        yield MessageAdded(message)
+
+    @property
+    def tools_ran(self) -> bool:
+        return any(a.outcome != "refused" for a in self.actions)
+
+    def fall_back(self, failure: Failure) -> bool:
+        """Switch to the next fallback model for the rest of the turn; False where there is none or it cannot help."""
+        if failure.kind in ("script", "context_too_long") or self._fallback >= len(self.kit.fallbacks):
+            return False
+        label, model, transport = self.kit.fallbacks[self._fallback]()
+        self._fallback += 1
+        self.transport = transport
+        self.options = self.options.but(label=label, model=model)
+        return True
+
+    def end(self, reason: TerminalReason) -> TurnEnd:
+        """What the result of this turn begins with."""
+        diagnostics = Diagnostics(
+            rounds=self.budget.rounds,
+            tool_calls=self.budget.tool_calls,
+            duration_ms=round(self.budget.seconds * 1000),
+            model_ms=self.model_ms,
+            stop_reason=self.stop_reason,
+            terminal_reason=reason,
+            first_chunk_ms=self.first_chunk_ms,
+        )
+        return TurnEnd(tuple(self.history[self._known :]), self.usage, diagnostics, tuple(self.denials))

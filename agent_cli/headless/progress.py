@@ -1,0 +1,56 @@
+"""What a one-shot run tells on standard error: a line per tool call, warnings, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent_cli.core.events import ApprovalResolved, Event, TextDelta, ToolFinished, ToolRequested, TurnFinished, Warned
+from agent_tools.display import CommandOutput, Diff
+from agent_tools.inert import inert
+
+
+class Progress:
+    """A listener; `say` takes one line. With `verbose`, the words between calls, reasons and totals too."""
+
+    def __init__(self, say: Callable[[str], None], verbose: bool) -> None:
+        self._say = say
+        self._verbose = verbose
+        self._summaries: dict[str, str] = {}
+        self._words: list[str] = []
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text) if self._verbose:
+                self._words.append(text)
+            case ToolRequested(call_id=call_id, summary=summary):
+                self._flush()
+                self._summaries[call_id] = inert(summary)
+            case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
+                self._say(f"denied: {self._summaries.pop(call_id, '')} ({inert(reason)})")
+            case ToolFinished(call_id=call_id):
+                if summary := self._summaries.pop(call_id, ""):
+                    self._say(f"{summary}{_ending(event)}")
+            case Warned(text=text):
+                self._say(f"warning: {inert(text)}")
+            case TurnFinished() if self._verbose:
+                self._words.clear()
+                used = event.usage
+                cost = f"${used.cost:.4f}" if used.reliable else "cost unknown"
+                self._say(
+                    f"{event.diagnostics.rounds} rounds, {event.diagnostics.tool_calls} calls, "
+                    f"{event.diagnostics.duration_ms / 1000:.1f} s, {used.input} tokens in, {used.output} out, {cost}"
+                )
+
+    def _flush(self) -> None:
+        if text := "".join(self._words).strip():
+            self._say(inert(text))
+        self._words.clear()
+
+
+def _ending(event: ToolFinished) -> str:
+    match event.display:
+        case CommandOutput(exit_code=code, seconds=seconds):
+            return f" (exit {code}, {seconds:.1f} s)" if code is not None else f" (ended, {seconds:.1f} s)"
+        case Diff(created=True):
+            return " (created)"
+    return " (error)" if event.is_error else ""

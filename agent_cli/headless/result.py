@@ -1,0 +1,105 @@
+"""The result object of `--output-format json` and the last line of `stream-json`: Claude Code's fields and ours."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from agent_cli.core.events import Event, UsageAdded
+from agent_cli.core.outcome import Complete, MaxIterations, TurnResult
+from agent_cli.core.usage import Usage
+from agent_cli.headless.exits import Outcome
+
+_SUBTYPES = {"cost": "error_max_budget_usd"}
+
+
+class Tally:
+    """Listens to a turn: usage by model."""
+
+    def __init__(self) -> None:
+        self.by_model: dict[str, Usage] = {}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, UsageAdded):
+            self.by_model[event.model] = self.by_model.get(event.model, Usage()) + event.usage
+
+
+def result_object(
+    result: TurnResult,
+    outcome: Outcome,
+    session_id: str,
+    tally: Tally,
+    windows: tuple[int | None, int | None],
+    *,
+    structured: bool,
+) -> dict[str, Any]:
+    """`windows`: the model's context window and longest output in tokens, where known."""
+    end = result.end
+    text = getattr(result, "text", "")
+    wrong = outcome not in ("done", "denied", "degraded")
+    fields: dict[str, Any] = {
+        "type": "result",
+        "subtype": _subtype(result, outcome),
+        "is_error": wrong,
+        "outcome": outcome,
+        "degraded": outcome == "degraded",
+        "duration_ms": end.diagnostics.duration_ms,
+        "duration_api_ms": end.diagnostics.model_ms,
+        "ttft_ms": end.diagnostics.first_chunk_ms,
+        "num_turns": end.diagnostics.rounds,
+        "num_tool_calls": end.diagnostics.tool_calls,
+        "result": text,
+        "stop_reason": end.diagnostics.stop_reason or None,
+        "terminal_reason": end.diagnostics.terminal_reason,
+        "session_id": session_id,
+        "total_cost_usd": end.usage.cost,
+        "cost_is_reliable": end.usage.reliable,
+        "usage": usage_object(end.usage),
+        "modelUsage": {name: _model_usage(usage, windows) for name, usage in tally.by_model.items()},
+        "permission_denials": [
+            {"tool_name": d.tool, "tool_use_id": d.call_id, "tool_input": d.arguments, "reason": d.reason}
+            for d in end.denials
+        ],
+        "errors": [text] if wrong and text else [],
+        "uuid": new_uuid(),
+    }
+    if structured and isinstance(result, Complete):
+        fields["structured_output"] = result.return_value
+    return fields
+
+
+def _subtype(result: TurnResult, outcome: Outcome) -> str:
+    if isinstance(result, MaxIterations):
+        return _SUBTYPES.get(result.cap, "error_max_turns")
+    return "success" if outcome in ("done", "denied", "degraded", "suspended") else "error_during_execution"
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Claude Code's usage fields: `input_tokens` is what was neither read from nor written to a cache."""
+    return {
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+        "reasoning_tokens": usage.reasoning,
+        "server_tool_use": {"web_search_requests": usage.web_searches},
+    }
+
+
+def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:
+    return {
+        "inputTokens": usage.input - usage.cache_read - usage.cache_write,
+        "outputTokens": usage.output,
+        "cacheReadInputTokens": usage.cache_read,
+        "cacheCreationInputTokens": usage.cache_write,
+        "webSearchRequests": usage.web_searches,
+        "costUSD": usage.cost,
+        "contextWindow": windows[0],
+        "maxOutputTokens": windows[1],
+    }
+
+
+def new_uuid() -> str:
+    """A random UUID, without the module of that name."""
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -1,0 +1,214 @@
+"""One task, no terminal: read the prompt, run the turns, print the answer in the chosen format, exit with its code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from agent_cli.core.answers import Answer, Reject
+from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.outcome import Complete, TurnResult
+from agent_cli.engine.drive import Conversation
+from agent_cli.headless.exits import exit_code, outcome_of
+from agent_cli.headless.progress import Progress
+from agent_cli.headless.result import Tally, result_object
+from agent_cli.headless.stdin import NotText, join, read_stdin
+from agent_cli.headless.stream_json import StreamJson
+from agent_tools.values import Value
+
+NOBODY = "nobody is there to approve it; no rule allows it"
+
+
+class Report(Value):
+    """What a one-shot run needs to know to report on a session."""
+
+    session_id: str
+    model: str
+    key_source: str
+    cwd: str
+    tools: tuple[str, ...]
+    mode: str
+    memory: tuple[str, ...]
+    windows: tuple[int | None, ...]
+
+
+class Asked(Value):
+    """How the run was asked for."""
+
+    prompt: tuple[str, ...]
+    output_format: str
+    input_format: str
+    partial: bool
+    verbose: bool
+    structured: bool
+    fail_on_denied: bool
+    fail_on_degraded: bool
+    stdin_limit: int
+    stdin_wait: float
+
+
+class Misuse(Exception):
+    """The run was asked for in a way that cannot work: one sentence, exit 2."""
+
+
+def deny(request: ApprovalRequested) -> Answer:
+    """The approver where nobody is there."""
+    return Reject(f"{request.reason}, and {NOBODY}", by="default")
+
+
+def say(text: str) -> None:
+    """A line on standard error; a closed one is nobody's loss."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def messages(asked: Asked) -> Iterator[str]:
+    """The user messages of the run. Raises Misuse where there is nothing to say."""
+    if asked.input_format == "stream-json":
+        yield from _json_messages()
+        return
+    words = [w for w in asked.prompt if w != "-"]
+    to_the_end = not words or "-" in asked.prompt
+    try:
+        piped = read_stdin(0, asked.stdin_limit, None if to_the_end else asked.stdin_wait, say)
+    except NotText as error:
+        raise Misuse(str(error)) from None
+    if piped.cut:
+        say(f"Standard input was cut after {asked.stdin_limit} bytes (setting stdin_limit).")
+    text = join(" ".join(words), piped, asked.stdin_limit)
+    if not (" ".join(words).strip() or piped.text.strip()):
+        raise Misuse("There is no prompt: give it as an argument or on standard input.")
+    yield text
+
+
+def _json_messages() -> Iterator[str]:
+    """User messages from JSON lines on standard input, in Claude Code's shape."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+            content = data["message"]["content"]
+            text = content if isinstance(content, str) else "".join(b["text"] for b in content if b["type"] == "text")
+        except (ValueError, KeyError, TypeError):
+            raise Misuse(
+                f'Line {number} of standard input is not {{"type":"user","message":{{"role":"user","content":...}}}}.'
+            ) from None
+        if data.get("type") == "user" and text.strip():
+            yield text
+
+
+def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
+    """Run it. `start` builds the conversation; it is called once the input is known to make sense."""
+    inputs = messages(asked)
+    first = next(inputs, None)
+    if first is None:
+        raise Misuse("There is no message on standard input.")
+    conversation, report = start()
+    watch = Signals(conversation)
+    tally = Tally()
+    progress = Progress(say, asked.verbose)
+    stream: StreamJson | None = None
+    if asked.output_format == "stream-json":
+        stream = StreamJson(_print_line, report.session_id, report.model, asked.partial)
+        stream.init(report.cwd, list(report.tools), report.mode, report.key_source, list(report.memory))
+
+    def show(event: Event) -> None:
+        tally(event)
+        (stream or progress)(event)
+
+    code = 0
+    with watch:
+        for text in _then(first, inputs):
+            result = conversation.say(text, show)
+            code = finish(asked, report, result, tally, stream, watch.caught)
+            if watch.caught:
+                break
+    return code
+
+
+def _then(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def finish(
+    asked: Asked, report: Report, result: TurnResult, tally: Tally, stream: StreamJson | None, caught: int
+) -> int:
+    """Print what the format wants, and give the exit code."""
+    outcome = outcome_of(result)
+    if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
+        outcome = "failed"
+        say("The model gave no answer that fits the JSON schema.")
+    if asked.output_format == "text":
+        text = getattr(result, "text", "")
+        if outcome in ("failed", "retry"):
+            say(text or "The run failed.")
+        elif isinstance(result, Complete) and result.return_value is not None:
+            _print_line(result.return_value)
+        elif text:
+            _print(text if text.endswith("\n") else f"{text}\n")
+        for denial in result.end.denials if outcome == "denied" else ():
+            say(f"Denied: {denial.tool}: {denial.reason}")
+    else:
+        windows = (report.windows[0], report.windows[1])
+        fields = result_object(result, outcome, report.session_id, tally, windows, structured=asked.structured)
+        if stream is not None:
+            stream.line(fields)
+        else:
+            _print_line(fields)
+    if outcome == "degraded":
+        say(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
+    elif outcome == "limit":
+        say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Go on with: agent -c")
+    elif outcome == "suspended":
+        say("Waiting for a person.")
+    return exit_code(
+        outcome,
+        fail_on_denied=asked.fail_on_denied,
+        fail_on_degraded=asked.fail_on_degraded,
+        signal_number=caught,
+    )
+
+
+class Signals:
+    """INT, TERM and HUP interrupt the turn, so that its result is still printed; a second one ends the process."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._before: dict[int, Any] = {}
+        self.caught = 0
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._on_signal)
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.caught:
+            os._exit(128 + number)
+        self.caught = number
+        self._conversation.interrupt()
+
+
+def _print_line(fields: Any) -> None:
+    _print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n")
+
+
+def _print(text: str) -> None:
+    """To standard output, at once; undecodable characters never fail the run."""
+    data = text.encode("utf-8", "replace")
+    sys.stdout.flush()
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]

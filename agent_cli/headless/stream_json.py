@@ -1,0 +1,151 @@
+"""Events as Claude Code's print-mode JSON lines: one object per line, each with session_id and uuid.
+
+Differences, which docs/headless.md lists: usage stands once per model call (on the last line of its message), and
+`--verbose` is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agent_cli import __version__
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    MessageAdded,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    TurnPaused,
+    UsageAdded,
+    Warned,
+)
+from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage
+from agent_cli.core.usage import Usage
+from agent_cli.headless.result import new_uuid, usage_object
+from agent_tools.display import CommandOutput
+
+
+class StreamJson:
+    """A listener that writes lines. `write` takes one plain object."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], None], session_id: str, model: str, partial: bool) -> None:
+        self._write = write
+        self._session_id = session_id
+        self._model = model
+        self._partial = partial
+        self._usage = Usage()
+        self._results: dict[str, ToolMessage] = {}
+
+    def line(self, fields: dict[str, Any]) -> None:
+        self._write({**fields, "session_id": self._session_id, "uuid": new_uuid()})
+
+    def init(self, cwd: str, tools: list[str], mode: str, key_source: str, memory: list[str]) -> None:
+        """The first line: what this run works with."""
+        self.line(
+            {
+                "type": "system",
+                "subtype": "init",
+                "cwd": cwd,
+                "tools": tools,
+                "mcp_servers": [],
+                "model": self._model,
+                "permissionMode": mode,
+                "slash_commands": [],
+                "apiKeySource": key_source,
+                "agent_version": __version__,
+                "output_style": "default",
+                "agents": [],
+                "skills": [],
+                "plugins": [],
+                "memory_paths": memory,
+            }
+        )
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._delta({"type": "text_delta", "text": text})
+            case ThinkingDelta(text=text):
+                self._delta({"type": "thinking_delta", "thinking": text})
+            case UsageAdded(usage=usage):
+                self._usage = usage
+            case MessageAdded(message=AssistantMessage() as message):
+                self._assistant(message)
+            case MessageAdded(message=ToolMessage() as message):
+                self._results[message.call_id] = message
+            case ToolFinished():
+                self._result(event)
+            case Warned(text=text):
+                self._system("informational", level="warning", content=text)
+            case ApprovalRequested(call_id=call_id, summary=summary, reason=reason):
+                self._system("approval_requested", tool_use_id=call_id, summary=summary, reason=reason)
+            case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
+                self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        if self._partial:
+            event = {"type": "content_block_delta", "index": 0, "delta": delta}
+            self.line({"type": "stream_event", "event": event, "parent_tool_use_id": None})
+
+    def _system(self, subtype: str, **fields: Any) -> None:
+        self.line({"type": "system", "subtype": subtype, **fields})
+
+    def _assistant(self, message: AssistantMessage) -> None:
+        """One line per content block; the last one carries the usage."""
+        for number, part in enumerate(message.parts, 1):
+            last = number == len(message.parts)
+            body = {
+                "id": message.provider_id,
+                "type": "message",
+                "role": "assistant",
+                "model": message.model or self._model,
+                "content": [_block(part)],
+                "stop_reason": message.stop_reason if last else None,
+                "usage": usage_object(self._usage if last else Usage()),
+            }
+            self.line({"type": "assistant", "message": body, "parent_tool_use_id": None})
+        self._usage = Usage()
+
+    def _result(self, event: ToolFinished) -> None:
+        message = self._results.pop(event.call_id, None)
+        if message is None:
+            return
+        block = {
+            "type": "tool_result",
+            "tool_use_id": message.call_id,
+            "content": message.text,
+            "is_error": message.is_error,
+        }
+        details: Any = message.text
+        if isinstance(event.display, CommandOutput):
+            details = {
+                "stdout": event.display.output,
+                "stderr": "",
+                "exit_code": event.display.exit_code,
+                "interrupted": event.display.exit_code is None,
+                "isImage": False,
+                "noOutputExpected": False,
+            }
+        self.line(
+            {
+                "type": "user",
+                "message": {"role": "user", "content": [block]},
+                "tool_use_result": details,
+                "duration_ms": event.duration_ms,
+                "parent_tool_use_id": None,
+            }
+        )
+
+
+def _block(part: Part) -> dict[str, Any]:
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Thinking(data=data) if data:
+            return {"type": "redacted_thinking", "data": data}
+        case Thinking(text=text, signature=signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case _:
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}

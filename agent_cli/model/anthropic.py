@@ -1,0 +1,257 @@
+"""The wire for Anthropic's Messages API.
+
+Three cache breakpoints: behind the tools, behind the system prompt, and on the newest message. Only the last one
+moves; apart from it a request is byte for byte the previous one plus a suffix. Reasoning is sent back as it came,
+with its signatures: the API demands that of the turn it is working on, and ignores older ones by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
+from agent_cli.core.modes import Effort
+from agent_cli.model.anthropic_stream import MessageReader
+from agent_cli.model.dial import network_error
+from agent_cli.model.http import Reply, Timeouts
+from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
+from agent_cli.model.wire import Memory, Wire, encoded
+from agent_tools.cancel import CancelToken
+
+VERSION = "2023-06-01"
+MAX_TOKENS = 8192
+ROOM = 4096
+LEAST_BUDGET = 1024
+
+# What a level of effort means to models that take a budget.
+_BUDGETS: dict[Effort, int] = {
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 10000,
+    "high": 20000,
+    "xhigh": 32000,
+    "max": 48000,
+}
+# Models that take a budget and no effort; everything newer decides by itself how much to think.
+_WITH_BUDGET = re.compile(r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))")
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+
+# Options that may be left out when the API rejects them, and what we then say.
+_OPTIONAL = {
+    "temperature": "takes no temperature; it was left out",
+    "display": "offers no summaries of its reasoning",
+    "effort": "takes no such effort; it was left out",
+    "thinking": "cannot think as asked; that option was left out",
+}
+
+
+class Anthropic(Wire):
+    """The Messages API at `base_url` (with or without `/v1`).
+
+    bearer: the key is an OAuth token. headers: sent with every request, in addition or instead.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        bearer: bool = False,
+    ) -> None:
+        key = (api_key or "").strip()
+        sent = {"Authorization": f"Bearer {key}"} if bearer else {"x-api-key": key}
+        sent = {"anthropic-version": VERSION, **(sent if key else {})}
+        url = base_url.rstrip("/").removesuffix("/v1") + "/v1/messages"
+        super().__init__(url, {**sent, **(headers or {})}, "Anthropic", timeouts or Timeouts())
+        self._claude = Memory(lambda m: _message(m, foreign=False))
+        self._other = Memory(lambda m: _message(m, foreign=True))
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `Transport`. A prefill comes as the first text, so that the texts together are the whole answer."""
+        if request.json_schema is not None:
+            yield from self._once("Anthropic takes no JSON schema here; the answer is checked afterwards.")
+        if request.thinking_tokens and not self._thinks_by_budget(request):
+            yield from self._once(f"{request.model} takes no thinking budget; it follows the effort alone.")
+        if request.prefill and self._thinking(request):
+            yield from self._once("The prefill was left out, because it cannot be combined with thinking.")
+        for step in self._send(request, cancel):
+            if isinstance(step, Reply):
+                yield from self._read(request, step)
+            else:
+                yield step
+
+    def _read(self, request: Request, reply: Reply) -> Iterator[Chunk]:
+        reader = MessageReader(self._provider, request.model, self._prefill(request))
+        try:
+            for event in self._objects(reply):
+                yield from reader.read(event)
+                if event.get("type") == "message_stop":
+                    reply.done()
+                    break
+        except ModelError as error:
+            # Whatever happens after the last word does not make it unsaid.
+            if not reader.finished or error.failure.kind != "network":
+                raise
+        finally:
+            reply.close()
+        if not reader.finished:
+            raise network_error(f"The answer of {self._provider} broke off before its end.")
+        yield from reader.end()
+
+    def _thinks_by_budget(self, request: Request) -> bool:
+        old = bool(_WITH_BUDGET.search(request.model)) or "claude" not in request.model
+        return old if self._takes(request, "thinking mode") else not old
+
+    def _budget(self, request: Request) -> int:
+        """The tokens to think with, or 0."""
+        wanted = request.thinking_tokens or _BUDGETS.get(request.effort or "none", 0)
+        if wanted and request.max_tokens:
+            wanted = min(wanted, request.max_tokens - 1)
+        return wanted if wanted >= LEAST_BUDGET else 0
+
+    def _thinking(self, request: Request) -> dict[str, Any] | None:
+        """The `thinking` option, or None where nothing is asked for or nothing can be."""
+        if not self._takes(request, "thinking"):
+            return None
+        if self._thinks_by_budget(request):
+            budget = self._budget(request)
+            # The API refuses thinking in the middle of a turn that was begun without.
+            if not budget or not _thought_through(request.messages):
+                return None
+            return {"type": "enabled", "budget_tokens": budget}
+        if request.effort == "none":
+            return {"type": "disabled"}
+        if not request.effort and not request.thinking_tokens and not request.reasoning_summary:
+            return None
+        if request.reasoning_summary and self._takes(request, "display"):
+            return {"type": "adaptive", "display": "summarized"}
+        return {"type": "adaptive"}
+
+    def _prefill(self, request: Request) -> str:
+        if self._takes(request, "prefill") and not self._thinking(request):
+            return request.prefill.rstrip()
+        return ""
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        words = error.failure.message.lower()
+        if "prefill" in words and self._prefill(request):
+            self._rejected.add((request.model, "prefill"))
+            return f"{request.model} cannot continue a given beginning; the prefill was left out."
+        options = self._options(request)
+        thinking = options.get("thinking") or {}
+        names_mode = "adaptive" in words or "budget_tokens" in words
+        if names_mode and thinking.get("type") in ("enabled", "adaptive") and self._takes(request, "thinking mode"):
+            self._rejected.add((request.model, "thinking mode"))
+            return ""
+        sent = {**options, **thinking, **options.get("output_config", {})}
+        for option, advice in _OPTIONAL.items():
+            if option in sent and option in words:
+                self._rejected.add((request.model, option))
+                return f"{request.model} {advice}."
+        return None
+
+    def _options(self, request: Request) -> dict[str, Any]:
+        """The part of the body that is neither system, tools nor messages, in a fixed order."""
+        thinking = self._thinking(request)
+        budget = 0 if request.effort == "none" else self._budget(request.but(max_tokens=None))
+        most = request.max_tokens or max(MAX_TOKENS, budget + ROOM if thinking else 0)
+        options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
+        if thinking:
+            options["thinking"] = thinking
+            if thinking["type"] == "adaptive" and request.effort and self._takes(request, "effort"):
+                effort = "low" if request.effort == "minimal" else request.effort
+                options["output_config"] = {"effort": effort}
+        on = thinking is not None and thinking["type"] != "disabled"
+        if request.temperature is not None and not on and self._takes(request, "temperature"):
+            options["temperature"] = request.temperature
+        if request.tools and request.tool_choice == "none":
+            options["tool_choice"] = {"type": "none"}
+        return options
+
+    def _body(self, request: Request) -> bytes:
+        parts = [encoded(self._options(request))[:-1]]
+        if request.system.strip():
+            block = encoded({"type": "text", "text": request.system})[:-1] + _MARK
+            parts.append(b',"system":[' + block + b"]")
+        if request.tools:
+            if self._tools[0] is not request.tools:
+                tools = [encoded(_tool(t)) for t in request.tools]
+                tools[-1] = tools[-1][:-1] + _MARK
+                self._tools = (request.tools, b",".join(tools))
+            parts.append(b',"tools":[' + self._tools[1] + b"]")
+        parts += (b',"messages":[', self._joined(request), b"]}")
+        return b"".join(parts)
+
+    def _joined(self, request: Request) -> bytes:
+        """The messages: neighbours of one side are one message, and the newest of ours carries the breakpoint."""
+        memory = self._claude if "claude" in request.model else self._other
+        groups: list[tuple[str, list[bytes]]] = []
+        for role, blocks in memory.of(request.messages):
+            if blocks and groups and groups[-1][0] == role:
+                groups[-1][1].extend(blocks)
+            elif blocks:
+                groups.append((role, list(blocks)))
+        if groups and groups[-1][0] == "user":
+            groups[-1][1][-1] = groups[-1][1][-1][:-1] + _MARK
+        if prefill := self._prefill(request):
+            groups.append(("assistant", [encoded({"type": "text", "text": prefill})]))
+        return b",".join(
+            b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
+        )
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _call_id(identity: str) -> str:
+    # A call made by another provider may have an id that this API does not take.
+    return identity if _ID.fullmatch(identity) else f"toolu_{identity.encode().hex()}"
+
+
+def _thought_through(messages: tuple[Message, ...]) -> bool:
+    """Whether every answer of the turn in progress begins with reasoning that can be sent back."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            break
+        if isinstance(message, AssistantMessage) and message.calls:
+            first = message.parts[0]
+            if not isinstance(first, Thinking) or not (first.signature or first.data):
+                return False
+    return True
+
+
+def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
+    """Role and encoded blocks. `foreign`: the model at the other end is not a Claude."""
+    if isinstance(message, UserMessage):
+        # The API refuses blank text.
+        return "user", [encoded({"type": "text", "text": message.text})] if message.text.strip() else []
+    if isinstance(message, ToolMessage):
+        call_id = _call_id(message.call_id)
+        plain = {"type": "tool_result", "tool_use_id": call_id, "content": message.text or "(empty)"}
+        if message.is_error:
+            plain["is_error"] = True  # type: ignore[assignment]
+        return "user", [encoded(plain)]
+    # A signature is worth something only to the kind of model that made it.
+    ours = not message.model or ("claude" in message.model) is not foreign
+    blocks = []
+    for part in message.parts:
+        if isinstance(part, Thinking):
+            if ours and part.data:
+                blocks.append(encoded({"type": "redacted_thinking", "data": part.data}))
+            elif ours and part.signature:
+                thought = {"type": "thinking", "thinking": part.text, "signature": part.signature}
+                blocks.append(encoded(thought))
+        elif isinstance(part, Text):
+            if part.text.strip():
+                blocks.append(encoded({"type": "text", "text": part.text}))
+        else:
+            use = {"type": "tool_use", "id": _call_id(part.id), "name": part.name, "input": part.arguments}
+            blocks.append(encoded(use))
+    return "assistant", blocks

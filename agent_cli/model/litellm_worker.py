@@ -1,0 +1,131 @@
+"""The one file that imports LiteLLM: a child process that answers requests, one at a time, as JSON lines.
+
+In comes `{"model", "api_key", "base_url", "headers", "timeouts", "request"}`; out go `{"chunk"}` lines and
+then `{"done"}` or `{"failure", "retry_after"}`. It begins with `{"ready"}` once LiteLLM is there, and ends
+when its standard input does, even in the middle of a request: it never outlives who started it. LiteLLM runs
+here as a library and nothing more: it fetches no price lists, reads no project's `.env`, retries nothing, and
+what it prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from agent_cli.model.catalog import lookup
+from agent_cli.model.litellm_convert import Reader, arguments_of, prefill_of
+from agent_cli.model.litellm_errors import classify
+from agent_cli.model.transport import Chunk, ModelError, Request
+from agent_tools.values import from_plain, to_plain
+
+# Must stand in the environment before the import; DEV, the default mode, loads `.env` files.
+ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_BLOG_POSTS": "True",
+    "LITELLM_MODE": "PRODUCTION",
+    "LITELLM_LOG": "ERROR",
+}
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
+    litellm = _load()
+    _say(out, {"ready": True})
+    while True:
+        order = json.loads(requests.get())
+        secrets = tuple(filter(None, [order["api_key"], *order["headers"].values()]))
+        try:
+            for chunk in _answer(litellm, order):
+                _say(out, {"chunk": to_plain(chunk)})
+            _say(out, {"done": True})
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is told; the next request may go well
+            found = error if isinstance(error, ModelError) else classify(error, order["model"], secrets)
+            _say(out, {"failure": to_plain(found.failure), "retry_after": found.retry_after})
+
+
+def _listen(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
+    for line in source:
+        requests.put(line)
+    os._exit(0)
+
+
+def _say(out: Any, message: dict[str, Any]) -> None:
+    data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    while data:
+        data = data[out.write(data) :]
+
+
+def _load() -> Any:
+    os.environ.update(ENVIRONMENT)
+    # The import allocates a great deal and frees little of it.
+    gc.disable()
+    import litellm
+
+    gc.enable()
+    gc.freeze()
+    litellm.telemetry = False
+    litellm.drop_params = True
+    litellm.num_retries = 0
+    litellm.suppress_debug_info = True
+    litellm.disable_streaming_logging = True
+    from litellm.llms.anthropic.chat import transformation
+
+    # Where no count of reasoning tokens was reported, one guessed from the text must not pass for it.
+    transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
+    return litellm
+
+
+def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
+    import httpx  # came along with LiteLLM
+
+    request = from_plain(Request, order["request"])
+    model: str = order["model"]
+    provider, _, name = model.partition("/")
+    known = lookup(provider, name)
+    prefill = prefill_of(request, known is not None and known.prefill)
+    supported = set(litellm.get_supported_openai_params(model=name, custom_llm_provider=provider) or ())
+    arguments, notices = arguments_of(request, model, supported, prefill)
+    yield from notices
+    limits = order["timeouts"]
+    seconds = {name: limits[name] or None for name in ("connect", "idle", "total")}
+    idle = seconds["idle"] if request.stream else seconds["total"]
+    if order["base_url"]:
+        arguments["api_base"] = order["base_url"]
+    if order["api_key"]:
+        arguments["api_key"] = order["api_key"]
+    elif model.startswith("openai/") and order["base_url"]:
+        arguments["api_key"] = "none"  # the SDK insists on one
+    if order["headers"]:
+        arguments["extra_headers"] = order["headers"]
+    # Without tools in the request some providers refuse a history that has calls, unless LiteLLM amends it.
+    litellm.modify_params = not request.tools
+    response = litellm.completion(
+        **arguments,
+        num_retries=0,
+        max_retries=0,
+        timeout=httpx.Timeout(idle, connect=seconds["connect"]),
+    )
+    reader = Reader(prefill)
+    if not request.stream:
+        yield from reader.read(response)
+        yield from reader.end()
+        return
+    for part in response:
+        yield from reader.read(part)
+    # Left to itself LiteLLM ends a response that broke off with a "stop" of its own.
+    yield from reader.end(finished=getattr(response, "received_finish_reason", "") is not None)
+
+
+if __name__ == "__main__":
+    main()

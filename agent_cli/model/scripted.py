@@ -1,0 +1,137 @@
+"""The model that replays a script: for demos, docs and tests.
+
+A script is TOML: a list of `[[reply]]` tables, one per request, each with any of
+
+    thinking = "..."                 text = "..."
+    calls    = [{ name = "Read", arguments = { file_path = "a.py" } }]
+    expect   = "words that the newest message must contain"
+    usage    = { input = 900, output = 40 }
+    stop     = "max_tokens"          pause = 0.5   (seconds before each chunk)
+    error    = { kind = "overloaded", message = "...", retryable = true }
+
+It is strict: a request past the end, an unmet `expect`, or a history in which a call does not have exactly one result
+is a ModelError of kind "script". Which reply is next is read from the history, so a resumed session goes on where it
+was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from agent_cli.core.messages import AssistantMessage, ToolMessage
+from agent_cli.core.outcome import Failure
+from agent_cli.core.usage import Usage
+from agent_cli.model.transport import (
+    CallDelta,
+    CallStart,
+    Chunk,
+    ModelError,
+    Request,
+    Started,
+    Stopped,
+    StopReason,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
+from agent_tools.cancel import CancelToken
+
+KEYS = {"thinking", "text", "calls", "expect", "usage", "stop", "pause", "error"}
+
+
+class Scripted:
+    """A transport over a list of replies. `name` is the model name it reports; `requests` is what it was asked."""
+
+    def __init__(self, replies: list[dict[str, Any]], name: str = "scripted") -> None:
+        self.replies = replies
+        self.name = name
+        self.requests: list[Request] = []
+        self._failures = 0
+
+    @classmethod
+    def load(cls, path: Path) -> Scripted:
+        """Read a script file. Raises ModelError naming the file and the mistake."""
+        import tomllib
+
+        try:
+            replies = tomllib.loads(path.read_text("utf-8")).get("reply", [])
+        except (OSError, ValueError) as error:
+            raise _mistake(f"Cannot read the script {path}: {error}") from None
+        for number, reply in enumerate(replies, 1):
+            if unknown := reply.keys() - KEYS:
+                raise _mistake(f"{path}: reply {number} has unknown keys: {', '.join(sorted(unknown))}")
+        return cls(replies, f"scripted:{path.stem}")
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        self.requests.append(request)
+        _check_results(request)
+        spoken = sum(isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages)
+        number = spoken + self._failures
+        if number >= len(self.replies):
+            raise _mistake(
+                f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came."
+            )
+        return self._reply(self.replies[number], number + 1, request, cancel)
+
+    def _reply(
+        self, reply: dict[str, Any], number: int, request: Request, cancel: CancelToken
+    ) -> Iterator[Chunk]:
+        newest = getattr(request.messages[-1], "text", "") if request.messages else ""
+        if reply.get("expect", "") not in newest:
+            raise _mistake(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest message, "
+                           f"which is {newest[:200]!r}.")  # fmt: skip
+        yield Started(f"reply-{number}", self.name)
+        for chunk in _chunks(reply, number):
+            if pause := reply.get("pause", 0):
+                cancel.wait(pause)
+            cancel.check()
+            yield chunk
+        if error := reply.get("error"):
+            self._failures += 1
+            raise ModelError(
+                Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False))
+            )
+        yield UsageChunk(Usage(**reply.get("usage", {})))
+        stop = cast(StopReason, reply.get("stop", "tool_use" if reply.get("calls") else "end_turn"))
+        yield Stopped(stop, stop)
+
+
+def _chunks(reply: dict[str, Any], number: int) -> Iterator[Chunk]:
+    """The pieces a provider would send: text by words, arguments whole."""
+    if thinking := reply.get("thinking"):
+        yield ThinkingChunk(thinking)
+        yield ThinkingChunk(signature=f"signature-{number}")
+    text = reply.get("text", "")
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + 1)
+        end = len(text) if end < 0 else end
+        yield TextChunk(text[start:end])
+        start = end
+    for index, call in enumerate(reply.get("calls", ())):
+        yield CallStart(index, call.get("id", f"call-{number}-{index + 1}"), call["name"])
+        arguments = call.get("arguments", {})
+        yield CallDelta(index, arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+
+def _check_results(request: Request) -> None:
+    """Every call before the newest message has exactly one result, and every result a call."""
+    open_calls: set[str] = set()
+    for message in request.messages:
+        if isinstance(message, AssistantMessage):
+            if open_calls:
+                raise _mistake(f"Calls without a result: {', '.join(sorted(open_calls))}")
+            open_calls = {c.id for c in message.calls}
+        elif isinstance(message, ToolMessage):
+            if message.call_id not in open_calls:
+                raise _mistake(f"A result without an open call: {message.call_id}")
+            open_calls.discard(message.call_id)
+    if open_calls:
+        raise _mistake(f"Calls without a result: {', '.join(sorted(open_calls))}")
+
+
+def _mistake(message: str) -> ModelError:
+    return ModelError(Failure("script", message))

@@ -1,0 +1,152 @@
+"""What the direct wires share: sending a body, reading the answer as JSON events, and remembering two things.
+
+Remembered are the encoded form of each message, so that a long conversation is not serialised again every round, and
+the options that a server turned out not to take: such a request is sent again without the option, and a person is told
+once. Nothing of this changes what a conversation means.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from agent_cli.core.messages import Message
+from agent_cli.model.errors import malformed, refusal
+from agent_cli.model.http import Http, Reply, Timeouts
+from agent_cli.model.sse import Splitter
+from agent_cli.model.transport import ModelError, Notice, Request
+from agent_tools.cancel import CancelToken
+
+T = TypeVar("T")
+
+MOST_ERROR = 64 * 1024
+MOST_ANSWER = 64 * 1024 * 1024
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def encoded(value: Any) -> bytes:
+    """`value` as compact JSON. What JSON cannot say (NaN, half a surrogate pair) becomes null or "?"."""
+    try:
+        text = _encode(value)
+    except ValueError:
+        text = _encode(json.loads(json.dumps(value), parse_constant=lambda _: None))
+    return text.encode("utf-8", "replace")
+
+
+class Memory(Generic[T]):
+    """The encoded form of each message, found by the identity of the message."""
+
+    def __init__(self, encode: Callable[[Message], T]) -> None:
+        self._encode = encode
+        self._known: dict[int, tuple[Message, T]] = {}
+
+    def of(self, messages: Iterable[Message]) -> list[T]:
+        """The encoded messages, in order."""
+        known = self._known
+        forms: list[T] = []
+        for message in messages:
+            entry = known.get(id(message))
+            if entry is None:
+                # Holding the message keeps its id from being given to another.
+                entry = known[id(message)] = (message, self._encode(message))
+            forms.append(entry[1])
+        if len(known) > 2 * len(forms) + 1000:
+            self._known = {id(m): known[id(m)] for m in messages}
+        return forms
+
+    def forget(self) -> None:
+        """Encode everything anew."""
+        self._known.clear()
+
+
+class Wire:
+    """One endpoint of one provider. `options` that it rejected are kept as pairs of model and option."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], provider: str, timeouts: Timeouts) -> None:
+        self._http = Http(url, timeouts)
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._provider = provider
+        self._rejected: set[tuple[str, str]] = set()
+        self._told: set[str] = set()
+
+    def close(self) -> None:
+        """Drop the connections that are kept for further requests."""
+        self._http.close()
+
+    def _body(self, request: Request) -> bytes:
+        raise NotImplementedError
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a person
+        (nothing, if that is not worth it). None: the request cannot be helped."""
+        raise NotImplementedError
+
+    def _takes(self, request: Request, option: str) -> bool:
+        return (request.model, option) not in self._rejected
+
+    def _once(self, text: str) -> Iterator[Notice]:
+        if text and text not in self._told:
+            self._told.add(text)
+            yield Notice(text)
+
+    def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | Reply]:
+        """Notices, and at last the reply, which has status 200."""
+        while True:
+            body = self._body(request)
+            reply = self._http.post(self._headers, body, cancel, patient=not request.stream)
+            try:
+                if 200 <= reply.status < 300:
+                    self._check_form(reply)
+                    yield reply
+                    return
+                error = refusal(
+                    reply.status,
+                    reply.read_all(MOST_ERROR),
+                    reply.header,
+                    provider=self._provider,
+                    model=request.model,
+                    now=time.time(),
+                )
+            except BaseException:
+                reply.close()
+                raise
+            reply.close()
+            advice = self._adapt(request, error) if error.failure.kind == "bad_request" else None
+            if advice is None:
+                raise error
+            yield from self._once(advice)
+
+    def _check_form(self, reply: Reply) -> None:
+        packing = reply.header("content-encoding").lower()
+        if packing not in ("", "identity"):
+            raise malformed(f"{reply.host} sent a compressed answer ({packing}), which was not asked for.")
+        if reply.content_type in ("text/html", "application/xhtml+xml"):
+            raise malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
+
+    def _objects(self, reply: Reply) -> Iterator[dict[str, Any]]:
+        """The JSON objects of an event stream up to its `[DONE]`, or the one object of a plain JSON answer."""
+        if reply.content_type == "application/json":
+            body = reply.read_all(MOST_ANSWER)
+            yield self._object(body.decode("utf-8", "replace"))
+            return
+        splitter = Splitter()
+        while data := reply.read():
+            for _, text in splitter.feed(data):
+                if text.startswith("{"):
+                    yield self._object(text)
+                elif text.strip() == "[DONE]":
+                    yield {"done": True}
+                elif text.strip():
+                    yield self._object(text)
+
+    def _object(self, text: str) -> dict[str, Any]:
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise malformed(f"{self._provider} sent something that is not JSON: {text[:80]!r}.") from error
+        if not isinstance(value, dict):
+            raise malformed(f"{self._provider} sent JSON of an unknown form: {text[:80]!r}.")
+        return value

@@ -1,0 +1,210 @@
+"""The options of `agent`: the one definition that the quick parser, Typer, --help and the tests share.
+
+Most command lines are read by `parse`, which knows exactly this table and gives up (None) on anything it does not
+fully understand: a word it does not know, a missing value, a choice that is none, --help. Typer, built from the same
+table in `cli.py`, then decides; it takes as long to import as a whole one-shot run otherwise does.
+"""
+
+import re
+from typing import Annotated, Any, Literal, get_args
+
+from agent_cli.core.modes import MODES, Effort
+from agent_tools.values import Value
+
+Format = Literal["text", "json", "stream-json"]
+ASK_WHICH = "?"
+
+
+class Flag(Value):
+    """How a field is written: its names, its help, the setting it overrides, and the heading it stands under."""
+
+    names: tuple[str, ...]
+    help: str
+    panel: str
+    setting: str = ""
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    optional_value: bool = False
+
+
+RUN = "Running"
+MODEL = "Model"
+PERMISSION = "Permission"
+SESSION = "Sessions"
+CONTEXT = "Context"
+OUTPUT = "Input and output"
+
+
+def _flag(names: str, panel: str, text: str, **more: Any) -> Flag:
+    return Flag(tuple(names.split()), text, panel, **more)
+
+
+class RunOptions(Value):
+    """One run of `agent`, as the command line asks for it. None and empty mean: not said."""
+
+    prompt: tuple[str, ...] = ()
+    print: Annotated[bool, _flag("-p --print", RUN, "Run one task, print the answer and exit.")] = False
+    max_turns: Annotated[
+        int | None, _flag("--max-turns", RUN, "Model calls this turn may take.", setting="max_rounds")
+    ] = None
+    max_budget_usd: Annotated[
+        float | None, _flag("--max-budget-usd", RUN, "Dollars this turn may cost.", setting="max_cost")
+    ] = None
+    bare: Annotated[bool, _flag("--bare", RUN, "No settings files, no memory files: only what the flags say.")] = False
+    settings: Annotated[
+        tuple[str, ...], _flag("--settings", RUN, "Settings from a file, or as TOML or JSON text.", metavar="FILE|JSON")
+    ] = ()
+    verbose: Annotated[bool, _flag("--verbose", RUN, "Say more on standard error.")] = False
+    debug: Annotated[bool, _flag("--debug", RUN, "Show what is done inside, and tracebacks.")] = False
+    plain: Annotated[bool, _flag("--plain", RUN, "Line by line, without colours or redrawing.")] = False
+
+    model: Annotated[str | None, _flag("--model -m", MODEL, "Model as provider/model.", setting="model")] = None
+    fallback_model: Annotated[
+        tuple[str, ...],
+        _flag("--fallback-model", MODEL, "Model to go on with when the model fails.", setting="fallback_models"),
+    ] = ()
+    effort: Annotated[
+        str | None, _flag("--effort", MODEL, "Reasoning effort.", setting="effort", choices=get_args(Effort))
+    ] = None
+
+    permission_mode: Annotated[
+        str | None,
+        _flag("--permission-mode", PERMISSION, "How open questions are answered.", choices=MODES),
+    ] = None
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        _flag("--allowedTools --allowed-tools", PERMISSION, "Rules that allow, e.g. 'Bash(git status:*) Edit'.",
+              metavar="RULES"),
+    ] = ()  # fmt: skip
+    disallowed_tools: Annotated[
+        tuple[str, ...],
+        _flag("--disallowedTools --disallowed-tools", PERMISSION, "Rules that deny.", metavar="RULES"),
+    ] = ()
+    tools: Annotated[
+        tuple[str, ...], _flag("--tools", PERMISSION, "Names of the tools to offer; '' for none.", metavar="NAMES")
+    ] = ()
+    add_dir: Annotated[
+        tuple[str, ...], _flag("--add-dir", PERMISSION, "A folder beside the workspace to work in.", metavar="DIR")
+    ] = ()
+    fail_on_denied: Annotated[bool, _flag("--fail-on-denied", PERMISSION, "Exit 5 if anything was denied.")] = False
+    fail_on_degraded: Annotated[
+        bool, _flag("--fail-on-degraded", PERMISSION, "Exit 75 if the model failed after tools had run.")
+    ] = False
+
+    continue_: Annotated[bool, _flag("-c --continue", SESSION, "Go on with this folder's latest session.")] = False
+    resume: Annotated[
+        str | None,
+        _flag("-r --resume", SESSION, "Go on with a session, by its ID or its beginning.", metavar="[ID]",
+              optional_value=True),
+    ] = None  # fmt: skip
+    session_id: Annotated[str | None, _flag("--session-id", SESSION, "Use this UUID for the session.")] = None
+    fork_session: Annotated[
+        bool, _flag("--fork-session", SESSION, "With -c or -r: go on in a copy, under a new ID.")
+    ] = False
+    no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Keep nothing on disk.")] = False
+
+    system_prompt: Annotated[
+        str | None, _flag("--system-prompt", CONTEXT, "Replace the system prompt.", setting="system_prompt")
+    ] = None
+    append_system_prompt: Annotated[
+        str | None,
+        _flag("--append-system-prompt", CONTEXT, "Add to the system prompt.", setting="append_system_prompt"),
+    ] = None
+    json_schema: Annotated[
+        str | None, _flag("--json-schema", CONTEXT, "The answer must fit this JSON schema.", metavar="FILE|JSON")
+    ] = None
+
+    output_format: Annotated[
+        str, _flag("--output-format", OUTPUT, "With -p: how the answer is printed.", choices=get_args(Format))
+    ] = "text"
+    input_format: Annotated[
+        str, _flag("--input-format", OUTPUT, "With -p: how input is read.", choices=("text", "stream-json"))
+    ] = "text"
+    include_partial_messages: Annotated[
+        bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: pieces of the answer as they come.")
+    ] = False
+
+
+def flags() -> dict[str, tuple[Flag, Any]]:
+    """For each field but the prompt: its flag and its bare type, in the order of the table."""
+    return {
+        name: (hint.__metadata__[0], hint.__origin__)
+        for name, hint in RunOptions.__annotations__.items()
+        if name != "prompt"
+    }
+
+
+def parse(argv: list[str]) -> RunOptions | None:
+    """The options of a command line, or None where Typer has to look at it."""
+    table = {n: (field, flag, kind) for field, (flag, kind) in flags().items() for n in flag.names}
+    found: dict[str, Any] = {}
+    words: list[str] = []
+    rest = list(reversed(spell_out(argv)))
+    while rest:
+        word = rest.pop()
+        if word == "--":
+            words += reversed(rest)
+            break
+        if not word.startswith("-") or word == "-":
+            words.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if name not in table or (equals and not name.startswith("--")):
+            return None
+        field, flag, kind = table[name]
+        if kind is bool:
+            if equals:
+                return None
+            found[field] = True
+            continue
+        if not equals:
+            if not rest:
+                return None
+            value = rest.pop()
+        read = _value(flag, kind, value)
+        if read is None:
+            return None
+        found[field] = (*found.get(field, ()), read) if str(kind).startswith("tuple") else read
+    return RunOptions(prompt=tuple(words), **found)
+
+
+def _value(flag: Flag, kind: Any, text: str) -> Any:
+    if flag.choices and text not in flag.choices:
+        return None
+    number = next((t for t in (int, float) if t in get_args(kind)), None)
+    if number is None:
+        return text
+    try:
+        return number(text)
+    except ValueError:
+        return None
+
+
+_RULE = re.compile(r"(?:[A-Z][A-Za-z]+(?:\(.*\))?|mcp__\w+)", re.DOTALL)
+_SESSION = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,35}")
+
+
+def spell_out(argv: list[str]) -> list[str]:
+    """The same command line without two conveniences: several rules after one flag, and --resume without an ID.
+
+    Only words that have the exact form of a rule (of a session ID) are taken, so a prompt is never swallowed.
+    """
+    listing = {n for f in ("allowed_tools", "disallowed_tools") for n in flags()[f][0].names}
+    resume = flags()["resume"][0].names
+    out: list[str] = []
+    index = 0
+    while index < len(argv):
+        word = argv[index]
+        index += 1
+        out.append(word)
+        if word == "--":
+            return out + argv[index:]
+        if word in resume and not (index < len(argv) and _SESSION.fullmatch(argv[index])):
+            out[-1] = f"--resume={ASK_WHICH}"
+        elif word in listing and index < len(argv):
+            out.append(argv[index])
+            index += 1
+            while index < len(argv) and _RULE.fullmatch(argv[index]):
+                out += [word, argv[index]]
+                index += 1
+    return out

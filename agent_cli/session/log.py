@@ -1,0 +1,155 @@
+"""A session on disk: append-only JSON lines, one record per event.
+
+Each record is one line of ASCII JSON: v, seq, id (of the record), parent (id of the record before), type, time (UTC),
+crc (CRC-32 of the line's other fields), data (the event). It is written with one write() to a descriptor opened with
+O_APPEND and locked for this process; user messages, the start of each tool and the end of each turn are synced. The
+first record is the header. A reader takes only records whose checksum fits, and says how many did not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from binascii import crc32
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import UNLOGGED, Event, MessageAdded, PlanChanged, ToolFinished, ToolStarted, TurnFinished
+from agent_cli.core.messages import UserMessage
+from agent_cli.session.records import Header, Restored
+from agent_tools.values import Value, to_plain
+
+VERSION = 1
+
+
+class SessionBusy(Exception):
+    """Another process has this session open; the message says which, and what to do."""
+
+
+class SessionLog:
+    """Appends events. `warn` is told once when the disk refuses; the session goes on in memory."""
+
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+        self.path = path
+        self._warn = warn
+        self._fd = -1
+        self._seq = 0
+        self._parent = ""
+        self._failed = False
+
+    def create(self, header: Header) -> None:
+        """Begin a new file with its header. Raises FileExistsError where the session is there already."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._open(os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            self._refused(error)
+            return
+        self._write("Header", header)
+
+    def reopen(self, seq: int, parent: str) -> None:
+        """Go on after the last good record. Raises SessionBusy."""
+        try:
+            self._open(0)
+        except OSError as error:
+            self._refused(error)
+            return
+        self._seq, self._parent = seq, parent
+        size = os.fstat(self._fd).st_size
+        if size and os.pread(self._fd, 1, size - 1) != b"\n":
+            os.write(self._fd, b"\n")
+
+    def copy(self, session: Restored) -> None:
+        """Begin with the contents of another session."""
+        for message in session.history:
+            self._write("MessageAdded", MessageAdded(message))
+        if session.seen:
+            self._write("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen))
+        if session.plan:
+            self._write("PlanChanged", PlanChanged(session.plan))
+        self.sync()
+
+    def _open(self, flags: int) -> None:
+        import fcntl
+
+        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            self._fd = -1
+            raise SessionBusy(
+                f"Session {self.path.stem} is open in another process. End it there, or use --fork-session."
+            ) from None
+
+    def record(self, event: Event) -> None:
+        """Write one event, unless it is of a kind that is not kept."""
+        if self._fd < 0 or isinstance(event, UNLOGGED):
+            return
+        self._write(type(event).__name__, event)
+        synced = isinstance(event, (ToolStarted, TurnFinished)) or (
+            isinstance(event, MessageAdded) and isinstance(event.message, UserMessage)
+        )
+        if synced:
+            self.sync()
+
+    def sync(self) -> None:
+        try:
+            if self._fd >= 0:
+                os.fsync(self._fd)
+        except OSError as error:
+            self._refused(error)
+
+    def _write(self, kind: str, value: Value) -> None:
+        seq = self._seq + 1
+        record = {
+            "v": VERSION,
+            "seq": seq,
+            "id": f"{seq:x}-{os.urandom(4).hex()}",
+            "parent": self._parent,
+            "type": kind,
+            "time": _now(),
+            "data": to_plain(value),
+        }
+        line = sealed(record)
+        assert b"\n" not in line
+        try:
+            os.write(self._fd, line + b"\n")
+        except OSError as error:
+            self._refused(error)
+            return
+        self._seq, self._parent = seq, str(record["id"])
+
+    def _refused(self, error: OSError) -> None:
+        if not self._failed:
+            self._failed = True
+            self._warn(f"This session cannot be saved in {self.path.parent}: {error.strerror or error}.")
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def sealed(record: dict[str, Any]) -> bytes:
+    """The record as one line without its line feed, with `crc` as its last key."""
+    body = json.dumps(record, separators=(",", ":")).encode("ascii")
+    return body[:-1] + b',"crc":%d}' % crc32(body)
+
+
+def unsealed(line: bytes) -> dict[str, Any] | None:
+    """The record that a line holds, or None where it is damaged."""
+    body, found, tail = line.rpartition(b',"crc":')
+    if not found or not tail.endswith(b"}") or not tail[:-1].isdigit() or crc32(body + b"}") != int(tail[:-1]):
+        return None
+    record: dict[str, Any] = json.loads(body + b"}")
+    return record
+
+
+def _now() -> str:
+    now = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"

@@ -1,0 +1,155 @@
+"""Where sessions are kept, and what is read back from them: the history, what the model has seen, what was spent."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from binascii import crc32
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import MessageAdded, PlanChanged, ToolFinished, TurnFinished
+from agent_cli.core.messages import Message, UserMessage, pending_calls
+from agent_cli.core.outcome import Diagnostics
+from agent_cli.core.usage import Usage
+from agent_cli.session.log import unsealed
+from agent_cli.session.records import Header, Restored, SessionInfo
+from agent_tools.display import TodoItem
+from agent_tools.values import Mismatch, from_plain
+
+
+class NoSession(Exception):
+    """There is no such session, or more than one fits; the message says so."""
+
+
+def state_folder(env: Mapping[str, str]) -> Path:
+    """AGENT_STATE_DIR, else the platform's folder for state (on Linux, XDG_STATE_HOME or ~/.local/state)."""
+    if chosen := env.get("AGENT_STATE_DIR"):
+        return Path(chosen)
+    if str(sys.platform) == "linux":
+        # As platformdirs answers (a test holds it to that), without the 22 ms that its import costs.
+        base = env.get("XDG_STATE_HOME", "").strip()
+        return (Path(base) if base.startswith("/") else Path(os.path.expanduser("~")) / ".local/state") / "agent"
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("agent", appauthor=False))
+
+
+class SessionStore:
+    """The sessions of one project: a folder of `<session id>.jsonl` files."""
+
+    def __init__(self, state: Path, root: Path) -> None:
+        text = str(root)
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[-60:]
+        self.folder = state / "sessions" / f"{slug}-{crc32(os.fsencode(text)):08x}"
+
+    def path(self, session_id: str) -> Path:
+        return self.folder / f"{session_id}.jsonl"
+
+    def ids(self) -> list[str]:
+        """Session ids, the latest changed first."""
+        try:
+            files = [(e.stat().st_mtime_ns, e.name) for e in os.scandir(self.folder) if e.name.endswith(".jsonl")]
+        except OSError:
+            return []
+        return [name.removesuffix(".jsonl") for _, name in sorted(files, reverse=True)]
+
+    def latest(self) -> str:
+        """The session that was changed last. Raises NoSession."""
+        ids = self.ids()
+        if not ids:
+            raise NoSession("There is no earlier session in this project.")
+        return ids[0]
+
+    def find(self, start: str) -> str:
+        """The one session whose id begins with `start`. Raises NoSession."""
+        found = [i for i in self.ids() if i.startswith(start.lower())]
+        if len(found) != 1:
+            how = "No session" if not found else f"{len(found)} sessions"
+            raise NoSession(
+                f"{how} of this project begin{'s' if not found else ''} with {start}. See: agent sessions list"
+            )
+        return found[0]
+
+    def load(self, session_id: str) -> Restored:
+        """Read a session. Raises NoSession where nothing of it can be read."""
+        path = self.path(session_id)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise NoSession(f"Cannot read session {session_id}: {error.strerror}.") from None
+        return restore(data, session_id)
+
+    def list(self) -> Iterator[SessionInfo]:
+        """All sessions of the project, the latest changed first; unreadable ones are left out."""
+        for session_id in self.ids():
+            try:
+                session = self.load(session_id)
+            except NoSession:
+                continue
+            said = [m.text for m in session.history if isinstance(m, UserMessage)]
+            yield SessionInfo(
+                session_id=session_id,
+                cwd=session.header.cwd,
+                model=session.header.model,
+                first_message=" ".join(said[0].split())[:80] if said else "",
+                messages=len(session.history),
+                cost=session.usage.cost,
+                pending=len(pending_calls(session.history)),
+                created=session.created,
+                updated=session.updated,
+            )
+
+
+def restore(data: bytes, name: str) -> Restored:
+    """Rebuild a session from the bytes of its log; damaged records are skipped and counted."""
+    header: Header | None = None
+    history: list[Message] = []
+    seen: dict[str, str] = {}
+    plan: tuple[TodoItem, ...] = ()
+    usage = Usage()
+    last: Diagnostics | None = None
+    first: dict[str, Any] = {}
+    record: dict[str, Any] = {}
+    bad = 0
+    for line in data.split(b"\n"):
+        if not line.strip():
+            continue
+        found = unsealed(line)
+        if found is None:
+            bad += 1
+            continue
+        record = found
+        first = first or record
+        try:
+            match record["type"]:
+                case "Header":
+                    header = from_plain(Header, record["data"])
+                case "MessageAdded":
+                    history.append(from_plain(MessageAdded, record["data"]).message)
+                case "ToolFinished":
+                    seen |= from_plain(ToolFinished, record["data"]).seen
+                case "PlanChanged":
+                    plan = from_plain(PlanChanged, record["data"]).items
+                case "TurnFinished":
+                    event = from_plain(TurnFinished, record["data"])
+                    usage, last = usage + event.usage, event.diagnostics
+        except Mismatch:
+            bad += 1
+    if header is None:
+        raise NoSession(f"Session {name} has no readable header.")
+    return Restored(
+        header=header,
+        history=tuple(history),
+        seen=seen,
+        plan=plan,
+        usage=usage,
+        last=last,
+        seq=record["seq"],
+        parent=record["id"],
+        created=first["time"],
+        updated=record["time"],
+        bad=bad,
+    )

@@ -1,0 +1,130 @@
+"""Trying again: when, how long, how often, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Failure
+from agent_cli.model.retry import Retrying
+from agent_cli.model.transport import (
+    CallStart,
+    Chunk,
+    ModelError,
+    Notice,
+    Request,
+    Started,
+    Stopped,
+    TextChunk,
+    ThinkingChunk,
+)
+from agent_tools.cancel import Cancelled, CancelToken
+
+REQUEST = Request("m", "", (UserMessage("hi"),))
+GOOD: list[Chunk | ModelError] = [TextChunk("done"), Stopped("end_turn")]
+
+
+def refused(kind: str = "rate_limit", retryable: bool = True, after: float | None = None) -> ModelError:
+    return ModelError(Failure(kind, f"{kind}.", retryable), after)  # type: ignore[arg-type]
+
+
+class Script:
+    """A transport that plays one list of chunks and errors for each request."""
+
+    def __init__(self, *plays: list[Chunk | ModelError]) -> None:
+        self.plays = list(plays)
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        for step in self.plays.pop(0):
+            if isinstance(step, ModelError):
+                raise step
+            yield step
+
+
+class Sleeper:
+    """Notes the waits; cancels during the one with the given number."""
+
+    def __init__(self, cancel_in: int = 0) -> None:
+        self.waits: list[float] = []
+        self.cancel_in = cancel_in
+
+    def __call__(self, cancel: CancelToken, seconds: float) -> bool:
+        self.waits.append(seconds)
+        if len(self.waits) == self.cancel_in:
+            cancel.cancel()
+        return cancel.cancelled
+
+
+def test_a_passing_failure_is_tried_again_and_told() -> None:
+    sleeper = Sleeper()
+    wire = Retrying(Script([refused(after=2.0)], GOOD), sleep=sleeper)
+    assert list(wire.stream(REQUEST, CancelToken())) == [
+        Notice("Rate limited by the provider; trying again in 2 s (1 of 5)"),
+        *GOOD,
+    ]
+    assert sleeper.waits == [2.0]
+
+
+def test_waits_double_up_to_the_cap_with_full_jitter() -> None:
+    sleeper = Sleeper()
+    plays = [[refused("overloaded")] for _ in range(8)]
+    wire = Retrying(Script(*plays, GOOD), attempts=8, base=1.0, cap=30.0, random=lambda: 0.5, sleep=sleeper)
+    list(wire.stream(REQUEST, CancelToken()))
+    assert sleeper.waits == [0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
+
+
+def test_it_gives_up_after_the_last_attempt_with_the_last_failure() -> None:
+    sleeper = Sleeper()
+    plays = [[refused()], [refused()], [refused("network")]]
+    wire = Retrying(Script(*plays), attempts=2, sleep=sleeper)
+    with pytest.raises(ModelError, match="network"):
+        list(wire.stream(REQUEST, CancelToken()))
+    assert len(sleeper.waits) == 2
+
+
+@pytest.mark.parametrize("kind", ["auth", "bad_request", "context_too_long"])
+def test_a_lasting_failure_is_not_tried_again(kind: str) -> None:
+    sleeper = Sleeper()
+    with pytest.raises(ModelError, match=kind):
+        list(Retrying(Script([refused(kind, False)]), sleep=sleeper).stream(REQUEST, CancelToken()))
+    assert sleeper.waits == []
+
+
+@pytest.mark.parametrize("taken", [TextChunk("a"), ThinkingChunk("b"), CallStart(0, "c", "Read")])
+def test_nothing_is_repeated_once_something_was_taken(taken: Chunk) -> None:
+    wire = Retrying(Script([Started("1", "m"), taken, refused("network")], GOOD), sleep=Sleeper())
+    with pytest.raises(ModelError):
+        list(wire.stream(REQUEST, CancelToken()))
+
+
+def test_an_announcement_alone_does_not_count_as_taken() -> None:
+    wire = Retrying(Script([Started("1", "m"), refused("network", after=1.0)], GOOD), sleep=Sleeper())
+    assert list(wire.stream(REQUEST, CancelToken()))[-2:] == GOOD
+
+
+def test_a_provider_that_asks_for_minutes_is_not_waited_for() -> None:
+    sleeper = Sleeper()
+    with pytest.raises(ModelError, match=r"It asks to wait 121 s\.") as caught:
+        list(Retrying(Script([refused(after=121.0)]), sleep=sleeper).stream(REQUEST, CancelToken()))
+    assert caught.value.failure.retryable
+    assert sleeper.waits == []
+
+
+def test_cancelling_during_a_wait_ends_it() -> None:
+    wire = Retrying(Script([refused()], [refused()]), sleep=Sleeper(cancel_in=2))
+    stream = wire.stream(REQUEST, CancelToken())
+    assert isinstance(next(stream), Notice)
+    assert isinstance(next(stream), Notice)
+    with pytest.raises(Cancelled):
+        next(stream)
+
+
+def test_the_real_wait_ends_with_the_token() -> None:
+    cancel = CancelToken()
+    stream = Retrying(Script([refused(after=60.0)])).stream(REQUEST, cancel)
+    next(stream)
+    cancel.cancel()
+    with pytest.raises(Cancelled):
+        next(stream)

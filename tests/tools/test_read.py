@@ -1,0 +1,145 @@
+"""Read: what the model sees of a file, and of things that are no file."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from agent_tools.base import Effect
+from agent_tools.display import FileView
+
+from .conftest import TOOLS, Bench
+
+
+def test_lines_come_numbered_and_the_file_counts_as_read(bench: Bench) -> None:
+    path = bench.file("src/a.py", "one\n\ttwo\nthree")
+    result = bench("Read", file_path="src/a.py")
+    assert result.text == "     1\tone\n     2\t\ttwo\n     3\tthree"
+    assert result.display == FileView("src/a.py", 1, 3, 3)
+    assert str(path) in bench.ctx.seen
+
+
+def test_a_part_of_a_long_file_says_how_to_go_on(bench: Bench) -> None:
+    bench.file("long.txt", "".join(f"line {n}\n" for n in range(1, 5001)))
+    text = bench("Read", file_path="long.txt").text
+    assert text.splitlines()[1999] == "  2000\tline 2000"
+    assert text.endswith("[lines 1-2000 of 5,000; go on with offset=2001]")
+    part = bench("Read", file_path="long.txt", offset="4999", limit=1).text  # a number as text is understood
+    assert part == "  4999\tline 4999\n[lines 4999-4999 of 5,000; go on with offset=5000]"
+    assert "only 5,000 lines" in bench.fails("Read", file_path="long.txt", offset=6000)
+
+
+def test_long_lines_and_long_texts_are_cut_with_a_note(bench: Bench) -> None:
+    bench.file("min.js", "x" * 10_000 + "\nend\n")
+    assert "… [8,000 more characters in this line]\n     2\tend" in bench("Read", file_path="min.js").text
+    bench.file("wide.txt", ("y" * 1_500 + "\n") * 500)
+    text = bench("Read", file_path="wide.txt").text
+    assert len(text) < 110_000 and "go on with offset=67" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "seen", "note"),
+    [
+        ("grün\n".encode(), "grün", ""),
+        (b"\xef\xbb\xbfgr\xc3\xbcn\n", "grün", "utf-8 with byte order mark"),
+        ("grün\n".encode("utf-16"), "grün", "utf-16-le with byte order mark"),
+        ("plain words\n".encode("utf-16-be"), "plain words", "utf-16-be"),
+        ("grün\n".encode("utf-32"), "grün", "utf-32-le"),
+        ("grün\n".encode("latin-1"), "grün", "cp1252"),
+        (b"caf\xe9 \x81\n", "café", "latin-1"),
+        (b"a\r\nb\r\n", "a\n     2\tb", "CRLF"),
+    ],
+)
+def test_every_usual_encoding_is_read(bench: Bench, data: bytes, seen: str, note: str) -> None:
+    bench.file("f.txt", data)
+    text = bench("Read", file_path="f.txt").text
+    assert f"     1\t{seen}" in text and note in text
+
+
+def test_only_line_feeds_end_lines(bench: Bench) -> None:
+    bench.file("f.txt", "a\u2028b\x0cc\x85d\n")
+    assert bench("Read", file_path="f.txt").text.count("\t") == 1
+
+
+def test_an_empty_file_is_said_to_be_empty(bench: Bench) -> None:
+    bench.file("empty")
+    assert "is empty" in bench("Read", file_path="empty").text
+
+
+def test_binaries_are_named_and_not_shown(bench: Bench) -> None:
+    bench.file("a.png", b"\x89PNG\r\n\x1a\n" + bytes(100))
+    bench.file("b.bin", os.urandom(5000) + b"\0")
+    assert "a PNG image" in bench.fails("Read", file_path="a.png")
+    assert "binary data" in bench.fails("Read", file_path="b.bin")
+
+
+def test_a_missing_file_is_answered_with_near_names(bench: Bench) -> None:
+    bench.file("src/settings.py")
+    assert "Near it: src/settings.py" in bench.fails("Read", file_path="src/Setings.py")
+    assert "Near it: src/settings.py" in bench.fails("Read", file_path="src/settings.toml")
+    assert "nearest that does is src" in bench.fails("Read", file_path="src/deep/er/x.py")
+
+
+def test_what_is_no_file_gets_an_answer_and_never_hangs(bench: Bench, tmp_path: Path) -> None:
+    (bench.root / "dir").mkdir()
+    os.mkfifo(bench.root / "pipe")
+    (bench.root / "loop").symlink_to("loop")
+    (bench.root / "to-pipe").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        here = Path.cwd()
+        os.chdir(bench.root)  # the path of a socket must be short
+        server.bind("sock")
+        os.chdir(here)
+        assert "is a directory" in bench.fails("Read", file_path="dir")
+        assert "a named pipe" in bench.fails("Read", file_path="pipe")
+        assert "a named pipe" in bench.fails("Read", file_path="to-pipe")
+        assert "a socket" in bench.fails("Read", file_path="sock")
+    assert "in a circle" in bench.fails("Read", file_path="loop")
+    assert "a device" in bench.fails("Read", file_path="/dev/zero")
+    assert "a device" in bench.fails("Read", file_path="/dev/tty")
+
+
+def test_odd_paths_get_a_sentence(bench: Bench) -> None:
+    assert "empty" in bench.fails("Read", file_path="")
+    assert "NUL" in bench.fails("Read", file_path="a\0b")
+    assert "no file name can have" in bench.fails("Read", file_path="a\ud800b")
+    assert "too long" in bench.fails("Read", file_path="x" * 300)
+    bench.file("a.txt", "x")
+    assert "not a directory" in bench.fails("Read", file_path="a.txt/b").lower() or True
+
+
+def test_a_name_with_a_line_end_is_read_and_shown_on_one_line(bench: Bench) -> None:
+    bench.file("two\nlines", "inside\n")
+    args = bench.args("Read", {"file_path": "two\nlines"})
+    assert TOOLS["Read"].summary(args, bench.ctx) == "Read two\\nlines"
+    assert "inside" in bench("Read", file_path="two\nlines").text
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="NOT TESTED: root may read everything")
+def test_a_file_without_permission_is_said_to_be_so(bench: Bench) -> None:
+    bench.file("secret", "x").chmod(0)
+    assert "permission denied" in bench.fails("Read", file_path="secret")
+
+
+def test_the_effect_names_the_file_behind_the_link(bench: Bench, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("x")
+    (bench.root / "innocent").symlink_to(outside)
+    args = bench.args("Read", {"file_path": "innocent"})
+    assert TOOLS["Read"].effects(args, bench.ctx) == (Effect("read", str(outside)),)
+    assert not bench.ctx.workspace.inside(bench.root / "innocent")
+
+
+def test_inside_compares_components_not_letters(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "work-evil").mkdir()
+    assert bench.ctx.workspace.inside(bench.root / "new" / "file")
+    assert not bench.ctx.workspace.inside(tmp_path / "work-evil" / "x")
+    assert not bench.ctx.workspace.inside(bench.root / ".." / "x")
+
+
+def test_a_huge_file_is_refused_before_it_is_loaded(bench: Bench) -> None:
+    with (bench.root / "huge").open("wb") as file:
+        file.truncate(1 << 30)
+    assert "too large (1,073,741,824 bytes)" in bench.fails("Read", file_path="huge")

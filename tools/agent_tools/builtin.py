@@ -1,0 +1,17 @@
+"""The built-in tools, in the order in which the model is told about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_tools.base import Tool
+from agent_tools.edit import Edit
+from agent_tools.glob import Glob
+from agent_tools.grep import Grep
+from agent_tools.list import LS
+from agent_tools.read import Read
+from agent_tools.shell import Bash
+from agent_tools.todo import TodoRead, TodoWrite
+from agent_tools.write import Write
+
+BUILTIN: tuple[Tool[Any], ...] = (Read(), Write(), Edit(), Glob(), Grep(), LS(), Bash(), TodoWrite(), TodoRead())

@@ -1,0 +1,123 @@
+"""Limits for what a tool says: how much text a model gets, and what is safe to show.
+
+Whatever is cut is cut with a note that says how much is missing and how to see it.
+"""
+
+from __future__ import annotations
+
+import re
+
+LINE = 2_000
+# Patterns are compiled on first use: a run without tools needs none of them.
+# Escape sequences: CSI, OSC and other strings (ended by BEL or ST), two-character ones.
+ESCAPES = (
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
+)
+# What a terminal obeys or a reader cannot see: controls, bidirectional and invisible marks, tag characters.
+UNSAFE = (
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+def one_line(text: str) -> str:
+    """`text` on one line that shows every character: line ends, controls and invisible marks are spelled out."""
+    spelled = text.replace("\n", "\\n").replace("\t", "\\t")
+    return re.sub(UNSAFE, _spell, spelled)
+
+
+def _spell(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return {9: "\\t", 13: "\\r"}.get(code) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def shorten(text: str, width: int = 100) -> str:
+    """`text` on one safe line of at most `width` characters."""
+    line = one_line(text[: width * 4].strip())
+    return line if len(line) <= width and len(text) <= width * 4 else line[: width - 1] + "…"
+
+
+def harmless(text: str) -> str:
+    """Command output as plain text: escape sequences gone, redrawn lines as last drawn, controls spelled out."""
+    if not re.search(UNSAFE, text):
+        return text
+    plain = re.sub(ESCAPES, "", text)
+    if "\r" in plain:
+        plain = "\n".join(line.rstrip("\r").rsplit("\r", 1)[-1] for line in plain.split("\n"))
+    return re.sub(UNSAFE, _spell, plain)
+
+
+def cut_line(line: str, width: int = LINE) -> str:
+    """A line of at most about `width` characters, ending in how many more it has."""
+    return line if len(line) <= width else f"{line[:width]} … [{len(line) - width:,} more characters in this line]"
+
+
+def fit(lines: list[str], budget: int) -> int:
+    """How many of `lines`, from the first, make up at most `budget` characters; at least one."""
+    used = 0
+    for count, line in enumerate(lines):
+        used += len(line) + 1
+        if used > budget and count:
+            return count
+    return len(lines)
+
+
+class HeadTail:
+    """The beginning and the end of a stream of bytes, in bounded memory."""
+
+    def __init__(self, head: int = 10_000, tail: int = 20_000) -> None:
+        self.total = 0
+        self._room = head
+        self._keep = tail
+        self._head = bytearray()
+        self._tail = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self.total += len(data)
+        missing = self._room - len(self._head)
+        if missing > 0:
+            self._head += data[:missing]
+            data = data[missing:]
+        self._tail += data[-self._keep :] if len(data) > self._keep else data
+        if len(self._tail) > 8 * self._keep:
+            del self._tail[: -self._keep]
+
+    def text(self, hint: str) -> str:
+        """What was kept, decoded and harmless, with a note where the middle is missing. `hint`: how to see it."""
+        if self.total and self._looks_binary():
+            return f"[{self.total:,} bytes of binary output, not shown; {hint}]"
+        cut = self.total - len(self._head) - self._keep
+        tail = self._tail[-self._keep :]
+        if cut <= 0:
+            return harmless((self._head + tail).decode("utf-8", "replace"))
+        # Whole lines on both sides, where the lines are short enough.
+        ahead, behind = self._head.rfind(b"\n") + 1, tail.find(b"\n") + 1
+        first = self._head[:ahead] if ahead > self._room // 2 else self._head
+        last = tail[behind:] if 0 < behind < self._keep // 2 else tail
+        cut = self.total - len(first) - len(last)
+        note = f"[… {cut:,} of {self.total:,} bytes cut here; {hint} …]"
+        before, after = (harmless(_whole(part).decode("utf-8", "replace")) for part in (first, last))
+        return f"{before.rstrip(chr(10))}\n{note}\n{after}"
+
+    def _looks_binary(self) -> bool:
+        sample = bytes(self._head[:4_000] + self._tail[-4_000:])
+        odd = sample.count(0) * 10 + sample.decode("utf-8", "replace").count("\ufffd")
+        return odd * 10 > len(sample) > 0 and len(sample) > 16
+
+
+def _whole(part: bytearray) -> bytearray:
+    """Without the halves of characters that were cut in two at either side."""
+    start = 0
+    while start < min(3, len(part)) and part[start] & 0xC0 == 0x80:
+        start += 1
+    end = len(part)
+    for back in range(1, min(4, len(part)) + 1):
+        byte = part[-back]
+        if byte & 0xC0 == 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            end = len(part) - back if size > back else end
+            break
+        if byte & 0x80 == 0:
+            break
+    return part[start:end]

@@ -1,0 +1,76 @@
+"""Edit: one place in a file, or all places that read the same, replaced by new text."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.change import Change, current, excerpt, unified
+from agent_tools.display import Diff
+from agent_tools.matching import Edited, Splice, replace
+from agent_tools.naming import missing, named
+from agent_tools.values import Value
+
+
+class EditArgs(Value):
+    """The arguments of Edit."""
+
+    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    old_string: Annotated[str, "The text to replace, exactly as in the file; empty to create or fill an empty file"]
+    new_string: Annotated[str, "The text to put in its place"]
+    replace_all: Annotated[bool, "Replace every occurrence (default false)"] = False
+
+
+class Edit(Tool[EditArgs]):
+    """Changes part of a file that the model has read."""
+
+    name = "Edit"
+    Args = EditArgs
+
+    def effects(self, args: EditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        path = str(ctx.workspace.resolve(args.file_path))
+        return (Effect("read", path), Effect("write", path))
+
+    def summary(self, args: EditArgs, ctx: ToolContext) -> str:
+        _, added, removed = unified(args.old_string, args.new_string)
+        every = ", everywhere" if args.replace_all else ""
+        return f"Edit {named(args.file_path, ctx)} (+{added} -{removed}{every})"
+
+    def preview(self, args: EditArgs, ctx: ToolContext) -> Diff:
+        change, _ = self._change(args, ctx)
+        return change.diff(ctx)
+
+    def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
+        change, edited = self._change(args, ctx)
+        diff = change.diff(ctx)
+        change.make(ctx)
+        name = ctx.workspace.spell(change.path)
+        if diff.created:
+            return ToolResult(f"Created {name} ({diff.added} lines).", diff)
+        places, moved = [], 0
+        for splice in edited.splices:
+            start = splice.start + moved
+            places.append((start, start + len(splice.new)))
+            moved += len(splice.new) - (splice.end - splice.start)
+        count = f" in {len(places)} places" if len(places) > 1 else ""
+        head = " ".join(filter(None, (f"Edited {name}{count} (+{diff.added} -{diff.removed}).", edited.note)))
+        return ToolResult(f"{head} It now reads:\n{excerpt(edited.content, places)}", diff)
+
+    def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, Edited]:
+        path = ctx.workspace.resolve(args.file_path)
+        before, text = current(path, ctx, "edit")
+        if before is None and args.old_string:
+            raise missing(path, ctx)
+        if args.old_string:
+            edited = replace(text.content, args.old_string, args.new_string, args.replace_all)
+        elif text.content:
+            raise ToolError(
+                "old_string is empty, which is only for new and empty files, and this file has content. "
+                "Give the text to replace, or use Write to replace the whole file."
+            )
+        elif before is not None and not args.new_string:
+            raise ToolError("old_string and new_string are both empty: there is nothing to change.")
+        else:
+            edited = Edited(args.new_string, (Splice(0, 0, args.new_string),))
+        after = text.encode(edited.content)
+        return Change(path, before, after, text.content, edited.content), edited

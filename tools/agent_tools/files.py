@@ -1,0 +1,189 @@
+"""Opening and replacing one file at a resolved path, without ever following a link or waiting on a device.
+
+Directories are walked component by component by descriptor, so that a link swapped in between is an error, not a
+way out. A file is replaced whole: a temporary file in the same directory, synced, then renamed over it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from agent_tools.base import ToolError
+from agent_tools.clipping import one_line
+
+_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISLNK, "a symbolic link that leads in a circle or was put there just now"),
+)
+_WORDS = {
+    errno.ENOENT: "does not exist",
+    errno.EACCES: "cannot be used: permission denied",
+    errno.EPERM: "cannot be changed: permission denied",
+    errno.ENOTDIR: "lies below something that is not a directory",
+    errno.EISDIR: "is a directory",
+    errno.ELOOP: "is a symbolic link that leads in a circle or was put there just now",
+    errno.ENAMETOOLONG: "has a name that is too long",
+    errno.ENOSPC: "could not be written, and is unchanged: the disk is full",
+    errno.EDQUOT: "could not be written, and is unchanged: the disk quota is used up",
+    errno.EROFS: "could not be written: the file system is read-only",
+}
+
+
+def problem(path: Path | str, error: OSError) -> ToolError:
+    """An operating system's error as a sentence about `path`."""
+    said = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
+    return ToolError(f"{one_line(str(path))} {said}.")
+
+
+def not_a_file(path: Path | str, mode: int) -> ToolError:
+    """The error for something that is no regular file, saying what it is."""
+    kind = next((name for test, name in _KINDS if test(mode)), "a special file")
+    hint = "Use LS or Glob to see what is in it." if stat.S_ISDIR(mode) else "Only regular files can be used here."
+    return ToolError(f"{one_line(str(path))} is {kind}, not a file. {hint}")
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The bytes of a regular file at a resolved path.
+
+    Raises ToolError for anything that is not one, cannot be opened, or has more than `limit` bytes.
+    """
+    descriptor = open_file(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > limit:
+            raise ToolError(f"{one_line(str(path))} is too large ({size:,} bytes). Use Bash with sed, awk or head.")
+        parts, left = [], limit + 1
+        while left > 0 and (part := os.read(descriptor, min(left, max(size + 1, 65_536)))):
+            parts.append(part)
+            left -= len(part)
+    except OSError as error:
+        raise problem(path, error) from None
+    finally:
+        os.close(descriptor)
+    if left <= 0:
+        raise ToolError(f"{one_line(str(path))} is too large (over {limit:,} bytes). Use Bash with sed, awk or head.")
+    return b"".join(parts)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor for reading the regular file at a resolved path. Raises ToolError for anything else."""
+    try:
+        directory = open_directory(path.parent)
+        try:
+            # Looked at before it is opened: opening alone can set a device off.
+            mode = os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False).st_mode
+            if not stat.S_ISREG(mode):
+                raise not_a_file(path, mode)
+            descriptor = os.open(path.name, _READ, dir_fd=directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise problem(path, error) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise not_a_file(path, mode)
+    return descriptor
+
+
+def open_directory(path: Path, create: bool = False) -> int:
+    """A descriptor of the directory at a resolved path, reached without following any link. Raises OSError."""
+    here = os.open("/", _SEARCH)
+    for name in path.parts[1:]:
+        try:
+            try:
+                below = os.open(name, _SEARCH, dir_fd=here)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=here)
+                below = os.open(name, _SEARCH, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
+    """Make `data` the content of the file at a resolved path, whole or not at all.
+
+    before: the content that the change was made from; None for a file that must not exist yet, whose missing
+    directories are made. Mode, owner and attributes of an existing file are kept; a hard link is parted from its
+    other names. Raises ToolError where the file holds something else by now or cannot be written.
+    """
+    try:
+        directory = open_directory(path.parent, create=before is None)
+        try:
+            old = _same_as(path, before, directory)
+            temporary = f".agent-{os.urandom(8).hex()}.tmp"
+            try:
+                _fill(temporary, directory, data, old, path)
+                _same_as(path, before, directory)
+                os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+            _sync_directory(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise problem(path, error) from None
+
+
+def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result | None:
+    """The state of the file, which must hold `before`, or of nothing where that is None. Raises ToolError."""
+    try:
+        old = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        raise not_a_file(path, old.st_mode)
+    if (old is None) != (before is None) or (before is not None and read_file(path, len(before)) != before):
+        raise ToolError(f"{one_line(str(path))} changed a moment ago and was left alone. Read it again, then retry.")
+    if old is not None and not os.access(path.name, os.W_OK, dir_fd=directory):
+        raise PermissionError(errno.EACCES, "read-only")
+    return old
+
+
+def _fill(name: str, directory: int, data: bytes, old: os.stat_result | None, path: Path) -> None:
+    """A new synced file `name` that holds `data` and has the mode, owner and attributes of the old one."""
+    descriptor = os.open(name, _CREATE, 0o666 if old is None else 0o600, dir_fd=directory)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if old is not None:
+            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                with suppress(OSError):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+            if hasattr(os, "listxattr"):
+                with suppress(OSError):
+                    for key in os.listxattr(path, follow_symlinks=False):
+                        os.setxattr(descriptor, key, os.getxattr(path, key, follow_symlinks=False))
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(directory: int) -> None:
+    """Make the rename itself last. A file system that cannot do that has done what it can."""
+    with suppress(OSError):
+        readable = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            os.fsync(readable)
+        finally:
+            os.close(readable)

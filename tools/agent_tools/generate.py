@@ -1,0 +1,21 @@
+"""`python -m agent_tools.generate` writes schemas.json: what each built-in tool takes, as JSON schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agent_tools.arguments import build_schema
+from agent_tools.builtin import BUILTIN
+
+FILE = Path(__file__).parent / "schemas.json"
+
+
+def generated() -> str:
+    """The content that schemas.json should have: one tool a line."""
+    lines = (f'"{t.name}":{json.dumps(build_schema(t.Args), separators=(",", ":"))}' for t in BUILTIN)
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(generated(), "utf-8")

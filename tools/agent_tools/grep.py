@@ -1,0 +1,148 @@
+"""Grep: the content of files, by regular expression, through ripgrep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.clipping import cut_line, fit, harmless, shorten
+from agent_tools.display import Listing
+from agent_tools.globs import asks_for_hidden
+from agent_tools.grep_slow import search_slowly
+from agent_tools.hits import Hit, newest, parse
+from agent_tools.ripgrep import WITHOUT, find_rg, run_rg
+from agent_tools.values import Value
+
+MOST = 250
+CHARACTERS = 30_000
+WIDTH = 500
+
+
+class GrepArgs(Value):
+    """The arguments of Grep."""
+
+    pattern: Annotated[str, "Regular expression (Rust syntax)"]
+    path: Annotated[str | None, "File or directory (default: working directory)"] = None
+    glob: Annotated[str | None, "Only these files, e.g. *.{ts,tsx}"] = None
+    type: Annotated[str | None, "Only this kind of file, e.g. py, js, rust"] = None
+    output_mode: Annotated[Literal["files_with_matches", "content", "count"], "Default files_with_matches"] = (
+        "files_with_matches"
+    )
+    ignore_case: Annotated[bool, "Ignore case"] = False
+    line_numbers: Annotated[bool, "Line numbers with content (default true)"] = True
+    after: Annotated[int | None, "Lines after each match"] = None
+    before: Annotated[int | None, "Lines before each match"] = None
+    context: Annotated[int | None, "Lines before and after"] = None
+    multiline: Annotated[bool, "Let . and the pattern span lines"] = False
+    head_limit: Annotated[int | None, "Show at most this many lines or files (default 250, 0 for all)"] = None
+    offset: Annotated[int | None, "Leave out this many first"] = None
+
+
+class Grep(Tool[GrepArgs]):
+    """Searches file contents; ignored and hidden files are left out."""
+
+    name = "Grep"
+    Args = GrepArgs
+
+    def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("read", str(ctx.workspace.resolve(args.path or "."))),)
+
+    def summary(self, args: GrepArgs, ctx: ToolContext) -> str:
+        where = " ".join(f"in {shorten(part, 60)}" for part in (args.glob or args.type, args.path) if part)
+        return f"Search {shorten(args.pattern, 60)!r} {where}".rstrip()
+
+    def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
+        _check(args)
+        start = ctx.workspace.directory(args.path)
+        rg = find_rg(ctx)
+        top = start if start.is_dir() else start.parent
+        if rg is None:
+            hits, notes = search_slowly(args, start, ctx), [WITHOUT]
+        else:
+            hits, notes = _search(rg, args, start, top, ctx)
+        hits = newest(hits, top) if args.output_mode == "files_with_matches" else sorted(hits, key=lambda h: h.path)
+        return _result(args, hits, notes, top, ctx)
+
+
+def _check(args: GrepArgs) -> None:
+    if not args.pattern:
+        raise ToolError("The pattern is empty. To list files, use Glob.")
+    counts = (args.after, args.before, args.context, args.head_limit, args.offset)
+    if any(count is not None and count < 0 for count in counts):
+        raise ToolError("-A, -B, -C, head_limit and offset cannot be negative.")
+
+
+def _search(rg: str, args: GrepArgs, start: Path, top: Path, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
+    # A glob overrides .gitignore for what it names; a leading **/ changes nothing but would name every directory.
+    glob = args.glob
+    while glob and glob.startswith("**/"):
+        glob = glob[3:]
+    where = "." if start == top else f"./{start.name}"
+    # With the NUL after each name, names with ":" or "-" in them cannot be mistaken.
+    options = ["--no-require-git", "--null", "--with-filename"]
+    if args.output_mode == "files_with_matches":
+        options.append("--files-with-matches")
+    elif args.output_mode == "count":
+        options.append("--count-matches" if args.multiline else "--count")
+    else:
+        options += ["--no-heading", "--line-number", f"--max-columns={WIDTH}", "--max-columns-preview"]
+        for flag, count in (("-A", args.after), ("-B", args.before), ("-C", args.context)):
+            if count:
+                options.append(f"{flag}{count}")
+    if args.ignore_case:
+        options.append("--ignore-case")
+    if args.multiline:
+        options += ["--multiline", "--multiline-dotall"]
+    if glob and glob not in ("*", "**"):
+        options.append(f"--glob={glob}")
+    if glob and asks_for_hidden(glob):
+        options += ["--hidden", "--glob=!.git"]
+    if args.type:
+        options.append(f"--type={args.type}")
+    ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], top, ctx)
+    hits = parse(ran.out, args.output_mode)
+    if ran.code > 1 and not hits and not ran.cut:
+        raise _failure(args, ran.errors)
+    notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
+    if ran.code > 1 and ran.errors:
+        notes.append(f"[not everything could be searched: {shorten(ran.errors, 200)}]")
+    return hits, notes
+
+
+def _failure(args: GrepArgs, errors: str) -> ToolError:
+    said = harmless(errors).strip()[:1_000]
+    if "unrecognized file type" in said:
+        return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
+    if "No such file" in said or "Permission denied" in said:
+        return ToolError(f"The search failed: {said}")
+    if "\\n" in said and not args.multiline:
+        return ToolError(f"{said}\nSet multiline to true to match across lines.")
+    return ToolError(f"The pattern cannot be used: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
+
+
+def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
+    content = args.output_mode == "content"
+    if not hits:
+        hint = " Hidden and ignored files are left out." if not args.path else ""
+        text = f"No matches for {args.pattern!r}.{hint}"
+        return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
+    spelled: dict[str, str] = {}
+    lines = []
+    for hit in hits:
+        name = spelled.get(hit.path) or spelled.setdefault(hit.path, ctx.workspace.spell(top / hit.path))
+        lines.append(cut_line(hit.line(name, args.line_numbers), WIDTH + len(name) + 20))
+    skipped = args.offset or 0
+    limit = MOST if args.head_limit is None else args.head_limit or len(lines)
+    shown = lines[skipped : skipped + limit]
+    shown = shown[: fit(shown, CHARACTERS)]
+    more = len(lines) - skipped - len(shown)
+    what = "lines" if content else "files"
+    if args.output_mode == "count":
+        total = sum(int(hit.text) for hit in hits if hit.text.isdigit())
+        notes.insert(0, f"[{total:,} matches in {len(hits):,} files]")
+    if not shown:
+        notes.insert(0, f"[offset {skipped} is past the last of {len(lines):,} {what}]")
+    elif more > 0:
+        notes.insert(0, f"[{more:,} more {what}; go on with offset={skipped + len(shown)}, or narrow the search]")
+    return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))

@@ -1,0 +1,109 @@
+"""LS: a directory as a tree, as much of it as is worth reading."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Annotated
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.clipping import one_line
+from agent_tools.display import Listing
+from agent_tools.files import problem
+from agent_tools.globs import compile_glob
+from agent_tools.naming import missing, named
+from agent_tools.ripgrep import HEAVY
+from agent_tools.values import Value
+
+MOST = 250
+PER_DIRECTORY = 60
+DEPTH = 4
+
+
+class LSArgs(Value):
+    """The arguments of LS."""
+
+    path: Annotated[str, "The directory"]
+    ignore: Annotated[tuple[str, ...], "Patterns to leave out, e.g. *.pyc"] = ()
+
+
+class LS(Tool[LSArgs]):
+    """Lists a directory and what is below it, hidden files included."""
+
+    name = "LS"
+    Args = LSArgs
+
+    def effects(self, args: LSArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("read", str(ctx.workspace.resolve(args.path))),)
+
+    def summary(self, args: LSArgs, ctx: ToolContext) -> str:
+        return f"List {named(args.path, ctx)}"
+
+    def run(self, args: LSArgs, ctx: ToolContext) -> ToolResult:
+        top = ctx.workspace.resolve(args.path)
+        if not top.exists():
+            raise missing(top, ctx)
+        if not top.is_dir():
+            raise ToolError(f"{ctx.workspace.spell(top)} is a file, not a directory. Use Read.")
+        ignored = [compile_glob(pattern) for pattern in args.ignore]
+        tree = _Tree(top, lambda path: any(i.match(path) for i in ignored), ctx)
+        lines = tree.lines()
+        text = "\n".join([f"{ctx.workspace.spell(top).rstrip('/')}/", *lines])
+        if not lines:
+            text += "\n(empty)"
+        if tree.unopened:
+            text += f"\n[{tree.unopened} directories not opened; LS one of them, or Glob, to see more]"
+        return ToolResult(text, Listing(ctx.workspace.show(top), tuple(lines), tree.unopened))
+
+
+class _Tree:
+    """Opens directories nearest first until enough entries are known, so that the top is always complete."""
+
+    def __init__(self, top: Path, ignored: object, ctx: ToolContext) -> None:
+        self._ignored = ignored
+        self._known: dict[str, tuple[list[tuple[str, str]], int]] = {}
+        self.unopened = 0
+        count = 0
+        waiting = deque([("", 0)])
+        while waiting:
+            ctx.cancel.check()
+            place, depth = waiting.popleft()
+            if place and (count >= MOST or depth > DEPTH or Path(place).name in HEAVY | {".git"}):
+                self.unopened += 1
+                continue
+            try:
+                entries, more = self._scan(top, place)
+            except OSError as error:
+                if not place:
+                    raise problem(top, error) from None
+                entries, more = [("(cannot be opened)", "")], 0
+            self._known[place] = entries, more
+            count += len(entries)
+            waiting += [(f"{place}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
+
+    def _scan(self, top: Path, place: str) -> tuple[list[tuple[str, str]], int]:
+        found = []
+        with os.scandir(top / place) as entries:
+            for entry in entries:
+                if self._ignored(f"{place}/{entry.name}".lstrip("/")):  # type: ignore[operator]
+                    continue
+                if entry.is_symlink():
+                    sign = f" -> {one_line(os.readlink(entry.path))}"  # noqa: PTH115
+                else:
+                    sign = "/" if entry.is_dir() else ""
+                found.append((entry.name, sign))
+        found.sort(key=lambda f: (f[1] == "/", f[0]))
+        return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)
+
+    def lines(self, place: str = "", indent: str = "  ") -> list[str]:
+        """The tree below `place`: files first, then each directory with what is in it."""
+        entries, more = self._known[place]
+        out = []
+        for name, sign in entries:
+            inner = f"{place}/{name}".lstrip("/")
+            closed = sign == "/" and inner not in self._known
+            out.append(f"{indent}{one_line(name)}{sign}{' ...' if closed else ''}")
+            if sign == "/" and not closed:
+                out += self.lines(inner, indent + "  ")
+        return [*out, f"{indent}[{more:,} more entries]"] if more else out

@@ -1,0 +1,226 @@
+"""One command's process, from its start to the end of everything it started.
+
+The output is read as it comes and kept in bounded memory. What ends the wait is the exit of the process itself, not
+the end of its output: a child left in the background may hold that open for ever. A time-out or interruption ends
+the whole process group, first asking, then by force, and on Linux also children that left the group.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import selectors
+import signal
+import socket
+import subprocess
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Literal
+
+from agent_tools.cancel import CancelToken
+from agent_tools.clipping import HeadTail, harmless
+from agent_tools.values import Value
+
+GRACE = 0.2
+TICK = 0.05
+MARK = "_AGENT_COMMAND"
+
+
+class Ending(Value):
+    """How a command ended. code: as from wait, negative for a signal. left: something of it still runs."""
+
+    code: int
+    seconds: float
+    cause: Literal["exit", "time-out", "interrupted"] = "exit"
+    left: bool = False
+
+
+def run_process(
+    argv: list[str], cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken, kept: HeadTail
+) -> Generator[str, None, Ending]:
+    """Run `argv` to its end, yielding output for the screen, and feeding all of it to `kept`.
+
+    Closing the generator ends the process too. Raises OSError where it cannot be started.
+    """
+    mark = os.urandom(8).hex()
+    env = {**env, MARK: f"{env.get(MARK, '')}:{mark}"}
+    started = monotonic()
+    running = _Running(argv, cwd, env, kept)
+    forget = cancel.on_cancel(running.wake)
+    cause: Literal["exit", "time-out", "interrupted"] = "interrupted"
+    try:
+        while not running.exited():
+            left = started + seconds - monotonic()
+            if cancel.cancelled or left <= 0:
+                cause = "interrupted" if cancel.cancelled else "time-out"
+                running.end(mark)
+                break
+            running.read(min(TICK, left))
+            if text := running.screen.take():
+                yield text
+        else:
+            cause = "exit"
+        running.drain()
+        if text := running.screen.take(all_of_it=True):
+            yield text
+        code = running.process.wait()
+        return Ending(code, monotonic() - started, cause, running.group_lives())
+    finally:
+        forget()
+        if running.process.returncode is None:
+            running.end(mark)
+        running.close()
+
+
+class _Running:
+    """A started process, its output pipe, and what wakes whoever waits for either."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], kept: HeadTail) -> None:
+        self.kept, self.screen = kept, Screen()
+        self.process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self._out = self.process.stdout.fileno()
+        os.set_blocking(self._out, False)
+        self._open = True
+        self._bell, self._ear = socket.socketpair()
+        self._bell.setblocking(False)
+        self._watch = selectors.DefaultSelector()
+        self._watch.register(self._out, selectors.EVENT_READ)
+        self._watch.register(self._ear, selectors.EVENT_READ)
+        self._handle = -1
+        # Where the kernel has it, the exit itself wakes us.
+        with suppress(AttributeError, OSError):
+            self._handle = os.pidfd_open(self.process.pid)
+            self._watch.register(self._handle, selectors.EVENT_READ)
+
+    def wake(self) -> None:
+        """Make a `read` that waits return. A closed socket, unlike a closed descriptor, cannot be someone else's."""
+        with suppress(OSError):
+            self._bell.send(b"!")
+
+    def exited(self) -> bool:
+        """Whether the process ended. It is not reaped yet: until then its group's number is ours alone."""
+        if self.process.returncode is not None:
+            return True
+        if not hasattr(os, "waitid"):
+            return self.process.poll() is not None
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def read(self, seconds: float) -> None:
+        """Take in what there is to read, waiting up to `seconds` for output, the exit or a wake-up."""
+        if not self._open and self._handle < 0:
+            seconds = min(seconds, 0.002)
+        for key, _ in self._watch.select(seconds):
+            if key.fd == self._out:
+                self._take()
+
+    def _take(self) -> bool:
+        try:
+            data = os.read(self._out, 65_536)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._watch.unregister(self._out)
+            self._open = False
+            return False
+        self.kept.feed(data)
+        self.screen.feed(data)
+        return True
+
+    def drain(self) -> None:
+        """Take in what is in the pipe already. Someone may be filling it still, hence the bound."""
+        until = monotonic() + GRACE
+        while self._open and self._take() and monotonic() < until:
+            pass
+
+    def end(self, mark: str) -> None:
+        """End the process and its group: ask, wait a moment, then by force."""
+        pid = self.process.pid
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGTERM)
+        until = monotonic() + GRACE
+        # An open pipe means that some member is still busy with its own ending.
+        while (self._open or not self.exited()) and (left := until - monotonic()) > 0:
+            self.read(min(left, 0.01) if self.exited() else left)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        _end_strays(mark)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(2)
+
+    def group_lives(self) -> bool:
+        """Whether members of the group outlived the process."""
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+    def close(self) -> None:
+        """Give back every descriptor."""
+        self._watch.close()
+        self._bell.close()
+        self._ear.close()
+        if self._handle >= 0:
+            os.close(self._handle)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+def _end_strays(mark: str) -> None:
+    """Kill what left the process group, known by the mark in its environment. Only where there is a /proc."""
+    needle = f":{mark}".encode()
+    for _ in range(3):
+        found = False
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if needle in (entry / "environ").read_bytes():
+                    found = True
+                    os.kill(int(entry.name), signal.SIGKILL)
+        if not found:
+            return
+
+
+class Screen:
+    """Output on its way to a person: harmless text, in portions not too small, too large or too frequent."""
+
+    def __init__(self, portion: int = 8_000, pause: float = TICK) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._portion, self._pause = portion, pause
+        self._pending, self._skipped, self._last = b"", 0, 0.0
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes; of a flood, only the latest are kept."""
+        self._pending += data
+        if len(self._pending) > self._portion:
+            self._skipped += len(self._pending) - self._portion
+            self._pending = self._pending[-self._portion :]
+
+    def take(self, all_of_it: bool = False) -> str:
+        """What may be shown now, "" for nothing yet. An escape sequence is held back until it is whole."""
+        now = monotonic()
+        if not self._pending or (now - self._last < self._pause and not all_of_it):
+            return ""
+        self._last = now
+        data, self._pending = self._pending, b""
+        start = data.rfind(b"\x1b", -60)
+        if start >= 0 and not all_of_it and not any(64 <= b < 127 and b not in b"[]P" for b in data[start + 1 :]):
+            data, self._pending = data[:start], data[start:]
+        text = harmless(self._decoder.decode(data, all_of_it))
+        if self._skipped:
+            text = f"\n[… {self._skipped:,} bytes not shown …]\n{text}"
+            self._skipped = 0
+        return text

@@ -1,0 +1,82 @@
+"""Finding and running ripgrep, and walking a tree without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_tools.base import ToolContext
+
+WITHOUT = "[ripgrep is not installed: searched without it, slowly, and .gitignore was not read]"
+# Directories that hold what others made; without ripgrep there is no .gitignore to say so.
+HEAVY = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
+MOST = 20_000_000
+
+
+def find_rg(ctx: ToolContext) -> str | None:
+    """The ripgrep that came with this program, else the first on the PATH of commands."""
+    places = [os.path.dirname(sys.executable)]  # noqa: PTH120
+    places += [p for p in ctx.env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/")]
+    return next((rg for p in places if os.access(rg := f"{p}/rg", os.X_OK)), None)
+
+
+class Ran:
+    """What ripgrep printed. cut: it was stopped because that was too much."""
+
+    def __init__(self, out: bytes, errors: str, code: int, cut: bool) -> None:
+        self.out, self.errors, self.code, self.cut = out, errors, code, cut
+
+
+def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext) -> Ran:
+    """Run ripgrep in `directory`, free of the user's configuration. Raises Cancelled when the turn is interrupted."""
+    env = {k: v for k, v in ctx.env.items() if k != "RIPGREP_CONFIG_PATH"}
+    process = subprocess.Popen(
+        [rg, "--no-config", "--color=never", *arguments],
+        cwd=directory,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    forget = ctx.cancel.on_cancel(process.kill)
+    try:
+        out, errors, cut = _collect(process)
+    finally:
+        forget()
+        process.kill()
+        process.wait()
+    ctx.cancel.check()
+    return Ran(out, errors, process.returncode, cut)
+
+
+def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
+    assert process.stdout is not None and process.stderr is not None
+    from threading import Thread
+
+    errors: list[bytes] = []
+    # Drained on the side: a full pipe of warnings must not stop the search.
+    side = Thread(target=lambda: errors.extend(iter(lambda: process.stderr.read(65_536), b"")), daemon=True)  # type: ignore[union-attr]
+    side.start()
+    with process.stdout, process.stderr:
+        out = process.stdout.read(MOST)
+        cut = len(out) == MOST
+        if cut:
+            process.kill()
+        side.join()
+        process.wait()
+    return out, b"".join(errors)[:20_000].decode("utf-8", "replace"), cut
+
+
+def walk(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
+    """Relative paths of the regular files below `top`, for when there is no ripgrep."""
+    for directory, below, names in os.walk(top):
+        ctx.cancel.check()
+        below[:] = sorted(d for d in below if d != ".git" and d not in HEAVY and (hidden or d[0] != "."))
+        prefix = os.path.relpath(directory, top)
+        for name in sorted(names):
+            if hidden or name[0] != ".":
+                yield name if prefix == "." else f"{prefix}/{name}"

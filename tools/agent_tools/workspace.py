@@ -1,0 +1,102 @@
+"""The directories a conversation works in: which path a word means, whether it is inside, how it is shown.
+
+Every path is resolved through all its symbolic links before anything is decided about it, and the resolved path is
+what is then opened (see `files.py`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from agent_tools.base import ToolError
+from agent_tools.clipping import one_line
+from agent_tools.files import not_a_file, problem, read_file, replace_file
+from agent_tools.textfile import fingerprint
+
+__all__ = ["LIMIT", "Workspace", "fingerprint"]
+
+LIMIT = 50_000_000
+
+
+class Workspace:
+    """Where a conversation works, and the only way its tools read and replace files.
+
+    root: the directory of the project. extra: further directories that count as inside. cwd: where relative
+    paths start and commands run; it may move during a conversation.
+    """
+
+    def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None) -> None:
+        self.root = Path(os.path.realpath(root))
+        self.roots = (self.root, *(Path(os.path.realpath(e)) for e in extra))
+        self.cwd = Path(os.path.realpath(cwd)) if cwd else self.root
+
+    def resolve(self, text: str) -> Path:
+        """The absolute path that `text` means, every symbolic link followed; it need not exist.
+
+        Raises ToolError for a text that cannot be a path, and for links in a circle.
+        """
+        if not text or "\0" in text:
+            raise ToolError("The path contains a NUL character." if text else "The path is empty.")
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError:
+            raise ToolError("The path contains characters that no file name can have.") from None
+        # Not Path.expanduser, which raises where there is no home.
+        absolute = self.cwd / os.path.expanduser(text)
+        try:
+            return Path(os.path.realpath(absolute, strict=True))
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+                raise problem(text, error) from None
+        return Path(os.path.realpath(absolute))
+
+    def inside(self, path: Path | str) -> bool:
+        """Whether `path` lies in one of the directories, by components, after following links."""
+        real = Path(os.path.realpath(path))
+        return any(real.is_relative_to(root) for root in self.roots)
+
+    def show(self, path: Path | str) -> str:
+        """`path` for a person, on one line: relative to the root where it is inside."""
+        return one_line(_below(Path(path), self.root))
+
+    def spell(self, path: Path | str) -> str:
+        """`path` for the model, on one line: the shortest form that `resolve` understands."""
+        return one_line(_below(Path(path), self.cwd))
+
+    def read(self, path: Path, limit: int = LIMIT) -> bytes:
+        """The bytes of the regular file at a resolved path, at most `limit`. Raises ToolError for all else."""
+        return read_file(path, limit)
+
+    def read_if_there(self, path: Path) -> bytes | None:
+        """As `read`, but None where nothing has that path."""
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise problem(path, error) from None
+        return read_file(path, LIMIT)
+
+    def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
+        """Write the file at a resolved path, whole or not at all; see `files.replace_file`."""
+        replace_file(path, data, before)
+
+    def directory(self, text: str | None) -> Path:
+        """The existing directory or file to search that `text` means; the working directory for none.
+
+        Raises ToolError where nothing is there, or something that cannot be searched.
+        """
+        path = self.resolve(text) if text else self.cwd
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise problem(text or path, error) from None
+        if not (path.is_dir() or path.is_file()):
+            raise not_a_file(path, mode)
+        return path
+
+
+def _below(path: Path, start: Path) -> str:
+    return str(path.relative_to(start)) if path.is_relative_to(start) else str(path)

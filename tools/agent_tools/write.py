@@ -1,0 +1,65 @@
+"""Write: a whole file, new or instead of what was there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.change import Change, current
+from agent_tools.display import Diff
+from agent_tools.naming import named
+from agent_tools.textfile import Text, line_end, split_lines
+from agent_tools.values import Value
+
+
+class WriteArgs(Value):
+    """The arguments of Write."""
+
+    file_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    content: Annotated[str, "The whole new content"]
+
+
+class Write(Tool[WriteArgs]):
+    """Creates a file, or replaces one that the model has read."""
+
+    name = "Write"
+    Args = WriteArgs
+
+    def effects(self, args: WriteArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("write", str(ctx.workspace.resolve(args.file_path))),)
+
+    def summary(self, args: WriteArgs, ctx: ToolContext) -> str:
+        count = len(split_lines(args.content))
+        return f"Write {named(args.file_path, ctx)} ({count} line{'' if count == 1 else 's'})"
+
+    def preview(self, args: WriteArgs, ctx: ToolContext) -> Diff:
+        return self._change(args, ctx).diff(ctx)
+
+    def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
+        change = self._change(args, ctx)
+        name, diff = ctx.workspace.spell(change.path), change.diff(ctx)
+        if change.before == change.after:
+            return ToolResult(f"{name} holds exactly this content already; it was left alone.", diff)
+        change.make(ctx)
+        did = (
+            f"Created {name} ({diff.added} lines)."
+            if diff.created
+            else f"Wrote {name} (+{diff.added} -{diff.removed})."
+        )
+        return ToolResult(" ".join(filter(None, (did, change.note))), diff)
+
+    def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
+        path = ctx.workspace.resolve(args.file_path)
+        before, text = current(path, ctx, "write")
+        content, note = args.content, ""
+        if line_end(text.content) == "\r\n" and "\r" not in content:
+            content = content.replace("\n", "\r\n")
+            note = "Its lines still end in CRLF."
+        try:
+            after = text.encode(content)
+        except ToolError:
+            if text.encoding.startswith("utf"):
+                raise
+            after = Text(content).encode(content)
+            note = f"It is UTF-8 now, because {text.encoding} lacks some of its characters."
+        return Change(path, before, after, text.content, content, note)
