@@ -56,7 +56,7 @@ def dispatch(argv: list[str]) -> int:
 
 def _tell(error: Exception) -> int:
     """One sentence on standard error; 2 where the person has to correct something, else 1."""
-    from agent_cli.assembly import Mistake
+    from agent_cli.place import Mistake
 
     if isinstance(error, Mistake):
         print(f"agent: {error}", file=sys.stderr)

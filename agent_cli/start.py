@@ -6,11 +6,12 @@ import os
 import sys
 
 from agent_cli.__main__ import COMMANDS
-from agent_cli.assembly import Agent, Mistake, build, find_place, read_settings
+from agent_cli.assembly import Agent, build
 from agent_cli.config.prompts import memory_paths
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.run import Asked, Misuse, Report, deny, run, say
 from agent_cli.options import RunOptions
+from agent_cli.place import Mistake, find_place, read_settings
 
 
 def start(options: RunOptions, typed: list[str]) -> int:

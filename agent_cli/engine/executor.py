@@ -102,7 +102,7 @@ def permit(turn: Turn, prepared: Prepared) -> Generator[Event, None, Prepared | 
         return prepared
     if decision.level is Level.DENY:
         yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
-        yield from refuse(turn, prepared, f"Permission was denied: {decision.reason}.")
+        yield from refuse(turn, prepared, f"Permission was denied: the call {decision.reason}.")
         return False
     try:
         request = approval_request(turn, prepared, decision)
@@ -141,7 +141,7 @@ def resolve(turn: Turn, prepared: Prepared, answer: Answer) -> Generator[Event, 
 def rejection_text(answer: Reject) -> str:
     """What the model reads when a person, or nobody, said no."""
     if answer.by != "person":
-        return f"Permission was denied: {answer.reason}."
+        return f"Permission was denied: the call {answer.reason}."
     if answer.reason:
         return f"The user refused this call and said: {answer.reason}"
     return "The user refused this call. Do not try the same again; ask what they want, or take another way."

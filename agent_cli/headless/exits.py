@@ -6,17 +6,17 @@ from typing import Literal
 
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 
-Outcome = Literal["done", "degraded", "denied", "failed", "retry", "suspended", "limit", "interrupted"]
+Outcome = Literal["done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "interrupted"]
 OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 75, 141
 
 
-def outcome_of(result: TurnResult) -> Outcome:
-    """The word for a result; "denied" only says that a finished run was refused something."""
+def outcome_of(result: TurnResult, *, fail_on_denied: bool = False) -> Outcome:
+    """The word for a result. A finished run that was refused something is "denied" only where that is a failure."""
     match result:
         case Complete(degraded=True):
             return "degraded"
         case Complete():
-            return "denied" if result.end.denials else "done"
+            return "denied" if result.end.denials and fail_on_denied else "done"
         case Suspended():
             return "suspended"
         case MaxIterations():
@@ -24,19 +24,19 @@ def outcome_of(result: TurnResult) -> Outcome:
         case Failed(failure=None):
             return "interrupted"
         case Failed(failure=failure):
-            return "retry" if failure is not None and failure.retryable else "failed"
+            return "retryable" if failure is not None and failure.retryable else "failed"
 
 
-def exit_code(outcome: Outcome, *, fail_on_denied: bool, fail_on_degraded: bool, signal_number: int = 0) -> int:
+def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 0) -> int:
     """The process's exit code. A signal's is 128 plus its number."""
     if signal_number:
         return 128 + signal_number
     codes: dict[Outcome, int] = {
         "done": OK,
         "degraded": RETRY if fail_on_degraded else OK,
-        "denied": DENIED if fail_on_denied else OK,
+        "denied": DENIED,
         "failed": FAILED,
-        "retry": RETRY,
+        "retryable": RETRY,
         "suspended": SUSPENDED,
         "limit": LIMIT,
         "interrupted": 130,

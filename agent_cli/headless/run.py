@@ -20,7 +20,7 @@ from agent_cli.headless.stdin import NotText, join, read_stdin
 from agent_cli.headless.stream_json import StreamJson
 from agent_tools.values import Value
 
-NOBODY = "nobody is there to approve it; no rule allows it"
+NOBODY = "nobody is there to approve it"
 
 
 class Report(Value):
@@ -143,19 +143,19 @@ def finish(
     asked: Asked, report: Report, result: TurnResult, tally: Tally, stream: StreamJson | None, caught: int
 ) -> int:
     """Print what the format wants, and give the exit code."""
-    outcome = outcome_of(result)
+    outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied)
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         say("The model gave no answer that fits the JSON schema.")
     if asked.output_format == "text":
         text = getattr(result, "text", "")
-        if outcome in ("failed", "retry"):
+        if outcome in ("failed", "retryable"):
             say(text or "The run failed.")
         elif isinstance(result, Complete) and result.return_value is not None:
             _print_line(result.return_value)
         elif text:
             _print(text if text.endswith("\n") else f"{text}\n")
-        for denial in result.end.denials if outcome == "denied" else ():
+        for denial in result.end.denials:
             say(f"Denied: {denial.tool}: {denial.reason}")
     else:
         windows = (report.windows[0], report.windows[1])
@@ -170,12 +170,7 @@ def finish(
         say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Go on with: agent -c")
     elif outcome == "suspended":
         say("Waiting for a person.")
-    return exit_code(
-        outcome,
-        fail_on_denied=asked.fail_on_denied,
-        fail_on_degraded=asked.fail_on_degraded,
-        signal_number=caught,
-    )
+    return exit_code(outcome, fail_on_degraded=asked.fail_on_degraded, signal_number=caught)
 
 
 class Signals:

@@ -1,4 +1,4 @@
-"""Standard input of a one-shot run: read in full, capped, waited for with a limit; never a silent loss, never a hang."""
+"""Standard input of a one-shot run: read in full, capped, waited for with a limit; no silent loss, no hang."""
 
 from __future__ import annotations
 

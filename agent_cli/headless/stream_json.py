@@ -11,7 +11,6 @@ from typing import Any
 
 from agent_cli import __version__
 from agent_cli.core.events import (
-    ApprovalRequested,
     Event,
     MessageAdded,
     TextDelta,
@@ -79,8 +78,6 @@ class StreamJson:
                 self._result(event)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
-            case ApprovalRequested(call_id=call_id, summary=summary, reason=reason):
-                self._system("approval_requested", tool_use_id=call_id, summary=summary, reason=reason)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
 

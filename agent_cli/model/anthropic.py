@@ -35,9 +35,8 @@ _BUDGETS: dict[Effort, int] = {
     "max": 48000,
 }
 # Models that take a budget and no effort; everything newer decides by itself how much to think.
-_WITH_BUDGET = re.compile(r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))")
+_WITH_BUDGET = r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))"
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 # Options that may be left out when the API rejects them, and what we then say.
 _OPTIONAL = {
@@ -105,7 +104,7 @@ class Anthropic(Wire):
         yield from reader.end()
 
     def _thinks_by_budget(self, request: Request) -> bool:
-        old = bool(_WITH_BUDGET.search(request.model)) or "claude" not in request.model
+        old = bool(re.search(_WITH_BUDGET, request.model)) or "claude" not in request.model
         return old if self._takes(request, "thinking mode") else not old
 
     def _budget(self, request: Request) -> int:
@@ -117,7 +116,8 @@ class Anthropic(Wire):
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
         """The `thinking` option, or None where nothing is asked for or nothing can be."""
-        if not self._takes(request, "thinking"):
+        wanted = request.effort or request.thinking_tokens or request.reasoning_summary
+        if not wanted or not self._takes(request, "thinking"):
             return None
         if self._thinks_by_budget(request):
             budget = self._budget(request)
@@ -127,8 +127,6 @@ class Anthropic(Wire):
             return {"type": "enabled", "budget_tokens": budget}
         if request.effort == "none":
             return {"type": "disabled"}
-        if not request.effort and not request.thinking_tokens and not request.reasoning_summary:
-            return None
         if request.reasoning_summary and self._takes(request, "display"):
             return {"type": "adaptive", "display": "summarized"}
         return {"type": "adaptive"}
@@ -212,7 +210,8 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 def _call_id(identity: str) -> str:
     # A call made by another provider may have an id that this API does not take.
-    return identity if _ID.fullmatch(identity) else f"toolu_{identity.encode().hex()}"
+    plain = identity.isascii() and identity.replace("_", "").replace("-", "").isalnum()
+    return identity if plain else f"toolu_{identity.encode('utf-8', 'replace').hex()}"
 
 
 def _thought_through(messages: tuple[Message, ...]) -> bool:

@@ -20,7 +20,8 @@ Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_requ
 
 LONGEST = 500
 
-_TOO_LONG = re.compile(
+# Patterns as text: they are compiled when something fails, not when the program starts.
+_TOO_LONG = (
     r"context.length.exceeded|context_window_exceeded|exceed_context_size|maximum context length"
     r"|(prompt|input|request|conversation|message)s? (is |are |was )?too (long|large)"
     r"|exceeds? (the |this |your )?(model'?s? )?(available |maximum |max(_\w+)? ?|allowed |input )*"
@@ -29,22 +30,19 @@ _TOO_LONG = re.compile(
     r"|(larger|longer|greater) than the (model'?s? )?(maximum |max )?context"
     r"|reduce (the length|the number of tokens|your message size|your prompt)"
     r"|context (window|size|length) (is )?(exceeded|limit|overflow|of \d+)|context limit|context overflow"
-    r"|too many (input )?tokens|n_ctx|max_seq_len|request_too_large",
-    re.IGNORECASE,
+    r"|too many (input )?tokens|n_ctx|max_seq_len|request_too_large"
 )
-_NO_MONEY = re.compile(
+_NO_MONEY = (
     r"insufficient.(quota|balance|credit|funds)|exceeded your current quota|credit balance|out of credits"
-    r"|requires? more credits|billing|payment required|spending limit|usage limit",
-    re.IGNORECASE,
+    r"|requires? more credits|billing|payment required|spending limit|usage limit"
 )
-_NO_MODEL = re.compile(
+_NO_MODEL = (
     r"model.not.found|(no such|unknown|invalid|unsupported) model|not a valid model|does not have access to model"
-    r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found",
-    re.IGNORECASE,
+    r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found"
 )
-_NO_KEY = re.compile(r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|authentication", re.IGNORECASE)
-_HTML = re.compile(r"\s*(<!doctype html|<html)", re.IGNORECASE)
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
+_HTML = r"\s*(<!doctype html|<html)"
+_TITLE = r"(?s)<title[^>]*>(.*?)</title>"
 
 # What providers call an error when there is no status: in the middle of a stream.
 _STATUS_OF = {
@@ -72,8 +70,8 @@ def refusal(
     `header` looks a header up; `provider` and `model` are named in the sentence; `now` is the time since the epoch.
     """
     text = body.decode("utf-8", "replace")
-    if _HTML.match(text):
-        title = _TITLE.search(text)
+    if re.match(_HTML, text, re.IGNORECASE):
+        title = re.search(_TITLE, text, re.IGNORECASE)
         said, code = f"a web page: {_clip(title[1])}" if title else "a web page", ""
     else:
         said, code = _said(text)
@@ -109,17 +107,21 @@ def _error(status: int, said: str, code: str, provider: str, model: str, wait: f
     return ModelError(Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable), wait)
 
 
+def _says(pattern: str, words: str) -> bool:
+    return re.search(pattern, words, re.IGNORECASE) is not None
+
+
 def _judged(status: int, words: str) -> tuple[Kind, bool, str]:
     """Kind, whether trying again may help, and how the sentence begins."""
-    if status == 402 or (status in (400, 403, 429) and _NO_MONEY.search(words)):
+    if status == 402 or (status in (400, 403, 429) and _says(_NO_MONEY, words)):
         return "rate_limit", False, "refuses because the account has no credit or quota left"
     if status == 429:
         return "rate_limit", True, "limits the rate of requests"
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(words):
+    if status in (400, 413, 422, 500) and _says(_TOO_LONG, words):
         return "context_too_long", False, "The conversation is too long"
-    if status in (400, 403, 404, 422) and _NO_MODEL.search(words):
+    if status in (400, 403, 404, 422) and _says(_NO_MODEL, words):
         return "bad_request", False, "no model"
-    if status in (401, 403) or (status == 400 and _NO_KEY.search(words)):
+    if status in (401, 403) or (status == 400 and _says(_NO_KEY, words)):
         return "auth", False, "refused the API key" if status != 403 else "does not allow this"
     if status == 404:
         return "bad_request", False, "wrong place"

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent_cli.core.outcome import Failure
+from agent_cli.model.chunked import Unchunker
 from agent_cli.model.dial import Route, dial, network_error, route_to, shut_down, tls_context
 from agent_cli.model.transport import ModelError
 from agent_tools.cancel import CancelToken
@@ -125,11 +126,11 @@ class Line:
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)
 
-    def drained(self, response: HTTPResponse) -> bool:
+    def drained(self, body: Body) -> bool:
         """Read what is left of an answer, without waiting; whether its end was there."""
         self._idle, self._until, self._set = 0.001, float("inf"), None
         try:
-            return any(not response.read1(PIECE) and not response.length for _ in range(64))
+            return any(not body.read() for _ in range(64))
         except (ModelError, HTTPException, Lost):
             return False
 
@@ -147,6 +148,36 @@ class _Reader(io.RawIOBase):
         return self._line.receive(buffer)
 
 
+class Body:
+    """The body of an answer. Chunks are taken apart here: http.client does it with three reads for each."""
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self.ended = False
+        self.reusable = not response.will_close
+        self._response = response
+        self._file = response.fp
+        self._chunks = Unchunker() if response.chunked else None
+
+    def read(self) -> bytes:
+        """What has arrived, waiting for at least a byte; nothing at the end. Raises what `Line.receive` does, and Lost
+        when the end came too early."""
+        if self._chunks is None:
+            data = self._response.read1(PIECE)
+            # With a length, http.client takes any end of the connection for the end of the answer.
+            if not data and self._response.length:
+                raise Lost
+            self.ended = not data
+            return data
+        data = b""
+        while not data and not self._chunks.ended:
+            raw = self._file.read1(PIECE)
+            if not raw:
+                raise Lost
+            data = self._chunks.feed(raw)
+        self.ended = not data
+        return data
+
+
 class Reply:
     """An answer whose head has come. `read` gives the body; `done` keeps the connection, `close` drops it."""
 
@@ -155,11 +186,12 @@ class Reply:
         self.host = line.host
         self._http = http
         self._line: Line | None = line
-        self._response = response
+        self._headers = response.headers
+        self._body = Body(response)
 
     def header(self, name: str) -> str:
         """A header's value, or nothing."""
-        return self._response.headers.get(name) or ""
+        return self._headers.get(name) or ""
 
     @property
     def content_type(self) -> str:
@@ -173,14 +205,11 @@ class Reply:
         if self._line is None:
             return b""
         try:
-            data = self._response.read1(PIECE)
+            data = self._body.read()
         except (HTTPException, Lost) as error:
             self._line.check()
-            raise self._broken() from error
+            raise network_error(f"The connection to {self.host} broke off in the middle of the answer.") from error
         if not data:
-            # With a length, http.client takes any end of the connection for the end of the answer.
-            if self._response.length:
-                raise self._broken()
             self.done()
         return data
 
@@ -193,14 +222,11 @@ class Reply:
             size += len(data)
         return b"".join(pieces)[:most]
 
-    def _broken(self) -> ModelError:
-        return network_error(f"The connection to {self.host} broke off in the middle of the answer.")
-
     def done(self) -> None:
         """Nothing more is wanted from this answer: the connection may serve the next request."""
         line, self._line = self._line, None
         if line is not None:
-            self._http.keep(line, self._response)
+            self._http.keep(line, self._body)
 
     def close(self) -> None:
         """End the exchange. An answer that was not read to its end takes its connection with it."""
@@ -215,7 +241,7 @@ class Http:
     def __init__(self, url: str, timeouts: Timeouts) -> None:
         self._url = url
         self._timeouts = timeouts
-        self._kept: list[tuple[Line, HTTPResponse]] = []
+        self._kept: list[tuple[Line, Body]] = []
         self._context: ssl.SSLContext | None = None
 
     def post(self, headers: Mapping[str, str], body: bytes, cancel: CancelToken, *, patient: bool = False) -> Reply:
@@ -237,7 +263,7 @@ class Http:
             line = line or self._dial(route, cancel, until)
             try:
                 line.begin(cancel, idle, limits.total, until)
-                return Reply(self, line, self._exchange(line, head + body))
+                return Reply(self, line, self._exchange(line, head, body))
             except Lost as lost:
                 line.hang_up()
                 if not reused or line.heard:
@@ -252,13 +278,13 @@ class Http:
                 line.hang_up()
                 raise
 
-    def keep(self, line: Line, response: HTTPResponse) -> None:
+    def keep(self, line: Line, body: Body) -> None:
         """Put a line aside for the next request."""
         line.end()
-        if response.will_close or len(self._kept) >= MOST_KEPT:
-            line.hang_up()
+        if body.reusable and len(self._kept) < MOST_KEPT:
+            self._kept.append((line, body))
         else:
-            self._kept.append((line, response))
+            line.hang_up()
 
     def close(self) -> None:
         """Drop the kept connections."""
@@ -267,9 +293,9 @@ class Http:
 
     def _take(self) -> Line | None:
         while self._kept:
-            line, response = self._kept.pop()
+            line, body = self._kept.pop()
             # The last bytes of an answer may have arrived only after its reader was satisfied.
-            if (response.isclosed() or line.drained(response)) and line.quiet():
+            if (body.ended or line.drained(body)) and line.quiet():
                 return line
             line.hang_up()
         return None
@@ -281,10 +307,12 @@ class Http:
         sock = dial(route, self._context, 0 if seconds == float("inf") else max(seconds, 0.001), cancel)
         return Line(sock, route.host)
 
-    def _exchange(self, line: Line, request: bytes) -> HTTPResponse:
+    def _exchange(self, line: Line, head: bytes, body: bytes) -> HTTPResponse:
         lost: Lost | None = None
         try:
-            line.send(request)
+            # One packet for a small request, no copy of a large one.
+            for part in (head + body,) if len(body) < PIECE else (head, body):
+                line.send(part)
         except Lost as error:
             # The server may have refused the request before it had read all of it.
             lost = error

@@ -49,7 +49,7 @@ class Scripted:
         self.replies = replies
         self.name = name
         self.requests: list[Request] = []
-        self._failures = 0
+        self._unseen = 0
 
     @classmethod
     def load(cls, path: Path) -> Scripted:
@@ -69,7 +69,7 @@ class Scripted:
         self.requests.append(request)
         _check_results(request)
         spoken = sum(isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages)
-        number = spoken + self._failures
+        number = spoken + self._unseen
         if number >= len(self.replies):
             raise _mistake(
                 f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came."
@@ -89,8 +89,9 @@ class Scripted:
                 cancel.wait(pause)
             cancel.check()
             yield chunk
+        if not (reply.get("text") or ("error" not in reply and (reply.get("calls") or reply.get("thinking")))):
+            self._unseen += 1  # it leaves no message in the history to be counted
         if error := reply.get("error"):
-            self._failures += 1
             raise ModelError(
                 Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False))
             )

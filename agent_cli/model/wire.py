@@ -104,7 +104,7 @@ class Wire:
                     return
                 error = refusal(
                     reply.status,
-                    reply.read_all(MOST_ERROR),
+                    self._without_key(reply.read_all(MOST_ERROR)),
                     reply.header,
                     provider=self._provider,
                     model=request.model,
@@ -118,6 +118,14 @@ class Wire:
             if advice is None:
                 raise error
             yield from self._once(advice)
+
+    def _without_key(self, body: bytes) -> bytes:
+        """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""
+        for name in ("Authorization", "x-api-key"):
+            secret = self._headers.get(name, "").removeprefix("Bearer ")
+            if len(secret) >= 8:
+                body = body.replace(secret.encode(), "…".encode())
+        return body
 
     def _check_form(self, reply: Reply) -> None:
         packing = reply.header("content-encoding").lower()

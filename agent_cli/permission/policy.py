@@ -57,9 +57,11 @@ class Policy:
 
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
         """The narrowest rule that would allow this call from now on; "" where none can be offered."""
-        if len(effects) != 1:
+        written = {e.target for e in effects if e.kind == "write"}
+        rest = [e for e in effects if not (e.kind == "read" and e.target in written)]
+        if len(rest) != 1:
             return ""
-        effect = effects[0]
+        effect = rest[0]
         if effect.kind == "run":
             parts = parse(effect.target)
             plain = parts is not None and len(parts) == 1 and parts[0].words[0] not in WRAPPERS
@@ -73,7 +75,7 @@ class Policy:
             return _by_rule(Level.DENY, rule)
         if effect.kind == "write" and (what := protected(Path(effect.target))):
             return self._with_mode(
-                Decision(Level.ASK, f"{effect.target} is protected: {what}", "default"), effect, firm=True
+                Decision(Level.ASK, f"writes a protected file: {what}"), effect, firm=True
             )
         if rule := matcher.first("ask", tool, effect):
             return self._with_mode(_by_rule(Level.ASK, rule), effect, firm=True)
@@ -90,8 +92,8 @@ class Policy:
         if effect.kind == "read":
             if inside:
                 return Decision(Level.ALLOW, "reads inside the workspace")
-            return Decision(Level.ASK, f"{effect.target} is outside the workspace")
-        where = "changes a file" if inside else f"{effect.target} is outside the workspace"
+            return Decision(Level.ASK, "reads outside the workspace")
+        where = "changes a file" if inside else "changes a file outside the workspace"
         return Decision(Level.ASK, where)
 
     def _command(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
@@ -113,7 +115,8 @@ class Policy:
         rules = [matcher.first_command("allow", tool, command, part) for part in parts]
         for part, found in zip(parts, rules, strict=True):
             if found is None:
-                which = "runs a command" if len(parts) == 1 else f"no rule allows the part: {part.text}"
+                ruled = any(r.list == "allow" and r.tool == tool for r in matcher.rules)
+                which = "runs a command" if len(parts) == 1 or not ruled else f"runs a part that no rule allows: {part.text}"
                 return self._with_mode(Decision(Level.ASK, which), effect)
         return self._with_mode(_by_rule(Level.ALLOW, next(r for r in rules if r)), effect)
 
@@ -123,14 +126,14 @@ class Policy:
             return ""
         parts = parse(command)
         if parts is None:
-            return "the command is too dynamic to compare with the deny rules"
+            return "is too dynamic to be compared with the deny rules"
         hidden = next((p for p in parts if os.path.basename(p.words[0]) in WRAPPERS or "/" in p.words[0]), None)
-        return f"`{hidden.words[0]}` may run what a deny rule names" if hidden else ""
+        return f"uses `{hidden.words[0]}`, which may run what a deny rule names" if hidden else ""
 
     def _with_mode(self, decision: Decision, effect: Effect, *, firm: bool = False) -> Decision:
         """What the mode makes of it. `firm` questions are asked in every mode that can ask."""
         if self.mode == "plan" and effect.kind in ("write", "run"):
-            return Decision(Level.DENY, "plan mode is read-only", "mode")
+            return Decision(Level.DENY, "is not read-only, as plan mode demands", "mode")
         if decision.level is not Level.ASK:
             return decision
         if self.mode == "dontAsk":
@@ -138,9 +141,9 @@ class Policy:
         if firm:
             return decision
         if self.mode == "bypassPermissions":
-            return Decision(Level.ALLOW, "permissions are bypassed", "mode")
+            return Decision(Level.ALLOW, "runs with permissions bypassed", "mode")
         if self.mode == "acceptEdits" and effect.kind == "write" and self._workspace.inside(Path(effect.target)):
-            return Decision(Level.ALLOW, "edits inside the workspace are accepted", "mode")
+            return Decision(Level.ALLOW, "edits inside the workspace, which the mode accepts", "mode")
         return decision
 
 
@@ -155,5 +158,5 @@ def protected(path: Path) -> str:
 
 
 def _by_rule(level: Level, rule: Rule) -> Decision:
-    words = {Level.ALLOW: "allowed", Level.ASK: "must be asked", Level.DENY: "denied"}
+    words = {Level.ALLOW: "is allowed", Level.ASK: "must be asked about", Level.DENY: "is denied"}
     return Decision(level, f"{words[level]} by {rule.text} ({rule.source})", "rule", rule.text)

@@ -38,17 +38,30 @@ class SessionLog:
         self._seq = 0
         self._parent = ""
         self._failed = False
+        self._header: Header | None = None
 
-    def create(self, header: Header) -> None:
-        """Begin a new file with its header. Raises FileExistsError where the session is there already."""
+    def create(self, header: Header, copied: Restored | None = None) -> None:
+        """Begin a new session, with the contents of another where it is a fork.
+
+        The file is made with the first record, so that a session in which nothing was said leaves nothing behind.
+        Raises FileExistsError where the session is there already.
+        """
+        if self.path.exists():
+            raise FileExistsError(self.path)
+        self._header = header
+        if copied is not None:
+            self._begin()
+            self._copy(copied)
+
+    def _begin(self) -> None:
+        header, self._header = self._header, None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._open(os.O_CREAT | os.O_EXCL)
-        except FileExistsError:
-            raise
         except OSError as error:
             self._refused(error)
             return
+        assert header is not None
         self._write("Header", header)
 
     def reopen(self, seq: int, parent: str) -> None:
@@ -63,8 +76,7 @@ class SessionLog:
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
             os.write(self._fd, b"\n")
 
-    def copy(self, session: Restored) -> None:
-        """Begin with the contents of another session."""
+    def _copy(self, session: Restored) -> None:
         for message in session.history:
             self._write("MessageAdded", MessageAdded(message))
         if session.seen:
@@ -88,8 +100,10 @@ class SessionLog:
 
     def record(self, event: Event) -> None:
         """Write one event, unless it is of a kind that is not kept."""
-        if self._fd < 0 or isinstance(event, UNLOGGED):
+        if isinstance(event, UNLOGGED):
             return
+        if self._header is not None:
+            self._begin()
         self._write(type(event).__name__, event)
         synced = isinstance(event, (ToolStarted, TurnFinished)) or (
             isinstance(event, MessageAdded) and isinstance(event.message, UserMessage)
@@ -115,6 +129,8 @@ class SessionLog:
             "time": _now(),
             "data": to_plain(value),
         }
+        if self._fd < 0:
+            return
         line = sealed(record)
         assert b"\n" not in line
         try:

@@ -192,11 +192,23 @@ def _blocks(reply: Reply) -> list[dict[str, Any]]:
     return blocks
 
 
+# A block begins empty; its content follows in deltas.
+_EMPTY: dict[str, dict[str, Any]] = {
+    "thinking": {"thinking": "", "signature": ""},
+    "text": {"text": ""},
+    "tool_use": {"input": {}},
+}
+
+
 def _anthropic_events(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
     message = {"id": reply.id, "type": "message", "role": "assistant", "model": model, "content": []}
     yield {"type": "message_start", "message": {**message, "usage": _anthropic_usage(reply.usage)}}
     for index, block in enumerate(_blocks(reply)):
-        empty = {"thinking": {"thinking": "", "signature": ""}, "text": {"text": ""}, "tool_use": {"input": {}}}
+        empty: dict[str, dict[str, Any]] = {
+            "thinking": {"thinking": "", "signature": ""},
+            "text": {"text": ""},
+            "tool_use": {"input": {}},
+        }
         start = {**block, **empty.get(block["type"], {})}
         yield {"type": "content_block_start", "index": index, "content_block": start}
         for delta in _deltas(block, reply.split):

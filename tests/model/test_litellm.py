@@ -5,6 +5,7 @@ Starting the worker takes seconds of CPU, so nearly all tests share the one that
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -94,7 +95,8 @@ def merged(chunks: list[Chunk]) -> dict[str, Any]:
             usage = chunk.usage
         elif isinstance(chunk, Stopped):
             stop = chunk.reason
-    return {"order": order, "calls": list(calls.values()), "usage": usage, "stop": stop}
+    made = [(id_, name, json.loads(arguments or "{}")) for id_, name, arguments in calls.values()]
+    return {"order": order, "calls": made, "usage": usage, "stop": stop}
 
 
 REPLIES = {

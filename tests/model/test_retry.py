@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -33,7 +33,7 @@ def refused(kind: str = "rate_limit", retryable: bool = True, after: float | Non
 class Script:
     """A transport that plays one list of chunks and errors for each request."""
 
-    def __init__(self, *plays: list[Chunk | ModelError]) -> None:
+    def __init__(self, *plays: Sequence[Chunk | ModelError]) -> None:
         self.plays = list(plays)
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:

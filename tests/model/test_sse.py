@@ -45,7 +45,8 @@ def split(pieces: list[bytes]) -> Events:
 def by_the_standard(stream: bytes) -> Events:
     """A plain reading of the whole stream at once."""
     events: Events = []
-    name, data = "", []
+    name = ""
+    data: list[str] = []
     text = stream.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     for line in text.split(b"\n")[:-1]:
         if not line:
@@ -69,7 +70,7 @@ def test_a_whole_stream_is_read_as_the_standard_says(stream: bytes) -> None:
 
 @given(STREAMS, st.lists(st.integers(1, 9), min_size=1))
 def test_the_cuts_do_not_matter(stream: bytes, sizes: list[int]) -> None:
-    pieces = []
+    pieces: list[bytes] = []
     place = 0
     while place < len(stream):
         size = sizes[len(pieces) % len(sizes)]

@@ -10,9 +10,7 @@ import re
 LINE = 2_000
 # Patterns are compiled on first use: a run without tools needs none of them.
 # Escape sequences: CSI, OSC and other strings (ended by BEL or ST), two-character ones.
-ESCAPES = (
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
-)
+ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 # What a terminal obeys or a reader cannot see: controls, bidirectional and invisible marks, tag characters.
 UNSAFE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
@@ -45,6 +43,11 @@ def harmless(text: str) -> str:
     if "\r" in plain:
         plain = "\n".join(line.rstrip("\r").rsplit("\r", 1)[-1] for line in plain.split("\n"))
     return re.sub(UNSAFE, _spell, plain)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things in words: "1 line", "2,000 lines"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def cut_line(line: str, width: int = LINE) -> str:

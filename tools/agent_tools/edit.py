@@ -6,6 +6,7 @@ from typing import Annotated
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.change import Change, current, excerpt, unified
+from agent_tools.clipping import counted
 from agent_tools.display import Diff
 from agent_tools.matching import Edited, Splice, replace
 from agent_tools.naming import missing, named
@@ -46,7 +47,7 @@ class Edit(Tool[EditArgs]):
         change.make(ctx)
         name = ctx.workspace.spell(change.path)
         if diff.created:
-            return ToolResult(f"Created {name} ({diff.added} lines).", diff)
+            return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).", diff)
         places, moved = [], 0
         for splice in edited.splices:
             start = splice.start + moved

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -89,7 +88,6 @@ def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
 
 def _time(top: Path, name: str) -> int:
     try:
-        found = os.stat(f"{top}/{name}", follow_symlinks=False)  # noqa: PTH116
-        return found.st_mtime_ns if stat.S_ISREG(found.st_mode) else 0
+        return os.lstat(f"{top}/{name}").st_mtime_ns
     except OSError:
         return 0

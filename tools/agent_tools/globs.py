@@ -15,7 +15,7 @@ def compile_glob(pattern: str, anywhere: bool = True) -> re.Pattern[str]:
     anywhere: a pattern without "/" fits a name at any depth, as in .gitignore.
     Raises ToolError for one that cannot be read.
     """
-    pattern = pattern.removeprefix("./")
+    given, pattern = pattern, pattern.removeprefix("./")
     if anywhere and "/" not in pattern.rstrip("/"):
         pattern = "**/" + pattern
     if pattern.endswith("/"):
@@ -23,7 +23,7 @@ def compile_glob(pattern: str, anywhere: bool = True) -> re.Pattern[str]:
     try:
         return re.compile(_translate(pattern) + r"\Z", re.DOTALL)
     except re.error:
-        raise ToolError(f"The pattern {pattern!r} cannot be read. Use *, ?, [abc], ** and {{a,b}}.") from None
+        raise ToolError(f"The pattern {given!r} cannot be read. Use *, ?, [abc], ** and {{a,b}}.") from None
 
 
 def _translate(pattern: str) -> str:

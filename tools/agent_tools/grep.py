@@ -10,7 +10,7 @@ from agent_tools.clipping import cut_line, fit, harmless, shorten
 from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden
 from agent_tools.grep_slow import search_slowly
-from agent_tools.hits import Hit, newest, parse
+from agent_tools.hits import Hit, line_of, ordered, parse, path_of
 from agent_tools.ripgrep import WITHOUT, find_rg, run_rg
 from agent_tools.values import Value
 
@@ -61,7 +61,7 @@ class Grep(Tool[GrepArgs]):
             hits, notes = search_slowly(args, start, ctx), [WITHOUT]
         else:
             hits, notes = _search(rg, args, start, top, ctx)
-        hits = newest(hits, top) if args.output_mode == "files_with_matches" else sorted(hits, key=lambda h: h.path)
+        hits = ordered(hits, args.output_mode, top)
         return _result(args, hits, notes, top, ctx)
 
 
@@ -122,27 +122,24 @@ def _failure(args: GrepArgs, errors: str) -> ToolError:
 
 
 def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
-    content = args.output_mode == "content"
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
         text = f"No matches for {args.pattern!r}.{hint}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
-    spelled: dict[str, str] = {}
-    lines = []
-    for hit in hits:
-        name = spelled.get(hit.path) or spelled.setdefault(hit.path, ctx.workspace.spell(top / hit.path))
-        lines.append(cut_line(hit.line(name, args.line_numbers), WIDTH + len(name) + 20))
     skipped = args.offset or 0
-    limit = MOST if args.head_limit is None else args.head_limit or len(lines)
-    shown = lines[skipped : skipped + limit]
+    limit = MOST if args.head_limit is None else args.head_limit or len(hits)
+    shown = []
+    for hit in hits[skipped : skipped + limit]:
+        name = ctx.workspace.spell(top / path_of(hit))
+        shown.append(cut_line(line_of(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
     shown = shown[: fit(shown, CHARACTERS)]
-    more = len(lines) - skipped - len(shown)
-    what = "lines" if content else "files"
+    more = len(hits) - skipped - len(shown)
+    what = "lines" if args.output_mode == "content" else "files"
     if args.output_mode == "count":
-        total = sum(int(hit.text) for hit in hits if hit.text.isdigit())
+        total = sum(int(count) for _, count in hits)
         notes.insert(0, f"[{total:,} matches in {len(hits):,} files]")
     if not shown:
-        notes.insert(0, f"[offset {skipped} is past the last of {len(lines):,} {what}]")
+        notes.insert(0, f"[offset {skipped} is past the last of {len(hits):,} {what}]")
     elif more > 0:
         notes.insert(0, f"[{more:,} more {what}; go on with offset={skipped + len(shown)}, or narrow the search]")
     return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.clipping import harmless
 from agent_tools.globs import asks_for_hidden, compile_glob
-from agent_tools.hits import Hit
+from agent_tools.hits import GAP, Hit
 from agent_tools.ripgrep import walk
 from agent_tools.textfile import decode, split_lines
 
@@ -69,17 +69,18 @@ def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ct
         found = {n for n, line in enumerate(lines) if pattern.search(line)}
     if not found:
         return []
+    raw = os.fsencode(name)
     if args.output_mode == "files_with_matches":
-        return [Hit(name)]
+        return [(raw, b"")]
     if args.output_mode == "count":
-        return [Hit(name, str(len(found)))]
+        return [(raw, str(len(found)).encode())]
     before, after = args.before or args.context or 0, args.after or args.context or 0
-    wanted = {w for n in found for w in range(max(0, n - before), min(len(lines), n + after + 1))}
+    wanted = sorted({w for n in found for w in range(max(0, n - before), min(len(lines), n + after + 1))})
     hits: list[Hit] = []
-    for n in sorted(wanted):
-        if (before or after) and hits and n > hits[-1].number:
-            hits.append(Hit(name, mark="--"))
-        hits.append(Hit(name, harmless(lines[n]), n + 1, ":" if n in found else "-"))
+    for last, n in zip([-1, *wanted], wanted, strict=False):
+        if (before or after) and hits and n > last + 1:
+            hits.append((raw, GAP))
+        hits.append((raw, f"{n + 1}{':' if n in found else '-'}{lines[n]}".encode("utf-8", "replace")))
     return hits
 
 

@@ -1,66 +1,68 @@
-"""What a search found: reading ripgrep's output, and one line of it for the model."""
+"""What a search found: reading ripgrep's output, its order, and one line of it for the model.
+
+A search may find a hundred thousand lines and show two hundred: hits stay raw bytes until they are shown.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from operator import itemgetter
 from pathlib import Path
 
 from agent_tools.clipping import harmless
-from agent_tools.values import Value
 
+# The path relative to where the search began, and what follows it: "", a count, "12:a match", "12-context", or GAP.
+Hit = tuple[bytes, bytes]
+GAP = b"--"
 _NUMBER = r"(\d+)([:-])"
-
-
-class Hit(Value):
-    """A file, a file's count, or a line of it. mark: ":" a match, "-" context, "" no line, "--" a gap."""
-
-    path: str
-    text: str = ""
-    number: int = 0
-    mark: str = ""
-
-    def line(self, name: str, numbers: bool) -> str:
-        """This hit as the model reads it, its file called `name`."""
-        if self.mark == "--":
-            return "--"
-        if not self.mark:
-            return f"{name}:{self.text}" if self.text else name
-        number = f"{self.number}{self.mark}" if numbers else ""
-        return f"{name}{self.mark}{number}{self.text}"
 
 
 def parse(out: bytes, mode: str) -> list[Hit]:
     """Hits from ripgrep's output with --null. Output that was cut off loses its last, partial line."""
     if mode == "files_with_matches":
-        return [Hit(_clean(path)) for path in os.fsdecode(out).split("\0")[:-1]]
+        return [(path, b"") for path in out.split(b"\0")[:-1]]
     hits: list[Hit] = []
-    for raw in out.split(b"\n")[:-1]:
-        path, nul, rest = raw.partition(b"\0")
-        if not nul:
-            if raw == b"--" and hits:
-                hits.append(Hit(hits[-1].path, mark="--"))
-            continue
-        name, text = _clean(os.fsdecode(path)), rest.decode("utf-8", "replace")
-        found = re.match(_NUMBER, text) if mode == "content" else None
-        if found:
-            hits.append(Hit(name, harmless(text[found.end() :].rstrip("\r")), int(found[1]), found[2]))
-        else:
-            hits.append(Hit(name, harmless(text)))
+    here = b""
+    for line in out.split(b"\n")[:-1]:
+        path, nul, rest = line.partition(b"\0")
+        if nul:
+            here = path
+            hits.append((path, rest))
+        elif line == GAP:
+            hits.append((here, GAP))
     return hits
 
 
-def newest(hits: list[Hit], top: Path) -> list[Hit]:
-    """Files in the order of their last change, the newest first."""
+def ordered(hits: list[Hit], mode: str, top: Path) -> list[Hit]:
+    """Files by their last change, the newest first; lines and counts by the name of their file."""
+    if mode != "files_with_matches":
+        return sorted(hits, key=itemgetter(0))
+    start = os.fsencode(top) + b"/"
 
-    def key(hit: Hit) -> tuple[int, str]:
+    def age(hit: Hit) -> tuple[int, bytes]:
         try:
-            return (-(top / hit.path).stat().st_mtime_ns, hit.path)
+            return (-os.stat(start + hit[0]).st_mtime_ns, hit[0])  # noqa: PTH116 - thousands of them
         except OSError:
-            return (0, hit.path)
+            return (0, hit[0])
 
-    return sorted(hits, key=key)
+    return sorted(hits, key=age)
 
 
-def _clean(path: str) -> str:
-    return path.removeprefix("./")
+def path_of(hit: Hit) -> str:
+    """The path of a hit, relative to where the search began."""
+    return os.fsdecode(hit[0]).removeprefix("./")
+
+
+def line_of(hit: Hit, name: str, mode: str, numbers: bool) -> str:
+    """A hit as the model reads it, its file called `name`."""
+    if mode == "files_with_matches":
+        return name
+    text = hit[1].decode("utf-8", "replace").rstrip("\r")
+    if mode == "count":
+        return f"{name}:{text}"
+    found = re.match(_NUMBER, text)
+    if found is None:
+        return "--"
+    number = found[0] if numbers else ""
+    return f"{name}{found[2]}{number}{harmless(text[found.end() :])}"

@@ -7,7 +7,8 @@ import re
 from agent_tools.base import ToolContext
 
 _KEYS = (
-    r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?|KEY|KEYS|PASS|PW|CREDENTIALS?)(?:_|$)|_AUTH$"
+    r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?"
+    r"|KEY|KEYS|PASS|PW|CREDENTIALS?)(?:_|$)|_AUTH$"
 )
 # Bash reads these before the command, or they change what its words mean.
 _STARTUP = frozenset(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.change import Change, current
+from agent_tools.clipping import counted
 from agent_tools.display import Diff
 from agent_tools.naming import named
 from agent_tools.textfile import Text, line_end, split_lines
@@ -29,8 +30,7 @@ class Write(Tool[WriteArgs]):
         return (Effect("write", str(ctx.workspace.resolve(args.file_path))),)
 
     def summary(self, args: WriteArgs, ctx: ToolContext) -> str:
-        count = len(split_lines(args.content))
-        return f"Write {named(args.file_path, ctx)} ({count} line{'' if count == 1 else 's'})"
+        return f"Write {named(args.file_path, ctx)} ({counted(len(split_lines(args.content)), 'line')})"
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Diff:
         return self._change(args, ctx).diff(ctx)
@@ -42,7 +42,7 @@ class Write(Tool[WriteArgs]):
             return ToolResult(f"{name} holds exactly this content already; it was left alone.", diff)
         change.make(ctx)
         did = (
-            f"Created {name} ({diff.added} lines)."
+            f"Created {name} ({counted(diff.added, 'line')})."
             if diff.created
             else f"Wrote {name} (+{diff.added} -{diff.removed})."
         )

@@ -1,0 +1,73 @@
+"""The question before a dangerous call, in lines: what will happen, why it is asked, and y/n/a or words."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from rich.console import Console
+
+from agent_cli.core.answers import Answer, Approve, Reject
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.terminal.console import styled
+from agent_cli.terminal.views import lines_of
+from agent_tools.cancel import Cancelled
+
+ReadLine = Callable[[str], str]
+
+
+class AskInLines:
+    """An approver that blocks on one line of input.
+
+    Exactly `y` or `yes` approves, `a` or `always` also remembers the rule that was shown, `n`, `no` or nothing refuses,
+    and any other sentence refuses and goes to the model as the reason. The end of input refuses; Ctrl-C interrupts.
+    """
+
+    def __init__(self, console: Console, read_line: ReadLine) -> None:
+        self._console = console
+        self._read_line = read_line
+
+    def __call__(self, request: ApprovalRequested) -> Answer:
+        self._show(request)
+        always = f", a = always: {request.always}" if request.always else ""
+        prompt = f"Allow? [y = yes, n = no{always}, or say what to do instead] "
+        try:
+            words = with_interrupts(lambda: self._read_line(prompt)).strip()
+        except EOFError:
+            return Reject("nobody is there to answer", by="default")
+        except KeyboardInterrupt:
+            raise Cancelled from None
+        if words.lower() in ("y", "yes"):
+            return Approve()
+        if words.lower() in ("a", "always"):
+            return Approve(rule=request.always) if request.always else self._no_always()
+        return Reject("" if words.lower() in ("", "n", "no") else words)
+
+    def _no_always(self) -> Answer:
+        self._console.print(styled("This call cannot be allowed for good; it was refused. Answer y to allow it once."))
+        return Reject()
+
+    def _show(self, request: ApprovalRequested) -> None:
+        """Nothing is shortened here: what cannot be seen should not be approved."""
+        self._console.print(styled(f"? {request.summary}", "ask"))
+        written = {e.target for e in request.effects if e.kind == "write"}
+        for effect in request.effects:
+            if effect.kind == "run":
+                for line in effect.target.splitlines() or [""]:
+                    self._console.print(styled(f"  $ {line}"))
+                self._console.print(styled(f"  in {request.cwd}", "dim"))
+            elif effect.kind != "state" and not (effect.kind == "read" and effect.target in written):
+                verb = {"read": "reads", "write": "writes", "fetch": "fetches"}[effect.kind]
+                self._console.print(styled(f"  {verb} {effect.target}", "dim"))
+        for line in lines_of(request.preview, whole=True):
+            self._console.print(line)
+        self._console.print(styled(f"  asked because it {request.reason}", "dim"))
+
+
+def with_interrupts(read: Callable[[], str]) -> str:
+    """Read with Ctrl-C as KeyboardInterrupt, whatever the handler is while a turn runs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return read()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,46 @@
+"""The door to Rich: one console for a session, and the few styles that the plain front end has.
+
+Every text that was not written by this program passes `inert` before it is shown; Rich markup is never interpreted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.text import Text
+
+from agent_tools.inert import inert
+
+STYLES = {
+    "tool": "bold",
+    "dim": "dim",
+    "bad": "red",
+    "good": "green",
+    "ask": "bold yellow",
+    "add": "green",
+    "del": "red",
+}
+
+
+def make_console(color: str, env: Mapping[str, str], *, plain: bool) -> Console:
+    """A console on standard output. Colours only where it is a terminal that can, or the setting says "always"."""
+    terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown")
+    wanted = color == "always" or (color == "auto" and terminal and not plain and not env.get("NO_COLOR"))
+    return Console(
+        file=sys.stdout,
+        force_terminal=wanted,
+        no_color=not wanted,
+        color_system="auto" if wanted else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=True,
+    )
+
+
+def styled(text: str, style: str = "") -> Text:
+    """A line of foreign text, made harmless."""
+    return Text(inert(text), style=STYLES.get(style, ""))

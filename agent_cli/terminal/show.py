@@ -1,0 +1,136 @@
+"""Events as lines on a terminal: words as they stream, one line per call, its output and its result below."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    MessageAdded,
+    PlanContinued,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    UsageAdded,
+    Warned,
+)
+from agent_cli.core.messages import ToolMessage
+from agent_cli.core.usage import Usage
+from agent_cli.terminal.console import styled
+from agent_cli.terminal.views import lines_of
+from agent_tools.display import CommandOutput
+from agent_tools.inert import inert
+
+OUTPUT_LINES = 20
+
+
+class Show:
+    """A listener that writes to a console, append-only."""
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        self._console = console
+        self._verbose = verbose
+        self._streaming = False
+        self._printed = 0
+        self._partial = ""
+        self._errors: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+        self.usage = Usage()
+        self.context_tokens = 0
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._write(inert(text))
+            case ThinkingDelta(text=text) if self._verbose:
+                self._write(inert(text))
+            case ToolRequested(call_id=call_id, summary=summary):
+                self._line()
+                self._summaries[call_id] = summary
+            case ToolStarted(call_id=call_id, tool=tool):
+                self._say(f"> {self._summaries.get(call_id, tool)}", "tool")
+                self._printed = 0
+                self._partial = ""
+            case ToolProgress(text=text):
+                self._output(text)
+            case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
+                self._errors[call_id] = text
+            case ToolFinished():
+                self._finished(event)
+            case ApprovalRequested():
+                self._line()
+            case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
+                summary = self._summaries.pop(call_id, "")
+                if by != "person":
+                    self._say(f"> {summary}", "tool")
+                    self._say(f"  denied: it {reason}", "bad")
+            case PlanContinued():
+                self._say("  (the plan is not finished; going on)", "dim")
+            case UsageAdded(usage=usage):
+                self.usage += usage
+                self.context_tokens = usage.input + usage.output
+            case Warned(text=text):
+                self._say(f"warning: {text}", "ask")
+            case TurnFinished():
+                self._end(event)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._streaming = True
+            self._console.file.write(text)
+            self._console.file.flush()
+            self._at_start = text.endswith("\n")
+
+    def _line(self) -> None:
+        """Streamed words end before anything else is shown."""
+        if self._streaming and not self._at_start:
+            self._console.file.write("\n")
+        self._streaming = False
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._line()
+        self._console.print(styled(text, style))
+
+    def _output(self, text: str) -> None:
+        """The first lines of a running command's output; the result says how much there was."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in lines:
+            self._printed += 1
+            if self._printed <= OUTPUT_LINES:
+                self._say(f"  {line}", "dim")
+            elif self._printed == OUTPUT_LINES + 1:
+                self._say("  ...", "dim")
+        self._partial = self._partial[-4096:]
+
+    def _finished(self, event: ToolFinished) -> None:
+        error = self._errors.pop(event.call_id, "")
+        if self._partial and isinstance(event.display, CommandOutput) and self._printed < OUTPUT_LINES:
+            self._say(f"  {self._partial}", "dim")
+        self._partial = ""
+        if event.display is None and error and self._summaries.get(event.call_id):
+            self._say(f"  {error.splitlines()[0]}", "bad")
+        for line in lines_of(event.display):
+            self._line()
+            self._console.print(line)
+        self._summaries.pop(event.call_id, None)
+
+    def _end(self, event: TurnFinished) -> None:
+        self._line()
+        if event.degraded or event.result == "MaxIterations":
+            self._say(event.text, "ask")
+        elif event.diagnostics.terminal_reason == "interrupted":
+            self._say("interrupted; the conversation is kept", "ask")
+        elif event.failure is not None:
+            self._say(event.failure.message, "bad")
+        used = event.usage
+        cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
+        seconds = event.diagnostics.duration_ms / 1000
+        self._say(f"({seconds:.1f} s, {used.input} tokens in, {used.output} out{cost})", "dim")
+
+    _at_start = True

@@ -1,0 +1,100 @@
+"""Slash commands: a function under a decorator; /help reads the same registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agent_cli.core.modes import MODES
+from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+Handler = Callable[["Repl", str], None]
+
+
+class Leave(Exception):
+    """End the session."""
+
+
+class Slash(Value):
+    """A command: its name, its arguments in help, what it does in one line."""
+
+    name: str
+    usage: str
+    help: str
+    run: Handler
+
+
+REGISTRY: dict[str, Slash] = {}
+
+
+def slash(name: str, text: str, usage: str = "") -> Callable[[Handler], Handler]:
+    """Register a command under `/name`."""
+
+    def register(handler: Handler) -> Handler:
+        REGISTRY[name] = Slash(name, usage, text, handler)
+        return handler
+
+    return register
+
+
+def run_slash(repl: Repl, line: str) -> None:
+    """Run `/name words`. Raises Leave; an unknown name is said, with the nearest one."""
+    name, _, rest = line[1:].partition(" ")
+    command = REGISTRY.get(name)
+    if command is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, REGISTRY, 1)
+        repl.say(f"There is no /{name}" + (f"; did you mean /{near[0]}?" if near else ". See /help."))
+        return
+    command.run(repl, rest.strip())
+
+
+@slash("help", "this list")
+def _help(repl: Repl, words: str) -> None:
+    for command in REGISTRY.values():
+        repl.say(f"  /{command.name} {command.usage}".ljust(22) + command.help)
+    repl.say("  Ctrl-C interrupts a turn, Ctrl-D leaves.")
+
+
+@slash("exit", "leave")
+def _exit(repl: Repl, words: str) -> None:
+    raise Leave
+
+
+@slash("clear", "start a new session here")
+def _clear(repl: Repl, words: str) -> None:
+    repl.start_over()
+    repl.say("A new session; the old one is kept.")
+
+
+@slash("model", "show or change the model", "[NAME]")
+def _model(repl: Repl, words: str) -> None:
+    if words:
+        repl.switch_model(words)
+    repl.say(f"model: {repl.agent.conversation.options.label}")
+
+
+@slash("mode", "show or change the permission mode", "[MODE]")
+def _mode(repl: Repl, words: str) -> None:
+    if words and words not in MODES:
+        repl.say(f"{words} is none of {', '.join(MODES)}.")
+        return
+    if words:
+        repl.switch_mode(words)
+    repl.say(f"mode: {repl.agent.conversation.kit.policy.mode}")
+
+
+@slash("cost", "tokens and dollars of this session")
+def _cost(repl: Repl, words: str) -> None:
+    used = repl.show.usage
+    cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
+    repl.say(f"{used.input} tokens in ({used.cache_read} from cache), {used.output} out; cost {cost}")
+
+
+@slash("todos", "the plan")
+def _todos(repl: Repl, words: str) -> None:
+    repl.show_plan()

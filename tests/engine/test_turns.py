@@ -1,0 +1,338 @@
+"""Whole turns: what the model says and calls, what a person answers, what is in the history and on disk after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.answers import Approve, Defer, Edit, Reject
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    MessageAdded,
+    PlanChanged,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    UsageAdded,
+)
+from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, pending_calls
+from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended
+from agent_cli.core.usage import Usage
+from agent_cli.engine.budget import Limits, Spent
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
+from agent_tools.cancel import CancelToken
+from agent_tools.values import Value
+from tests.engine.world import World
+from tests.helpers import call
+
+EDIT = call("Edit", file_path="a.txt", old_string="world", new_string="there")
+READ = call("Read", file_path="a.txt")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("hello world\n")
+    return tmp_path
+
+
+def test_reads_asks_edits_and_sums_up(root: Path) -> None:
+    world = World(
+        root,
+        [
+            {"text": "I look.", "calls": [READ]},
+            {"text": "I change it.", "calls": [EDIT], "expect": "hello world"},
+            {"text": "Done.", "usage": {"input": 10, "output": 2}},
+        ],
+        [Approve()],
+    )
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.text == "Done."
+    assert (root / "a.txt").read_text() == "hello there\n"
+    assert [type(m).__name__ for m in world.history] == [
+        "UserMessage", "AssistantMessage", "ToolMessage", "AssistantMessage", "ToolMessage", "AssistantMessage",
+    ]  # fmt: skip
+    assert "+hello there" in str(world.asked[0].preview)
+    assert result.end.diagnostics.rounds == 3
+    assert result.end.diagnostics.tool_calls == 2
+    assert result.end.diagnostics.terminal_reason == "completed"
+
+
+def test_the_intent_is_added_before_anything_happens(root: Path) -> None:
+    world = World(root, [{"text": "I look.", "calls": [READ]}, {"text": "Done."}])
+    world.turn()
+    names = world.names
+    assert names.index("MessageAdded") < names.index("ToolRequested") < names.index("ToolStarted")
+    assert names.index("ToolStarted") < names.index("ToolFinished")
+    assert names[0] == "TurnStarted"
+    assert names[-1] == "TurnFinished"
+
+
+def test_a_rejection_carries_the_persons_words_and_the_turn_goes_on(root: Path) -> None:
+    world = World(
+        root,
+        [{"calls": [READ]}, {"calls": [EDIT]}, {"text": "As you wish.", "expect": "use Python instead"}],
+        [Reject("use Python instead")],
+    )
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert (root / "a.txt").read_text() == "hello world\n"
+    assert [d.tool for d in result.end.denials] == ["Edit"]
+    assert world.of(ApprovalResolved)[-1].by == "person"
+
+
+def test_an_edited_call_is_decided_afresh(root: Path) -> None:
+    world = World(
+        root,
+        [{"calls": [call("Bash", command="rm a.txt")]}, {"text": "Done."}],
+        [Edit({"command": "echo kept"}), Approve()],
+    )
+    world.turn()
+    assert (root / "a.txt").exists()
+    assert [r.effects[0].target for r in world.asked] == ["rm a.txt", "echo kept"]
+    assert "kept" in world.results[0].text
+
+
+def test_always_is_asked_once(root: Path) -> None:
+    touch = call("Bash", command="touch made")
+    world = World(root, [{"calls": [touch]}, {"calls": [touch]}, {"text": "Done."}], [Approve(rule="Bash(touch made)")])
+    world.turn()
+    assert len(world.asked) == 1
+    assert (root / "made").exists()
+
+
+def test_a_denied_call_never_runs_and_is_listed(root: Path) -> None:
+    world = World(root, [{"calls": [call("Bash", command="touch x")]}, {"text": "Ok."}], deny=("Bash(touch:*)",))
+    result = world.turn()
+    assert not (root / "x").exists()
+    assert not world.asked
+    assert "is denied by Bash(touch:*)" in world.results[0].text
+    assert result.end.denials[0].arguments == {"command": "touch x"}
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"name": "Nope", "arguments": {}}, "There is no tool named 'Nope'"),
+        ({"name": "Read", "arguments": {"path": "a"}}, "file_path"),
+        ({"name": "Read", "arguments": "{not json"}, "not a JSON object"),
+        ({"name": "Read", "arguments": "[1]"}, "not a JSON object"),
+        ({"name": "", "arguments": {}}, "There is no tool named ''"),
+        ({"name": "Read", "arguments": {"file_path": "gone.txt"}}, "gone.txt"),
+    ],
+)
+def test_malformed_calls_become_results_that_teach(root: Path, bad: dict[str, object], words: str) -> None:
+    world = World(root, [{"calls": [bad]}, {"text": "I see."}])
+    assert isinstance(world.turn(), Complete)
+    assert world.results[0].is_error
+    assert words in world.results[0].text
+
+
+def test_numbers_as_text_are_repaired(root: Path) -> None:
+    world = World(root, [{"calls": [call("Read", file_path="a.txt", limit="1")]}, {"text": "Ok."}])
+    world.turn()
+    assert "hello world" in world.results[0].text
+
+
+def test_many_calls_of_one_round_run_in_order(root: Path) -> None:
+    calls = [call("Bash", command=f"echo {n} >> log") for n in range(5)]
+    world = World(root, [{"calls": calls}, {"text": "Done."}], mode="bypassPermissions")
+    world.turn()
+    assert (root / "log").read_text().split() == ["0", "1", "2", "3", "4"]
+    assert [r.call_id for r in world.results] == [f"call-1-{n}" for n in range(1, 6)]
+
+
+def test_deferring_suspends_and_resuming_runs_nothing_twice(root: Path) -> None:
+    calls = [call("Read", file_path="a.txt"), call("Bash", command="echo x >> log"), call("Bash", command="echo y >> log")]
+    world = World(root, [{"calls": calls}, {"text": "Done."}], [Defer()])
+    paused = world.turn(limits=Limits(rounds=5))
+    assert isinstance(paused, Suspended)
+    assert paused.pending == ("call-1-2", "call-1-3")
+    assert [r.call_id for r in world.of(ApprovalRequested)] == ["call-1-2", "call-1-3"]
+    assert not (root / "log").exists()
+    world.answers = [Approve(), Approve()]
+    result = world.turn(None, limits=Limits(rounds=5), spent=Spent(rounds=paused.end.diagnostics.rounds))
+    assert isinstance(result, Complete)
+    assert (root / "log").read_text().split() == ["x", "y"]
+    assert result.end.diagnostics.rounds == 2
+    assert len(world.of(ToolStarted)) == 3
+
+
+def test_the_round_bound_gets_a_last_word_without_calls(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Half done."}])
+    result = world.turn(limits=Limits(rounds=2))
+    assert isinstance(result, MaxIterations)
+    assert (result.cap, result.text) == ("rounds", "Half done.")
+    assert world.model.requests[-1].tool_choice == "none"
+    assert world.model.requests[-1].tools == world.model.requests[0].tools
+    assert not pending_calls(world.history)
+
+
+def test_a_model_that_calls_in_its_last_word_is_answered(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"calls": [READ]}])
+    result = world.turn(limits=Limits(rounds=1))
+    assert isinstance(result, MaxIterations)
+    assert "Read a.txt (done)" in result.text
+    assert not pending_calls(world.history)
+
+
+def test_the_cost_bound_ends_with_our_own_account(root: Path) -> None:
+    world = World(root, [{"calls": [READ], "usage": {"input": 1, "output": 1}}], price=lambda u: u.but(cost=2.0))
+    result = world.turn(limits=Limits(cost=1.0))
+    assert isinstance(result, MaxIterations)
+    assert result.cap == "cost"
+    assert "Read a.txt" in result.text
+    assert len(world.model.requests) == 1
+
+
+def test_waiting_for_a_person_is_not_working_time(root: Path) -> None:
+    now = [0.0]
+
+    def slow_person(request: ApprovalRequested) -> Approve:
+        now[0] += 3600
+        return Approve()
+
+    world = World(root, [{"calls": [call("Bash", command="true")]}, {"text": "Done."}], clock=lambda: now[0])
+    world.kit.approver = slow_person
+    result = world.turn(limits=Limits(seconds=10))
+    assert isinstance(result, Complete)
+    assert result.end.diagnostics.duration_ms == 0
+
+
+def test_a_failure_before_any_tool_is_a_failure(root: Path) -> None:
+    world = World(root, [{"error": {"kind": "overloaded", "message": "Too busy.", "retryable": True}}])
+    result = world.turn()
+    assert isinstance(result, Failed)
+    assert result.failure is not None
+    assert result.failure.retryable
+
+
+def test_a_failure_after_tools_degrades_and_never_replays(root: Path) -> None:
+    world = World(
+        root,
+        [{"calls": [call("Bash", command="echo x >> log")]}, {"text": "so", "error": {"kind": "network"}}],
+        mode="bypassPermissions",
+    )
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.degraded
+    assert "Run: echo x >> log (done)" in result.text
+    assert (root / "log").read_text() == "x\n"
+    assert world.history[-1] == AssistantMessage(world.history[-1].parts, "error", "reply-2", "scripted")
+
+
+def test_a_fallback_model_takes_over(root: Path) -> None:
+    from agent_cli.model.scripted import Scripted
+
+    spare = Scripted([{"text": "From the spare."}], "spare")
+    world = World(
+        root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ("spare", "spare", spare)]
+    )
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.text == "From the spare."
+
+
+def test_an_empty_answer_is_asked_for_once(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {}, {"text": "It says hello."}])
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.text == "It says hello."
+    world = World(root, [{"calls": [READ]}, {}, {}])
+    assert isinstance(world.turn(), Complete)
+
+
+class Wait(Value):
+    pass
+
+
+class Interrupting(Tool[Wait]):
+    """Cancels the turn in the middle of its own run."""
+
+    name = "Wait"
+    Args = Wait
+
+    def effects(self, args: Wait, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("state"),)
+
+    def summary(self, args: Wait, ctx: ToolContext) -> str:
+        return "Wait"
+
+    def run(self, args: Wait, ctx: ToolContext):  # type: ignore[no-untyped-def]
+        yield Progress("half\n")
+        ctx.cancel.cancel()
+        ctx.cancel.check()
+        return ToolResult("never")
+
+
+def test_an_interrupt_answers_every_open_call(root: Path) -> None:
+    calls = [call("Wait"), call("Read", file_path="a.txt")]
+    world = World(root, [{"text": "I wait.", "calls": calls}, {"text": "Again."}], tools=(Interrupting(),))
+    result = world.turn()
+    assert isinstance(result, Failed)
+    assert result.failure is None
+    assert result.end.diagnostics.terminal_reason == "interrupted"
+    assert [r.is_error for r in world.results] == [True, True]
+    world.kit.context.cancel = CancelToken()
+    assert isinstance(world.turn("go on"), Complete)
+
+
+def test_typed_messages_arrive_at_the_next_round(root: Path) -> None:
+    inbox = [[], ["also say hi"], []]
+    world = World(root, [{"calls": [READ]}, {"text": "Hi.", "expect": "also say hi"}], inbox=lambda: inbox.pop(0))
+    assert isinstance(world.turn(), Complete)
+    assert UserMessage("also say hi") in world.history
+
+
+def test_each_request_is_the_previous_one_plus_a_suffix(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "One."}, {"text": "Two."}])
+    world.turn()
+    world.turn("more")
+    requests = world.model.requests
+    for before, after in zip(requests, requests[1:], strict=False):
+        assert after.messages[: len(before.messages)] == before.messages
+        assert (after.system, after.tools) == (before.system, before.tools)
+
+
+def test_a_faulty_tool_costs_its_call_not_the_turn(root: Path) -> None:
+    class Broken(Interrupting):
+        name = "Broken"
+
+        def run(self, args: Wait, ctx: ToolContext) -> ToolResult:
+            raise ZeroDivisionError("oops")
+
+    world = World(root, [{"calls": [call("Broken")]}, {"text": "Sorry."}], tools=(Broken(),))
+    assert isinstance(world.turn(), Complete)
+    assert "ZeroDivisionError" in world.results[0].text
+
+
+def test_the_plan_is_kept_and_told(root: Path) -> None:
+    todos = [{"content": "read", "status": "in_progress"}, {"content": "write", "status": "pending"}]
+    world = World(root, [{"calls": [call("TodoWrite", todos=todos)]}, {"text": "Planned."}])
+    world.turn()
+    assert [i.content for i in world.of(PlanChanged)[0].items] == ["read", "write"]
+    assert [i.content for i in world.kit.context.plan] == ["read", "write"]
+
+
+def test_usage_is_told_once_per_model_call_and_added_up(root: Path) -> None:
+    use = {"input": 10, "output": 3}
+    world = World(root, [{"calls": [READ], "usage": use}, {"text": "Done.", "usage": use}])
+    result = world.turn()
+    assert [u.usage for u in world.of(UsageAdded)] == [Usage(10, 3), Usage(10, 3)]
+    assert result.end.usage == Usage(20, 6)
+    assert world.of(TurnFinished)[0].usage == result.end.usage
+
+
+def test_what_was_seen_is_in_the_events(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"text": "Done."}])
+    world.turn()
+    assert list(world.of(ToolFinished)[0].seen) == [str(root / "a.txt")]
+
+
+def test_every_added_message_is_an_event(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"text": "Done."}])
+    world.turn()
+    assert [e.message for e in world.of(MessageAdded)] == world.history[1:]
+    assert isinstance(world.history[2], ToolMessage)

@@ -1,0 +1,76 @@
+"""Turns as stories: a script and a list of answers in; events, history and files out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.answers import Answer
+from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.messages import Message, ToolMessage, UserMessage
+from agent_cli.core.outcome import TurnResult
+from agent_cli.core.rules import RuleList, read_rule
+from agent_cli.engine.drive import drive
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.model.scripted import Scripted
+from agent_cli.permission.policy import Mode, Policy
+from agent_tools.base import ToolContext
+from agent_tools.builtin import BUILTIN
+from agent_tools.workspace import Workspace
+
+
+class World:
+    """A workspace, a scripted model and a person who gives the listed answers, in order."""
+
+    def __init__(
+        self,
+        root: Path,
+        replies: list[dict[str, Any]],
+        answers: list[Answer] | None = None,
+        *,
+        mode: Mode = "default",
+        allow: tuple[str, ...] = (),
+        deny: tuple[str, ...] = (),
+        tools: tuple[Any, ...] = BUILTIN,
+        **kit: Any,
+    ) -> None:
+        self.root = root
+        self.model = Scripted(replies)
+        self.answers = list(answers or [])
+        self.asked: list[ApprovalRequested] = []
+        self.events: list[Event] = []
+        rules = [*self._rules("allow", allow), *self._rules("deny", deny)]
+        workspace = Workspace(root)
+        context = ToolContext(workspace, env={"PATH": "/usr/bin:/bin"})
+        self.policy = Policy(workspace, rules, mode)
+        self.kit = Kit(self.model, tools, context, self.policy, self._answer, **kit)
+        self.history: list[Message] = []
+
+    def _rules(self, kind: RuleList, texts: tuple[str, ...]) -> list[Any]:
+        return [read_rule(kind, text, "test", self.root) for text in texts]
+
+    def _answer(self, request: ApprovalRequested) -> Answer:
+        self.asked.append(request)
+        return self.answers.pop(0)
+
+    def turn(self, text: str | None = "go", **options: Any) -> TurnResult:
+        """Run a turn; with None, resume what is open."""
+        if text is not None:
+            self.history.append(UserMessage(text))
+        chosen = TurnOptions(model="scripted", label="scripted", system="You are a test.", **options)
+        result = drive(run_turn(self.history, self.kit, chosen), self.events.append)
+        self.history += result.end.messages
+        return result
+
+    def of(self, *kinds: type) -> list[Any]:
+        """The events of these kinds, in order."""
+        return [e for e in self.events if isinstance(e, kinds)]
+
+    @property
+    def results(self) -> list[ToolMessage]:
+        return [m for m in self.history if isinstance(m, ToolMessage)]
+
+    @property
+    def names(self) -> list[str]:
+        return [type(e).__name__ for e in self.events]

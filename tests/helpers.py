@@ -1,0 +1,69 @@
+"""What many tests need: the real program as a process, script files, and a clean environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def clean_env(home: Path, **more: str) -> dict[str, str]:
+    """An environment without keys, settings or state of the machine the tests run on. `home` is made."""
+    home.mkdir(parents=True, exist_ok=True)
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")}
+    return {
+        **kept,
+        "HOME": str(home),
+        "AGENT_STATE_DIR": str(home / "state"),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}",
+        "TERM": "xterm-256color",
+        "NO_PROXY": "127.0.0.1,localhost",
+        # No server on this machine is to be found by chance.
+        "OLLAMA_HOST": "127.0.0.1:9",
+        **more,
+    }
+
+
+def agent(
+    args: list[str],
+    cwd: Path,
+    env: dict[str, str] | None = None,
+    stdin: str | bytes = "",
+    timeout: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end. `env` adds to a clean environment whose HOME is beside `cwd`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "agent_cli", *args],
+        cwd=cwd,
+        env=clean_env(cwd.parent / "home", **(env or {})),
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+    )
+    out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def script(path: Path, replies: list[dict[str, Any]]) -> str:
+    """Write a script for the scripted model; returns the model's name."""
+    path.write_text("\n".join("[[reply]]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in r.items()) for r in replies))
+    return f"scripted:{path}"
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    """A tool call of a script."""
+    return {"name": name, "arguments": arguments}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    return json.dumps(value)

@@ -1,0 +1,54 @@
+"""What holds for all built-in tools: their schemas, their texts, and what importing them costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_tools.builtin import BUILTIN
+from agent_tools.generate import FILE, generated
+from tests.tools.toolbench import Bench
+
+PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
+NAMES = ["Read", "Write", "Edit", "Glob", "Grep", "LS", "Bash", "TodoWrite", "TodoRead"]
+
+
+def test_the_tools_and_their_order() -> None:
+    assert [tool.name for tool in BUILTIN] == NAMES
+
+
+def test_the_generated_schemas_are_up_to_date() -> None:
+    assert FILE.read_text("utf-8") == generated(), "run `make schemas`"
+    assert list(json.loads(FILE.read_text("utf-8"))) == NAMES
+
+
+def test_every_tool_is_taught_and_all_together_stay_small() -> None:
+    taught = {name: (PROMPTS / f"{name}.md").read_text("utf-8") for name in NAMES}
+    assert all(text.strip() for text in taught.values())
+    sent = [{"name": t.name, "description": taught[t.name], "input_schema": t.schema()} for t in BUILTIN]
+    assert len(json.dumps(sent, separators=(",", ":"))) < 9_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wrong_arguments_are_answered_in_words(bench: Bench, name: str) -> None:
+    wrong = {"file_path": 3.5, "pattern": [1], "path": {}, "command": None, "todos": "x", "content": 1}
+    if name == "TodoRead":
+        bench(name)
+        return
+    assert "Invalid arguments" in bench.fails(name, **wrong)
+    assert "Invalid arguments" in bench.fails(name)
+
+
+def test_importing_the_tools_loads_nothing_heavy() -> None:
+    heavy = ("dataclasses", "pydantic", "asyncio", "tomllib", "tempfile", "difflib", "shutil", "inspect", "agent_cli")
+    code = f"import sys, agent_tools.builtin; print([m for m in {heavy!r} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_env())
+    assert ran.stdout.strip() == "[]"
+
+
+def _env() -> dict[str, str]:
+    return {"PYTHONPATH": str(Path(__file__).parents[2] / "tools"), "PATH": "/usr/bin:/bin"}
