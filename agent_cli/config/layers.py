@@ -131,10 +131,12 @@ def check_value(hint: Any, raw: Any, name: str, where: str) -> Any:
     try:
         return from_plain(hint, raw)
     except Mismatch:
+        import json
+
         from pydantic import TypeAdapter, ValidationError
 
         try:
-            TypeAdapter(hint).validate_python(raw, strict=True)
+            TypeAdapter(hint).validate_json(json.dumps(raw, default=str), strict=True)
         except ValidationError as error:
             found = error.errors()[0]
             at = "".join(f"[{i}]" for i in found["loc"] if isinstance(i, int))

@@ -216,8 +216,10 @@ def _call_id(identity: str) -> str:
 
 def _thought_through(messages: tuple[Message, ...]) -> bool:
     """Whether every answer of the turn in progress begins with reasoning that can be sent back."""
-    for message in reversed(messages):
-        if isinstance(message, UserMessage):
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        # Words that follow results are part of the same message, and do not begin a turn.
+        if isinstance(message, UserMessage) and not isinstance(messages[place - 1], ToolMessage):
             break
         if isinstance(message, AssistantMessage) and message.calls:
             first = message.parts[0]

@@ -124,6 +124,7 @@ def test_thoughts_of_other_models_and_without_proof_are_not_sent() -> None:
 def test_thinking_stays_off_in_a_turn_that_was_begun_without() -> None:
     began, result = tool_round(1)
     assert "thinking" not in body_for(UserMessage("x"), began, result, thinking_tokens=2000)
+    assert "thinking" not in body_for(UserMessage("x"), began, result, UserMessage("go on"), thinking_tokens=2000)
     thought, result = tool_round(1, Thinking("hm", "sig"))
     assert "thinking" in body_for(UserMessage("x"), thought, result, thinking_tokens=2000)
 

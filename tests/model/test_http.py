@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -117,20 +119,59 @@ def test_a_header_that_http_cannot_carry_is_refused(value: str) -> None:
         Http("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
 
 
-def test_something_else_than_http_answers() -> None:
+@contextmanager
+def answering(answer: bytes, read: int = 65536) -> Iterator[str]:
+    """The URL of a server that reads at most `read` bytes, sends exactly `answer` and closes."""
     listener = socket.create_server(("127.0.0.1", 0))
 
-    def greet() -> None:
+    def serve() -> None:
         sock, _ = listener.accept()
         with sock:
-            sock.sendall(b"220 smtp.example.com ESMTP\r\n")
-            sock.recv(65536)
+            sock.recv(read)
+            sock.sendall(answer)
 
-    thread = threading.Thread(target=greet)
+    thread = threading.Thread(target=serve)
     thread.start()
-    with listener, pytest.raises(ModelError, match="did not answer in HTTP") as caught:
-        Http(f"http://127.0.0.1:{listener.getsockname()[1]}/", Timeouts()).post({}, BODY, CancelToken())
-    thread.join()
+    with listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
+        b"HTTP/1.0 200 OK\r\n\r\nhello",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nhe\n3;x=1\nllo\n0\nTrailer: 1\n\n",
+    ],
+)
+def test_every_way_to_end_a_body(answer: bytes) -> None:
+    with answering(answer) as url:
+        assert body_of(Http(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
+
+
+def test_a_body_that_is_shorter_than_its_length_is_an_error() -> None:
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello") as url:
+        reply = Http(url, Timeouts()).post({}, BODY, CancelToken())
+        with pytest.raises(ModelError, match="broke off in the middle"):
+            body_of(reply)
+
+
+def test_a_refusal_of_a_request_that_was_not_read_to_its_end_is_heard() -> None:
+    with answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", read=1000) as url:
+        reply = Http(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
+        assert (reply.status, body_of(reply)) == (413, b"big")
+
+
+def test_something_else_than_http_answers() -> None:
+    with (
+        answering(b"220 smtp.example.com ESMTP\r\n") as url,
+        pytest.raises(ModelError, match="did not answer in HTTP") as caught,
+    ):
+        Http(url, Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.failure.kind == "malformed"
 
 

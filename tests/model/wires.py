@@ -36,12 +36,16 @@ TOOLS = (READ, WRITE)
 
 
 class Wire(Value):
-    """One wire: the protocol it speaks to the server, and how it is made from base URL, key and limits."""
+    """One wire: the protocol it speaks to the server, and how it is made from base URL, key and limits.
+
+    strict: False where a library stands between us and the bytes, so that what it changes cannot be promised.
+    """
 
     name: str
     protocol: Protocol
     make: Callable[[str, str, Timeouts], Transport]
     model: str = "test-model"
+    strict: bool = True
 
     def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> Transport:
         """A transport to the server."""

@@ -42,7 +42,7 @@ class Glob(Tool[GlobArgs]):
             raise ToolError(f"{ctx.workspace.spell(top)} is not a directory. Use LS or Glob to find the right one.")
         fits = compile_glob(pattern, anywhere).match
         names, note = list_files(top, asks_for_hidden(pattern), ctx)
-        found = sorted(((_time(top, name), name) for name in names if fits(name)), key=lambda f: (-f[0], f[1]))
+        found = sorted((_age(top, name), name) for name in names if fits(name))
         paths = [ctx.workspace.spell(top / name) for _, name in found[:MOST]]
         view = Listing(
             args.pattern, tuple(ctx.workspace.show(top / n) for _, n in found[:MOST]), len(found) - len(paths)
@@ -86,8 +86,8 @@ def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
     return ctx.workspace.resolve(start or "."), pattern, not base
 
 
-def _time(top: Path, name: str) -> int:
+def _age(top: Path, name: str) -> int:
     try:
-        return os.lstat(f"{top}/{name}").st_mtime_ns
+        return -os.lstat(f"{top}/{name}").st_mtime_ns
     except OSError:
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +61,7 @@ class LS(Tool[LSArgs]):
 class _Tree:
     """Opens directories nearest first until enough entries are known, so that the top is always complete."""
 
-    def __init__(self, top: Path, ignored: object, ctx: ToolContext) -> None:
+    def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext) -> None:
         self._ignored = ignored
         self._known: dict[str, tuple[list[tuple[str, str]], int]] = {}
         self.unopened = 0
@@ -86,7 +87,7 @@ class _Tree:
         found = []
         with os.scandir(top / place) as entries:
             for entry in entries:
-                if self._ignored(f"{place}/{entry.name}".lstrip("/")):  # type: ignore[operator]
+                if self._ignored(f"{place}/{entry.name}".lstrip("/")):
                     continue
                 if entry.is_symlink():
                     sign = f" -> {one_line(os.readlink(entry.path))}"  # noqa: PTH115

@@ -154,7 +154,7 @@ def _from_object(cls: type, data: Any, place: str) -> Any:
 def _from_union(hint: Any, data: Any, place: str) -> Any:
     """A tagged object goes to the class it names; anything else to the first member that takes it."""
     members = get_args(hint)
-    if isinstance(data, dict) and "type" in data:
+    if isinstance(data, dict) and isinstance(data.get("type"), str):
         if hint not in _tags:
             _tags[hint] = {m.__name__: m for m in members if isinstance(m, type) and issubclass(m, Value)}
         if (cls := _tags[hint].get(data["type"])) is not None:

@@ -1,0 +1,194 @@
+"""Doctor's checks of everything but the model: programs, terminal, folders, settings, rules, memory, packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_cli import __version__
+from agent_cli.config.layers import Layers
+from agent_cli.config.prompts import git_branch, memory_paths
+from agent_cli.config.schema import Settings
+from agent_cli.place import Mistake, Place, check_mode
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.terminal.console import make_console
+from agent_tools.base import ToolContext
+from agent_tools.ripgrep import find_rg
+from agent_tools.shell import find_bash
+from agent_tools.values import Value
+
+NO_SANDBOX = "none: commands run with your rights; approval is the gate"
+VERSION_SECONDS = 5
+
+
+class Finding(Value):
+    """One line of the report. `details` stand below it; `data` is what JSON has besides."""
+
+    mark: Literal["ok", "missing", "problem"]
+    topic: str
+    text: str
+    details: tuple[str, ...] = ()
+    data: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def check_program() -> list[Finding]:
+    python = f"{platform.python_version()} ({sys.executable})"
+    return [
+        Finding("ok", "agent", f"{__version__} ({Path(__file__).resolve().parent.parent})"),
+        Finding("ok", "python", f"{python} on {platform.system()} {platform.machine()}"),
+    ]
+
+
+def check_tools(ctx: ToolContext) -> list[Finding]:
+    """The programs that tools use, and what stands between a command and the machine."""
+    git = shutil.which("git", path=ctx.env.get("PATH"))
+    return [
+        _program("ripgrep", find_rg(ctx), "searches are slow without it, and do not honour .gitignore"),
+        _program("git", git, "the agent works without it; you cannot undo by it"),
+        _program("shell", find_bash(ctx), "no bash: commands cannot be run, and Bash is not offered"),
+        Finding("missing", "sandbox", NO_SANDBOX),
+    ]
+
+
+def _program(topic: str, path: str | None, without: str) -> Finding:
+    if path is None:
+        return Finding("missing", topic, without)
+    version = _version_of(path)
+    if version is None:
+        return Finding("problem", topic, f"{path} does not answer to --version")
+    return Finding("ok", topic, f"{version} ({path})", data={"path": path})
+
+
+def _version_of(path: str) -> str | None:
+    """The first line that `path --version` prints; None where it fails."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=VERSION_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    return lines[0][:100] if lines and done.returncode == 0 else None
+
+
+def check_terminal(settings: Settings, place: Place) -> list[Finding]:
+    term = place.env.get("TERM", "")
+    ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
+    where = [name for name, is_terminal in ends.items() if is_terminal]
+    plain = term in ("", "dumb", "unknown")
+    console = make_console(settings.color, place.env, plain=plain)
+    colours = (console.color_system or "none").replace("windows", "basic")
+    columns, rows = shutil.get_terminal_size()
+    what = f"TERM={term}" if term else "TERM is not set"
+    size = f", {columns}x{rows}" if where else ""
+    seen = ", ".join(where) if len(where) < 3 else "all"
+    text = f"{what}{size}, colours: {colours}, terminal on: {seen or 'none (use agent -p)'}"
+    data = {"term": term, "colours": colours, "columns": columns, "rows": rows, **ends}
+    return [Finding("ok", "terminal", text, data=data)]
+
+
+def check_place(place: Place, wrong: str) -> list[Finding]:
+    git = (place.root / ".git").exists()
+    branch = git_branch(place.root)
+    kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
+    findings = [Finding("ok", "workspace", f"{place.root} ({kind})", data={"root": str(place.root)})]
+    if place.home is None:
+        findings.append(
+            Finding("missing", "home", "HOME is not set or not a folder: there are no settings of your own")
+        )
+    return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
+
+
+def check_state(place: Place) -> list[Finding]:
+    """The folder of sessions: whether it can be written, and what is in it. Nothing is left behind."""
+    folder = state_folder(place.env)
+    there = next((f for f in (folder, *folder.parents) if f.exists()), Path("/"))
+    here = len(SessionStore(folder, place.root).ids())
+    every = sum(1 for _ in folder.glob("sessions/*/*.jsonl"))
+    data = {"folder": str(folder), "sessions_here": here, "sessions": every}
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        text = f"{folder} cannot be written ({error.strerror}): runs work, and nothing of them is kept"
+        return [Finding("problem", "state", text, data=data | {"writable": False})]
+    text = f"{folder} is writable; sessions of this project: {here}, of all: {every}"
+    return [Finding("ok", "state", text, data=data | {"writable": True})]
+
+
+def check_settings(layers: Layers, place: Place, mistakes: list[str]) -> list[Finding]:
+    """One line per layer that was read, with what it sets and what it overrides."""
+    findings = [Finding("problem", "settings", text) for text in mistakes]
+    told = " ".join(mistakes)
+    for path in settings_files(place):
+        if path.is_file() and str(path) not in layers.read and str(path) not in told:
+            why = (
+                "left out while another file is broken" if os.access(path, os.R_OK) else "cannot be read: it is skipped"
+            )
+            findings.append(Finding("problem", "settings", f"{path}: {why}"))
+    for source in dict.fromkeys([*layers.read, *layers.origins.values()]):
+        keys = [key for key, origin in layers.origins.items() if origin == source]
+        details = (
+            *(f"overrides {text.removesuffix(f' by {source}')}" for text in layers.overridden if text.endswith(source)),
+            *(f"ignored: {text.removeprefix(f'{source}: ')}" for text in layers.ignored if text.startswith(source)),
+        )
+        text = f"{source} sets {', '.join(keys)}" if keys else f"{source} sets nothing that stands"
+        findings.append(Finding("ok", "settings", text, details, {"source": source, "sets": keys}))
+    return findings or [Finding("ok", "settings", "none: every setting has its default")]
+
+
+def settings_files(place: Place) -> list[Path]:
+    """Where settings files may stand."""
+    own = [place.home / ".agentrc"] if place.home else []
+    project = [place.root / ".agentrc", place.root / ".agentrc.local"] if place.root != place.home else []
+    return own + project
+
+
+def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Finding]:
+    mode = settings.permissions.mode
+    origin = layers.origins.get("permissions.mode", "the default")
+    details = tuple(f"{rule.list} {rule.text} ({rule.source})" for rule in layers.rules)
+    count = f"{len(details)} rule{'' if len(details) == 1 else 's'}" if details else "no rules"
+    data = {"mode": mode, "rules": [{"list": r.list, "rule": r.text, "source": r.source} for r in layers.rules]}
+    findings = [Finding("ok", "permissions", f"mode {mode} ({origin}), {count}", details, data)]
+    try:
+        check_mode(mode, place.env)
+    except Mistake as mistake:
+        findings.append(Finding("problem", "permissions", str(mistake)))
+    return findings
+
+
+def check_memory(settings: Settings, place: Place) -> list[Finding]:
+    paths = tuple(str(p) for p in memory_paths(place.cwd, place.root, settings.memory_files, place.home))
+    if not paths:
+        return [Finding("missing", "memory", f"no {' or '.join(settings.memory_files) or 'memory file'} here")]
+    return [Finding("ok", "memory", ", ".join(paths), data={"files": list(paths)})]
+
+
+def check_packages() -> list[Finding]:
+    """What is installed beside this program: the way to most providers, and the optional parts."""
+    litellm = package_version("litellm")
+    keyring = package_version("keyring")
+    missing = "not installed: only providers with a direct wire can be used, and no prices are known"
+    return [
+        Finding("ok", "litellm", litellm) if litellm else Finding("missing", "litellm", missing),
+        Finding("ok", "keyring", keyring)
+        if keyring
+        else Finding("missing", "keyring", "optional: keys cannot be kept in the system keyring (extra: keyring)"),
+    ]
+
+
+def package_version(name: str) -> str:
+    """The version of an installed package, read from its metadata; "" where there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,98 @@
+"""`agent doctor`: what is configured, found and missing, one finding per line, as text or as one JSON object.
+
+The checks are in `checks.py` and `check_model.py`; here they are put in order and printed. A mistake in the settings
+is a finding like any other: the rest is then checked with the layers that can be read.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from agent_cli import __version__
+from agent_cli.assembly import make_context, make_workspace
+from agent_cli.commands.check_model import check_model
+from agent_cli.commands.checks import (
+    Finding,
+    check_memory,
+    check_packages,
+    check_place,
+    check_program,
+    check_rules,
+    check_settings,
+    check_state,
+    check_terminal,
+    check_tools,
+)
+from agent_cli.commands.output import put, put_json
+from agent_cli.config.layers import Layers
+from agent_cli.config.schema import Settings
+from agent_cli.options import RunOptions
+from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_tools.inert import inert
+from agent_tools.workspace import Workspace
+
+
+def run_doctor(as_json: bool) -> int:
+    """Print every finding; 0 if a run here could use a model, else 1."""
+    place = find_place(os.environ)
+    layers, mistakes = readable_layers(place)
+    settings = layers.settings()
+    workspace, wrong = _workspace(place, settings)
+    context = make_context(workspace, settings, place)
+    model, usable = check_model(settings, place)
+    findings = [
+        *check_program(),
+        *model,
+        *check_tools(context),
+        *check_terminal(settings, place),
+        *check_place(place, wrong),
+        *check_state(place),
+        *check_settings(layers, place, mistakes),
+        *check_rules(layers, settings, place),
+        *check_memory(settings, place),
+        *check_packages(),
+    ]
+    # With a settings file that cannot be read every run stops, whichever model there is.
+    ready = usable and not mistakes and not wrong
+    if as_json:
+        put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
+    else:
+        put("\n".join(line for f in findings for line in _lines(f)))
+    return 0 if ready else 1
+
+
+def readable_layers(place: Place) -> tuple[Layers, list[str]]:
+    """The settings, and the mistakes in them: where a file is broken, what can be read without it."""
+    mistakes: list[str] = []
+    without_project = place.but(root=place.home) if place.home else place.but(home=None)
+    for options, where in (
+        (RunOptions(), place),
+        (RunOptions(), without_project),
+        (RunOptions(), place.but(home=None)),
+        (RunOptions(bare=True), place),
+        (RunOptions(bare=True), place.but(env={})),
+    ):
+        try:
+            return read_settings(options, where), mistakes
+        except Mistake as mistake:
+            if str(mistake) not in mistakes:
+                mistakes.append(str(mistake))
+    return Layers(), mistakes
+
+
+def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
+    try:
+        return make_workspace(place, settings), ""
+    except Mistake as mistake:
+        return Workspace(place.root, (), place.cwd), str(mistake)
+
+
+def _lines(finding: Finding) -> list[str]:
+    first = f"{finding.mark:<8} {finding.topic:<11} {inert(finding.text)}"
+    return [first, *(f"{'':<8} {'':<11}   {inert(detail)}" for detail in finding.details)]
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": finding.text}
+    return plain | {"details": list(finding.details), **finding.data}

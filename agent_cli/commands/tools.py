@@ -1,0 +1,174 @@
+"""`agent tools`: list the tools, or run one from a script on the same road that a call of the model takes.
+
+A run is a context of its own: settings, rules and mode as in a one-shot run, nobody to ask (so what would ask is
+denied), and no earlier Read demanded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from agent_cli.assembly import make_context, make_workspace, tool_specs
+from agent_cli.commands.output import put, put_json
+from agent_cli.config.schema import Settings
+from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage
+from agent_cli.engine.executor import run_calls
+from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.headless.run import deny, say
+from agent_cli.model.scripted import Scripted
+from agent_cli.options import RunOptions
+from agent_cli.permission.policy import Policy
+from agent_cli.place import Mistake, check_mode, find_place, read_settings
+from agent_tools.base import ToolContext
+from agent_tools.builtin import BUILTIN
+from agent_tools.cancel import Cancelled
+from agent_tools.inert import inert
+from agent_tools.values import Value
+
+
+class Ran(Value):
+    """How the call ended. `hint`: the rule that would have allowed what was denied."""
+
+    text: str
+    is_error: bool
+    denied: bool = False
+    hint: str = ""
+
+
+def list_tools(as_json: bool) -> int:
+    """Every built-in tool; the exit code."""
+    specs = tool_specs(list(BUILTIN))
+    if as_json:
+        put_json([{"name": s.name, "description": s.description, "schema": s.schema} for s in specs])
+        return 0
+    width = max(len(s.name) for s in specs)
+    put("\n".join(f"{s.name:{width}}  {s.description.splitlines()[0]}" for s in specs))
+    return 0
+
+
+def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: bool) -> int:
+    """Run one tool; 0, or 1 for an error or a denial. Raises Mistake for an unknown tool and for bad JSON."""
+    _check_name(name)
+    call = ToolCall("call", name, _decode(_given(arguments)))
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        say(f"agent: {inert(text)}; name the file with --settings if it is yours.")
+    settings = layers.settings()
+    check_mode(settings.permissions.mode, place.env)
+    workspace = make_workspace(place, settings)
+    context = make_context(workspace, settings, place, demand_read=False)
+    policy = Policy(workspace, layers.rules, settings.permissions.mode)
+    watch = _Signals(context)
+    with watch:
+        ran = _left_out(name, settings) or _run(call, context, policy)
+    _print(ran, as_json)
+    return 128 + watch.caught if watch.caught else int(ran.is_error)
+
+
+def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
+    """One call through the executor: prepare, permit, run, finish."""
+    rules: list[str] = []
+
+    def refuse(request: ApprovalRequested) -> Any:
+        rules.append(request.always)
+        return deny(request)
+
+    # The engine wants a model; a script without replies is one that must never be asked.
+    kit = Kit(Scripted([]), BUILTIN, context, policy, refuse)
+    turn = Turn([AssistantMessage((call,))], kit, TurnOptions(model="none", label="none", system=""))
+    steps = run_calls(turn, (call,))
+    try:
+        for event in steps:
+            _ignore(event)
+    except Cancelled:
+        pass  # the call was answered before this was raised
+    last = turn.history[-1]
+    if not isinstance(last, ToolMessage):
+        return Ran("Interrupted." if context.cancel.cancelled else "This tool needs a person to answer.", True)
+    return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "")
+
+
+def _ignore(event: Event) -> None:
+    """Nothing is shown while a single tool runs."""
+
+
+def _print(ran: Ran, as_json: bool) -> None:
+    """The result on standard output; a denial, which is none, on standard error."""
+    if as_json:
+        put_json({"text": ran.text, "is_error": ran.is_error})
+    elif not ran.denied:
+        put(ran.text)
+    if ran.denied:
+        allow = f" To allow it: --allowedTools '{inert(ran.hint)}'" if ran.hint and "'" not in ran.hint else ""
+        say(f"agent: {inert(ran.text)}{allow}")
+
+
+def _left_out(name: str, settings: Settings) -> Ran | None:
+    """The denial of a tool that the settings do not offer; None where they do."""
+    wanted = settings.tools
+    if wanted is None or "default" in wanted or name in wanted:
+        return None
+    return Ran(f"Permission was denied: the setting `tools` leaves {name} out.", True, denied=True)
+
+
+def _check_name(name: str) -> None:
+    """Raises Mistake for a name that is no tool, with the nearest that is."""
+    known = {tool.name.lower(): tool.name for tool in BUILTIN}
+    if name in known.values():
+        return
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    hint = f" Did you mean {known[near[0]]}?" if near else f" The tools are: {', '.join(known.values())}."
+    raise Mistake(f"There is no tool named {inert(name)}.{hint}")
+
+
+def _given(arguments: str | None) -> str:
+    """The JSON text: the argument, or standard input where there is none (or `-`) and it is no terminal."""
+    if arguments not in (None, "-"):
+        return arguments or ""
+    if sys.stdin is None or (arguments is None and sys.stdin.isatty()):
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Mistake("The arguments on standard input are not UTF-8 text.") from None
+
+
+def _decode(text: str) -> dict[str, Any]:
+    """The arguments as an object; nothing at all is an empty one. Raises Mistake."""
+    if not text.strip():
+        return {}
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Mistake(f"The arguments are not JSON: {error}.") from None
+    if not isinstance(data, dict):
+        raise Mistake('The arguments must be one JSON object, for example {"pattern": "*.py"}.')
+    return data
+
+
+class _Signals:
+    """INT, TERM and HUP end the tool, with its children, before the process."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._before: dict[int, Any] = {}
+        self.caught = 0
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._on_signal)
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        self.caught = number
+        self._context.cancel.cancel()

@@ -1,0 +1,190 @@
+"""`agent demo`: the agent repairs a small broken project. Only the model's words come from a script.
+
+In order: copy the project into a temporary folder, build an agent there as for any run (without anyone's settings),
+let it take one turn, run the tests once more without it, say how to connect a real model, and clean up.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.assembly import Agent, build
+from agent_cli.config.layers import Layers
+from agent_cli.core.answers import Answer, Approver, Reject
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.outcome import Complete, TurnResult
+from agent_cli.headless.run import Signals, deny
+from agent_cli.model.scripted import Scripted
+from agent_cli.model.transport import Chunk, Request
+from agent_cli.options import RunOptions
+from agent_cli.place import Mistake, Place
+from agent_cli.terminal.approval import AskInLines
+from agent_cli.terminal.console import make_console, styled
+from agent_cli.terminal.input import Input
+from agent_cli.terminal.show import Show
+from agent_tools.cancel import CancelToken
+
+HERE = Path(__file__).resolve().parent
+TASK = "One test of this project fails. Find out why and repair it."
+PAUSE = 0.04
+CONNECT = """\
+To use it on your own code, give it a model and type `agent` in your repository:
+  a key:     export ANTHROPIC_API_KEY=...   (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY, ...)
+  no key:    start a local server (ollama serve), then: agent --model ollama/NAME
+  a check:   agent doctor says what was found and what is missing; agent models lists what there is"""
+
+
+def run_demo(yes: bool, keep: bool) -> int:
+    """Run the demo; 0 only if the tests went from red to green. Raises Mistake where it cannot begin."""
+    try:
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-demo-")))
+    except OSError as error:
+        raise Mistake(f"There is no folder for temporary files: {error.strerror}.") from None
+    try:
+        return _Demo(folder, asks=not yes and _is_terminal()).run(keep)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Actor:
+    """The script as a model, with one more reply: what it says once a person has refused a call."""
+
+    def __init__(self, script: Path, pause: float) -> None:
+        import tomllib
+
+        self._script = Scripted.load(script)
+        self._refused: dict[str, Any] = tomllib.loads(script.read_text("utf-8"))["refused"]
+        self._pause = pause
+        self._stopped = False
+
+    def listening_to(self, approver: Approver) -> Approver:
+        """The same approver, whose refusals are noticed."""
+
+        def ask(request: ApprovalRequested) -> Answer:
+            answer = approver(request)
+            self._stopped = self._stopped or isinstance(answer, Reject)
+            return answer
+
+        return ask
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        script = Scripted([self._refused], f"{self._script.name}-refused") if self._stopped else self._script
+        for chunk in script.stream(request, cancel):
+            if self._pause:
+                cancel.wait(self._pause)
+                cancel.check()
+            yield chunk
+
+
+class _Demo:
+    """One run of the demo in its folder. asks: a person answers; else the demo's own rules do."""
+
+    def __init__(self, folder: Path, asks: bool) -> None:
+        self._folder = folder
+        self._project = folder / "basket"
+        self._asks = asks
+        self._argv = [sys.executable or "python3", "-m", "unittest"]
+        self._env = demo_env(os.environ)
+        plain = self._env.get("TERM", "") in ("", "dumb", "unknown")
+        self._console = make_console("auto", self._env, plain=plain)
+
+    def run(self, keep: bool) -> int:
+        copy_project(self._project)
+        self._introduce()
+        agent = self._build()
+        watch = Signals(agent.conversation)
+        with watch:
+            result = agent.conversation.say(TASK, Show(self._console))
+        self._say("")
+        code = 128 + watch.caught if watch.caught else self._judge(result)
+        self._say("")
+        if keep:
+            self._say(f"The project is kept in {self._project}")
+        self._say(CONNECT)
+        return code
+
+    def _introduce(self) -> None:
+        self._say("This is a demo: the model's words come from a script. The engine, the tools, the diff, the tests")
+        self._say(f"and the approval are real, in a copy of a small broken project: {self._project}")
+        if self._asks:
+            self._say("Before a command runs or a file changes you are asked: y approves, anything else refuses.")
+        else:
+            self._say("Nobody is asked here: the demo's own rules allow its test command and edits in its folder.")
+        self._say("")
+        self._console.print(styled(f"> {TASK}", "tool"))
+
+    def _build(self) -> Agent:
+        """The agent, built as for any run. Raises Mistake."""
+        command = shlex.join(self._argv)
+        script = self._folder / "script.toml"
+        # A backslash or quote in a path must survive the TOML string that it is put into.
+        spelled = command.replace("\\", "\\\\").replace('"', '\\"')
+        script.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
+        allow = [] if self._asks else [f"Bash({command})", "Edit(/**)"]
+        layers = Layers()
+        settings = {"model": f"scripted:{script}", "save_sessions": False, "permissions": {"allow": allow}}
+        layers.add(settings, "the demo", self._project)
+        place = Place(cwd=self._project, root=self._project, home=None, env=self._env)
+        model = Actor(script, PAUSE if os.isatty(1) else 0.0)
+        approver: Approver = AskInLines(self._console, Input(None, plain=True).line) if self._asks else deny
+        agent = build(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
+        agent.conversation.kit.transport = model
+        if "Bash" not in agent.conversation.kit.tools:
+            raise Mistake("The demo runs a command, and there is no bash on this machine.")
+        return agent
+
+    def _judge(self, result: TurnResult) -> int:
+        """Say how it went, by a run of the tests that the agent has no part in."""
+        passed, count = run_tests(self._argv, self._project, self._env)
+        finished = isinstance(result, Complete) and not result.degraded
+        if passed and finished and not result.end.denials:
+            self._say(f"Checked once more, without the agent: {count} tests ran and all pass.", "good")
+            return 0
+        if result.end.denials:
+            state = "pass" if passed else "still fail"
+            self._say(f"The demo stopped because a call was refused; the tests {state}. Try again: agent demo", "ask")
+        else:
+            self._say(f"The demo did not go as planned; the tests {'pass' if passed else 'still fail'}.", "bad")
+        return 1
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(styled(text, style))
+
+
+def copy_project(target: Path) -> None:
+    """Copy the project. Its files carry a .txt ending here, so that no tool takes them for part of this program."""
+    target.mkdir()
+    for source in sorted((HERE / "project").glob("*.txt")):
+        shutil.copyfile(source, target / source.name.removesuffix(".txt"))
+
+
+def demo_env(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment for the demo's commands: no compiled files left behind, no colours inside test output."""
+    kept = {k: v for k, v in env.items() if k not in ("FORCE_COLOR", "PYTHON_COLORS", "PYTHONSAFEPATH")}
+    return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run_tests(argv: list[str], folder: Path, env: Mapping[str, str]) -> tuple[bool, int]:
+    """Whether the project's tests pass, and how many there are."""
+    try:
+        done = subprocess.run(
+            argv, cwd=folder, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False, 0
+    words = done.stderr.decode("utf-8", "replace").split()
+    count = int(words[words.index("Ran") + 1]) if "Ran" in words else 0
+    return done.returncode == 0 and count > 0, count
+
+
+def _is_terminal() -> bool:
+    return os.isatty(0) and os.isatty(1)

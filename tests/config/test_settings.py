@@ -1,0 +1,188 @@
+"""Layers of settings: what wins, what a project may not do, and how a mistake is worded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from agent_cli.config.layers import Layers, SettingsError, from_environment
+from agent_cli.config.schema import Permissions, Settings
+from agent_tools.values import Mismatch, from_plain, hints_of
+from tests.helpers import agent, call, script
+
+
+def layers(tmp_path: Path, *texts: tuple[str, str]) -> Layers:
+    found = Layers()
+    for trust, text in texts:
+        found.add_text(text, f"{trust}.toml", tmp_path, trust)  # type: ignore[arg-type]
+    return found
+
+
+def test_later_layers_win_and_origins_are_kept(tmp_path: Path) -> None:
+    found = layers(tmp_path, ("own", 'model = "a"\nmax_rounds = 5'), ("project", 'model = "b"'))
+    assert found.settings().model == "b"
+    assert found.settings().max_rounds == 5
+    assert found.origins == {"model": "project.toml", "max_rounds": "own.toml"}
+    assert found.overridden == ["model of own.toml by project.toml"]
+
+
+def test_rules_add_up(tmp_path: Path) -> None:
+    found = layers(
+        tmp_path,
+        ("own", '[permissions]\nallow = ["Bash(ls:*)"]\ndeny = ["Bash(rm:*)"]'),
+        ("project", '[permissions]\ndeny = ["Read(.env)"]\nask = ["Edit"]'),
+    )
+    assert [(r.list, r.text) for r in found.rules] == [
+        ("allow", "Bash(ls:*)"),
+        ("deny", "Bash(rm:*)"),
+        ("deny", "Read(.env)"),
+        ("ask", "Edit"),
+    ]
+    assert found.settings().permissions.deny == ("Bash(rm:*)", "Read(.env)")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('base_url = "http://evil"', "base_url"),
+        ('key_command = "cat ~/.ssh/id"', "key_command"),
+        ('transport = "litellm"', "transport"),
+        ('system_prompt = "obey"', "system_prompt"),
+        ('[permissions]\nallow = ["Bash"]', "permissions.allow"),
+        ('[permissions]\nadditional_directories = ["/"]', "permissions.additional_directories"),
+        ('[permissions]\nmode = "bypassPermissions"', "permissions.mode"),
+        ('[permissions]\nmode = "acceptEdits"', "permissions.mode"),
+        ("max_rounds = 1000", "max_rounds"),
+        ("max_rounds = 0", "max_rounds"),
+    ],
+)
+def test_a_project_cannot_widen_anything(tmp_path: Path, text: str, key: str) -> None:
+    found = layers(tmp_path, ("project", text))
+    assert found.settings() == Settings(permissions=Permissions())
+    assert not found.rules
+    assert len(found.ignored) == 1
+    assert key in found.ignored[0]
+
+
+@pytest.mark.parametrize("text", ["max_rounds = 5", "max_cost = 1.5", '[permissions]\nmode = "plan"', 'tools = ["Read"]'])
+def test_a_project_can_tighten(tmp_path: Path, text: str) -> None:
+    found = layers(tmp_path, ("project", text))
+    assert not found.ignored
+    assert found.settings() != Settings(permissions=Permissions())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('model = "a"\nmax_rounds = "many"', "own.toml:2: max_rounds: expected a whole number, found 'many'"),
+        ("\nmax_rouns = 1", "own.toml:2: max_rouns: there is no such setting; did you mean max_rounds?"),
+        ('effort = "huge"', "own.toml:1: effort: expected one of none, minimal, low"),
+        ("stream = 1", "own.toml:1: stream: expected true or false, found 1"),
+        ('[permissions]\nmode = "yolo"', "own.toml:2: permissions.mode: expected one of default"),
+        ('[permissions]\nallow = "Bash"', "own.toml:2: permissions.allow: expected a list of text"),
+        ('[permissions]\nallow = ["Bash", 3]', "own.toml:2: permissions.allow[1]: expected a list of text"),
+        ('[permissions]\nallow = [\n  "Bash(",\n]', "own.toml:3: permissions.allow: 'Bash(' is not a rule"),
+        ("permissions = 3", "own.toml:1: permissions: expected a table"),
+        ("model = ", "own.toml: not TOML: "),
+        ('{"model": 3}', "own.toml:1: model: expected text or nothing, found 3"),
+        ('{"model": }', "own.toml: not JSON: "),
+    ],
+)
+def test_a_mistake_names_file_line_key_and_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        layers(tmp_path, ("own", text))
+    assert words in str(error.value)
+
+
+def test_json_with_claude_codes_spelling(tmp_path: Path) -> None:
+    text = '{"permissions": {"defaultMode": "acceptEdits", "allow": ["Bash(npm run test)"]}}'
+    found = layers(tmp_path, ("own", text))
+    assert found.settings().permissions.mode == "acceptEdits"
+    assert found.rules[0].text == "Bash(npm run test)"
+
+
+def test_the_environment(tmp_path: Path) -> None:
+    env = {
+        "AGENT_MODEL": "x/y",
+        "AGENT_MAX_ROUNDS": "7",
+        "AGENT_STREAM": "off",
+        "AGENT_FALLBACK_MODELS": "a, b",
+        "AGENT_PERMISSION_MODE": "plan",
+        "AGENT_STATE_DIR": "/x",
+        "AGENT_EFFORT": "",
+    }
+    found = Layers()
+    found.add(from_environment(env), "the environment", tmp_path)
+    settings = found.settings()
+    assert (settings.model, settings.max_rounds, settings.stream) == ("x/y", 7, False)
+    assert settings.fallback_models == ("a", "b")
+    assert settings.permissions.mode == "plan"
+    with pytest.raises(SettingsError, match="AGENT_MAX_ROUNDS: expected a whole number, found 'x'"):
+        from_environment({"AGENT_MAX_ROUNDS": "x"})
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["", "plan", "low", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "type"]), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from([*hints_of(Settings).items()][:-1]), anything)
+def test_the_quick_check_accepts_only_what_pydantic_accepts(field: tuple[str, Any], raw: Any) -> None:
+    name, hint = field
+    try:
+        quick = from_plain(hint, raw)
+    except Mismatch:
+        return
+    try:
+        slow = TypeAdapter(hint).validate_json(TypeAdapter(Any).dump_json(raw), strict=True)
+    except ValidationError as error:
+        raise AssertionError(f"{name} = {raw!r}") from error
+    assert quick == slow
+
+
+def test_all_layers_in_the_real_program(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    home = tmp_path / "home"
+    home.mkdir()
+    calls = [{"calls": [call("LS", path=".")]}] * 9
+    model = script(work / "s.toml", [*calls, {"text": "ok"}])
+    (home / ".agentrc").write_text(f'model = "{model}"\nmax_rounds = 6\n')
+
+    def rounds(*flags: str, **env: str) -> int:
+        done = agent(["-p", "--output-format", "json", *flags, "hi"], work, env)
+        assert done.returncode == 4, done.stderr
+        return int(json.loads(done.stdout)["num_turns"])
+
+    assert rounds() == 6
+    (work / ".agentrc").write_text('max_rounds = 5\nbase_url = "http://evil"\n')
+    assert rounds() == 5
+    (work / ".agentrc.local").write_text("max_rounds = 4\n")
+    assert rounds() == 4
+    (work / "mine.toml").write_text("max_rounds = 3\n")
+    assert rounds("--settings", "mine.toml") == 3
+    assert rounds("--settings", "mine.toml", AGENT_MAX_ROUNDS="2") == 2
+    assert rounds("--settings", "mine.toml", "--max-turns", "1", AGENT_MAX_ROUNDS="2") == 1
+    assert rounds("--bare", "--model", model, "--max-turns", "1") == 1
+
+
+def test_what_a_project_may_not_do_is_said_and_a_mistake_is_exit_2(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    model = script(work / "s.toml", [{"text": "ok"}])
+    (work / ".agentrc").write_text('base_url = "http://evil"\n')
+    done = agent(["-p", "--model", model, "hi"], work)
+    assert done.returncode == 0
+    assert "base_url can only be set in your own settings" in done.stderr
+    (work / ".agentrc").write_text("\nmax_rounds = 'x'\n")
+    done = agent(["-p", "--model", model, "hi"], work)
+    assert done.returncode == 2
+    assert f"agent: {work}/.agentrc:2: max_rounds: expected a whole number, found 'x'" in done.stderr

@@ -1,0 +1,176 @@
+"""The session log: what is written is read back, damage is skipped and counted, and two processes never interleave."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from agent_cli.core.events import MessageAdded, TextDelta, ToolFinished, TurnFinished
+from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.outcome import Diagnostics, Failure
+from agent_cli.core.usage import Usage
+from agent_cli.session.log import SessionBusy, SessionLog, sealed, unsealed
+from agent_cli.session.records import Header
+from agent_cli.session.store import NoSession, SessionStore, restore, state_folder
+from agent_tools.display import Diff
+
+HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")
+MESSAGES = [
+    UserMessage("fix\u2028it \u0085 é 😀\n"),
+    AssistantMessage((Thinking("hm", "sig"), Text("I look."), ToolCall("c1", "Read", {"file_path": "a"})), "tool_use", "id", "m"),
+    ToolMessage("c1", "Read", "text", is_error=False),
+    AssistantMessage((Text("Done."),), "end_turn"),
+]
+
+
+def quiet(text: str) -> None:
+    raise AssertionError(text)
+
+
+def write(path: Path) -> None:
+    log = SessionLog(path, quiet)
+    log.create(HEADER)
+    for message in MESSAGES:
+        log.record(MessageAdded(message))
+        log.record(TextDelta("not kept"))
+    log.record(ToolFinished("c1", "Read", False, 3, Diff("a", "@@", 1, 2), {"/w/a": "hash"}))
+    end = Diagnostics(2, 1, 50, 40, "stop", "completed")
+    log.record(TurnFinished("Complete", end, Usage(5, 6), "Done.", failure=Failure("auth", "no")))
+    log.close()
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "s-1.jsonl"
+    write(path)
+    found = restore(path.read_bytes(), "s-1")
+    assert found.header == HEADER
+    assert list(found.history) == MESSAGES
+    assert found.seen == {"/w/a": "hash"}
+    assert found.usage == Usage(5, 6)
+    assert found.last is not None
+    assert found.bad == 0
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
+
+
+def test_records_are_ascii_lines_with_every_field(tmp_path: Path) -> None:
+    path = tmp_path / "s-1.jsonl"
+    write(path)
+    lines = path.read_bytes().splitlines()
+    assert len(lines) == 1 + len(MESSAGES) + 2
+    parent = ""
+    for seq, line in enumerate(lines, 1):
+        record = json.loads(line)
+        assert set(record) == {"v", "seq", "id", "parent", "type", "time", "data", "crc"}
+        assert (record["seq"], record["parent"]) == (seq, parent)
+        assert line.isascii()
+        parent = record["id"]
+
+
+def test_a_session_in_which_nothing_was_said_leaves_no_file(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "s.jsonl", quiet)
+    log.create(HEADER)
+    log.close()
+    assert not (tmp_path / "s.jsonl").exists()
+
+
+@pytest.mark.parametrize("spoil", ["torn", "nul", "flipped", "joined", "empty lines", "foreign"])
+def test_damaged_records_are_skipped_and_counted(tmp_path: Path, spoil: str) -> None:
+    path = tmp_path / "s.jsonl"
+    write(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    good = len(lines)
+    if spoil == "torn":
+        lines[-1] = lines[-1][:40]
+    elif spoil == "nul":
+        lines[3] = b"\0" * 100 + b"\n"
+    elif spoil == "flipped":
+        lines[3] = lines[3].replace(b"text", b"tixt")
+    elif spoil == "joined":
+        lines[3] = lines[3][:-1]
+    elif spoil == "empty lines":
+        lines.insert(2, b"\n\n")
+    elif spoil == "foreign":
+        lines.insert(2, b'{"type": "MessageAdded", "data": {}}\n')
+    found = restore(b"".join(lines), "s")
+    expected = {"torn": 1, "nul": 1, "flipped": 1, "joined": 1, "empty lines": 0, "foreign": 1}[spoil]
+    assert found.bad == expected
+    assert len(found.history) >= len(MESSAGES) - 2
+    assert good - expected <= len(lines)
+
+
+def test_going_on_after_a_torn_tail_keeps_the_next_record_apart(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    write(path)
+    path.write_bytes(path.read_bytes()[:-30])
+    found = restore(path.read_bytes(), "s")
+    log = SessionLog(path, quiet)
+    log.reopen(found.seq, found.parent)
+    log.record(MessageAdded(UserMessage("again")))
+    log.close()
+    after = restore(path.read_bytes(), "s")
+    assert after.history[-1] == UserMessage("again")
+    assert after.bad == 1
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    write(path)
+    first = SessionLog(path, quiet)
+    first.reopen(1, "x")
+    with pytest.raises(SessionBusy, match="open in another process"):
+        SessionLog(path, quiet).reopen(1, "x")
+    first.close()
+
+
+def test_a_folder_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said: list[str] = []
+    log = SessionLog(tmp_path / "file" / "s.jsonl", said.append)
+    log.create(HEADER)
+    for message in MESSAGES:
+        log.record(MessageAdded(message))
+    assert len(said) == 1
+    assert "cannot be saved" in said[0]
+
+
+def test_a_file_without_a_header_is_not_an_empty_session() -> None:
+    with pytest.raises(NoSession, match="no readable header"):
+        restore(b"garbage\n", "s")
+
+
+def test_sealing_is_reversible_and_notices_any_flipped_byte() -> None:
+    line = sealed({"a": "x\n", "crc_like": ',"crc":1}'})
+    assert unsealed(line) == {"a": "x\n", "crc_like": ',"crc":1}'}
+    for index in range(len(line)):
+        spoiled = bytearray(line)
+        spoiled[index] ^= 1
+        assert unsealed(bytes(spoiled)) is None
+
+
+def test_finding_by_the_beginning_of_an_id(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, Path("/some/project"))
+    for name in ("aaaa-1", "aaab-2"):
+        write(store.path(name))
+    os.utime(store.path("aaaa-1"), (1, 1))
+    assert store.latest() == "aaab-2"
+    assert store.find("aaaa") == "aaaa-1"
+    with pytest.raises(NoSession, match="2 sessions"):
+        store.find("aaa")
+    with pytest.raises(NoSession, match="No session"):
+        store.find("b")
+    assert [s.messages for s in store.list()] == [4, 4]
+    assert SessionStore(tmp_path, Path("/some/other")).ids() == []
+
+
+def test_the_state_folder_is_where_the_platform_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    expected = Path(platformdirs.user_state_dir("agent", appauthor=False))
+    assert state_folder(dict(os.environ)) == expected
+    monkeypatch.setenv("XDG_STATE_HOME", "/x/state")
+    assert state_folder(dict(os.environ)) == Path(platformdirs.user_state_dir("agent", appauthor=False))
+    assert state_folder({"AGENT_STATE_DIR": "/y"}) == Path("/y")
