@@ -40,9 +40,9 @@ def _unusable(model: Resolved) -> str:
     if model.wire == "litellm" and not package_version("litellm"):
         return f"{model.provider} is reached through LiteLLM, which is not installed"
     provider = find(model.provider)
-    if provider is not None and provider.local and probe_server(model.base_url) is None:
-        if model.base_url.startswith("http://"):
-            return f"no model server answers at {model.base_url}"
+    local = provider is not None and provider.local and model.base_url.startswith("http://")
+    if local and probe_server(model.base_url) is None:
+        return f"no model server answers at {model.base_url}"
     return ""
 
 

@@ -7,6 +7,7 @@ is a finding like any other: the rest is then checked with the layers that can b
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from agent_cli import __version__
@@ -65,19 +66,16 @@ def run_doctor(as_json: bool) -> int:
 def readable_layers(place: Place) -> tuple[Layers, list[str]]:
     """The settings, and the mistakes in them: where a file is broken, what can be read without it."""
     mistakes: list[str] = []
-    without_project = place.but(root=place.home) if place.home else place.but(home=None)
-    for options, where in (
-        (RunOptions(), place),
-        (RunOptions(), without_project),
-        (RunOptions(), place.but(home=None)),
-        (RunOptions(bare=True), place),
-        (RunOptions(bare=True), place.but(env={})),
-    ):
-        try:
-            return read_settings(options, where), mistakes
-        except Mistake as mistake:
-            if str(mistake) not in mistakes:
-                mistakes.append(str(mistake))
+    own_only = place.but(root=place.home) if place.home else place.but(home=None)
+    for env in (place.env, {}):
+        for where in (place, own_only, place.but(home=None), None):
+            try:
+                layers = read_settings(RunOptions(bare=where is None), (where or place).but(env=env))
+            except Mistake as mistake:
+                if str(mistake) not in mistakes:
+                    mistakes.append(str(mistake))
+            else:
+                return layers, mistakes
     return Layers(), mistakes
 
 
@@ -89,10 +87,15 @@ def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
 
 
 def _lines(finding: Finding) -> list[str]:
-    first = f"{finding.mark:<8} {finding.topic:<11} {inert(finding.text)}"
-    return [first, *(f"{'':<8} {'':<11}   {inert(detail)}" for detail in finding.details)]
+    first = f"{finding.mark:<8} {finding.topic:<11} {_told(finding.text)}"
+    return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": finding.text}
-    return plain | {"details": list(finding.details), **finding.data}
+    plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": _told(finding.text)}
+    return plain | {"details": [_told(d) for d in finding.details], **finding.data}
+
+
+def _told(text: str) -> str:
+    """Text that may be pasted into a bug report: no controls, no password inside an address."""
+    return re.sub(r"(://)[^/\s@]+@", r"\1***@", inert(text))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,8 +105,11 @@ class _Demo:
         watch = Signals(agent.conversation)
         with watch:
             result = agent.conversation.say(TASK, Show(self._console))
+        if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
+            # A Ctrl-C at the question is taken by the one who asks and never reaches `watch`.
+            return 128 + (watch.caught or signal.SIGINT)
         self._say("")
-        code = 128 + watch.caught if watch.caught else self._judge(result)
+        code = self._judge(result)
         self._say("")
         if keep:
             self._say(f"The project is kept in {self._project}")

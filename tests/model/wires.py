@@ -10,6 +10,7 @@ from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Think
 from agent_cli.core.usage import Usage
 from agent_cli.model.anthropic import Anthropic
 from agent_cli.model.http import Timeouts
+from agent_cli.model.litellm_wire import LiteLLM
 from agent_cli.model.openai_chat import OpenAIChat
 from agent_cli.model.transport import (
     CallDelta,
@@ -56,6 +57,19 @@ class Wire(Value):
 WIRES = (
     Wire("openai", "openai", lambda url, key, limits: OpenAIChat(url, key, timeouts=limits)),
     Wire("anthropic", "anthropic", lambda url, key, limits: Anthropic(url, key, timeouts=limits), "claude-sonnet-4-5"),
+    Wire(
+        "litellm-openai",
+        "openai",
+        lambda url, key, limits: LiteLLM("openai/test-model", key, url, timeouts=limits),
+        strict=False,
+    ),
+    Wire(
+        "litellm-anthropic",
+        "anthropic",
+        lambda url, key, limits: LiteLLM("anthropic/claude-sonnet-4-5", key, url, timeouts=limits),
+        "claude-sonnet-4-5",
+        strict=False,
+    ),
 )
 
 

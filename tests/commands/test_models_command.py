@@ -1,0 +1,71 @@
+"""`agent models`: names, windows and prices, read from the catalog."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import agent, clean_env
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def test_a_search_finds_names_with_window_and_price(work: Path) -> None:
+    done = agent(["models", "claude-sonnet-4-5"], work)
+    assert done.returncode == 0
+    row = next(line.split() for line in done.stdout.splitlines() if "anthropic/claude-sonnet-4-5 " in line)
+    assert row[1:] == ["200,000", "64,000", "3.00", "15.00"]
+
+
+def test_json_has_numbers(work: Path) -> None:
+    done = agent(["models", "--json", "claude-sonnet-4-5"], work)
+    model = next(m for m in json.loads(done.stdout) if m["name"] == "anthropic/claude-sonnet-4-5")
+    assert (model["context_window"], model["input_per_million"], model["chosen"]) == (200_000, 3.0, None)
+
+
+def test_nothing_fits(work: Path) -> None:
+    done = agent(["models", "no-such-model"], work)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "'no-such-model'" in done.stderr
+
+
+def test_the_model_that_would_be_used_is_marked(work: Path) -> None:
+    done = agent(["models", "claude"], work, env={"ANTHROPIC_API_KEY": "sk-secret"})
+    assert [line[0] for line in done.stdout.splitlines() if line[0] != " "] == ["+"]
+    configured = {"ANTHROPIC_API_KEY": "sk-secret", "AGENT_MODEL": "claude-sonnet-4-5"}
+    done = agent(["models", "claude"], work, env=configured)
+    assert [line.split()[:2] for line in done.stdout.splitlines() if line[0] == "*"] == [
+        ["*", "anthropic/claude-sonnet-4-5"]
+    ]
+    assert "sk-secret" not in done.stdout + done.stderr
+
+
+def test_a_configured_model_is_listed_though_the_catalog_does_not_know_it(work: Path) -> None:
+    done = agent(["models", "mymodel"], work, env={"AGENT_MODEL": "ollama/mymodel"})
+    assert done.returncode == 0
+    assert "* ollama/mymodel" in " ".join(done.stdout.split())
+
+
+def test_a_broken_settings_file_is_told_and_the_list_comes(work: Path) -> None:
+    (work / ".agentrc").write_text("modle = 3\n")
+    done = agent(["models", "claude-sonnet-4-5"], work)
+    assert done.returncode == 0
+    assert "modle" in done.stderr
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback(work: Path) -> None:
+    command = f"'{sys.executable}' -m agent_cli models | head -n 1"
+    env = clean_env(work.parent / "home")
+    done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True, check=False)
+    assert "MODEL" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr

@@ -1,0 +1,172 @@
+"""The REPL in a terminal: prompt, approval, refusal with words, interrupts, resume."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import call, script
+from tests.pty.screen import Terminal
+
+PROMPT = "> "
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "a.txt").write_text("hello world\n")
+    return folder
+
+
+READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
+EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}
+
+
+def test_yes_runs_it_and_the_diff_is_shown_before(work: Path) -> None:
+    model = script(work / "s.toml", [READ, EDIT, {"text": "All done."}])
+    terminal = Terminal(["--model", model], work)
+    terminal.expect("/help lists the commands")
+    terminal.type("please")
+    shown = terminal.expect("Allow?")
+    assert "Read a.txt" in shown
+    assert "-hello world" in shown
+    assert "+hello there" in shown
+    assert (work / "a.txt").read_text() == "hello world\n"
+    terminal.type("y")
+    terminal.expect("All done.")
+    assert (work / "a.txt").read_text() == "hello there\n"
+    terminal.expect(PROMPT)
+    assert "agent --resume" in terminal.leave()
+    assert terminal.exit_code == 0
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_no_with_a_reason_reaches_the_model(work: Path, plain: bool) -> None:
+    model = script(work / "s.toml", [READ, EDIT, {"text": "As you wish.", "expect": "keep world, add a line"}])
+    terminal = Terminal(["--model", model, *(["--plain"] if plain else []), "please"], work)
+    terminal.expect("Allow?")
+    terminal.type("keep world, add a line")
+    terminal.expect("As you wish.")
+    assert (work / "a.txt").read_text() == "hello world\n"
+    terminal.leave()
+
+
+@pytest.mark.parametrize("words", ["", "n", "no", "yep", "Y please"])
+def test_only_y_or_yes_approves(work: Path, words: str) -> None:
+    model = script(work / "s.toml", [READ, EDIT, {"text": "Understood.", "expect": "refused this call"}])
+    terminal = Terminal(["--model", model, "please"], work)
+    terminal.expect("Allow?")
+    terminal.type(words)
+    terminal.expect("Understood.")
+    assert (work / "a.txt").read_text() == "hello world\n"
+    terminal.leave()
+
+
+def test_always_is_for_this_session(work: Path) -> None:
+    run = {"calls": [call("Bash", command="echo x >> log")]}
+    touch = {"calls": [call("Bash", command="touch made")]}
+    model = script(work / "s.toml", [touch, touch, run, {"text": "Finished."}])
+    terminal = Terminal(["--model", model, "please"], work)
+    assert "a = always: Bash(touch made)" in terminal.expect("or say what to do")
+    terminal.type("a")
+    assert "always" not in terminal.expect("or say what to do")
+    terminal.type("y")
+    terminal.expect("Finished.")
+    assert (work / "log").read_text() == "x\n"
+    terminal.leave()
+
+
+def test_ctrl_c_in_the_middle_of_a_stream_keeps_the_conversation(work: Path) -> None:
+    long = {"text": "one two three four five six seven " * 50, "pause": 0.05}
+    model = script(work / "s.toml", [long, {"text": "Still here."}])
+    terminal = Terminal(["--model", model, "talk"], work)
+    terminal.expect("three")
+    pressed = time.monotonic()
+    terminal.press("c")
+    terminal.expect("interrupted")
+    assert time.monotonic() - pressed < 2
+    terminal.expect(PROMPT)
+    terminal.type("and now")
+    terminal.expect("Still here.")
+    terminal.leave()
+
+
+def test_ctrl_c_in_the_middle_of_a_command_ends_it(work: Path) -> None:
+    command = "trap '' TERM; echo $$ > pid; echo started; while true; do sleep 0.1; done"
+    model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "Went on."}])
+    terminal = Terminal(["--model", model, "run"], work)
+    terminal.expect("Allow?")
+    terminal.type("y")
+    terminal.expect("started")
+    terminal.press("c")
+    terminal.expect("the conversation is kept")
+    pid = int((work / "pid").read_text())
+    assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+    terminal.expect(PROMPT)
+    terminal.type("go on")
+    terminal.expect("Went on.")
+    terminal.leave()
+
+
+def test_ctrl_c_at_the_question_interrupts_and_runs_nothing(work: Path) -> None:
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="touch made")]}, {"text": "Fine."}])
+    terminal = Terminal(["--model", model, "run"], work)
+    terminal.expect("Allow?")
+    terminal.press("c")
+    terminal.expect("interrupted")
+    assert not (work / "made").exists()
+    terminal.expect(PROMPT)
+    terminal.type("again")
+    terminal.expect("Fine.")
+    terminal.leave()
+
+
+def test_resume_goes_on_where_it_was(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}, {"text": "Two."}])
+    first = Terminal(["--model", model, "start"], work)
+    first.expect("One.")
+    first.expect(PROMPT)
+    found = re.search(r"agent --resume (\S+)", first.leave())
+    assert found
+    second = Terminal(["--model", model, "--resume", found[1]], work)
+    second.expect("restored 2 messages")
+    second.type("more")
+    second.expect("Two.")
+    second.leave()
+
+
+def test_slash_commands(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}])
+    terminal = Terminal(["--model", model], work)
+    terminal.expect("/help lists")
+    terminal.type("/mode plan")
+    terminal.expect("mode: plan")
+    terminal.type("/modle")
+    terminal.expect("did you mean /mode")
+    terminal.type("/model nonsense")
+    terminal.expect("nonsense")
+    terminal.type("/exit")
+    assert "resume" not in terminal.end()
+    assert terminal.exit_code == 0
+
+
+def test_escapes_from_a_file_do_not_reach_the_terminal(work: Path) -> None:
+    evil = "\x1b]52;c;ZXZpbA==\x07\x1b[2J"
+    model = script(work / "s.toml", [{"text": f"See {evil}."}])
+    terminal = Terminal(["--model", model, "show"], work)
+    shown = terminal.expect("tokens in")
+    assert "\\x1b]52" in shown
+    assert "\x07" not in shown
+    terminal.leave()
+
+
+def test_a_word_close_to_a_command_is_asked_about(work: Path) -> None:
+    terminal = Terminal(["docter"], work)
+    terminal.expect("Send it as a prompt now?")
+    terminal.type("n")
+    assert "Nothing was sent" in terminal.end()
+    assert terminal.exit_code == 2
