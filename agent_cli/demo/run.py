@@ -99,20 +99,23 @@ class _Demo:
         self._console = make_console("auto", self._env, plain=plain)
 
     def run(self, keep: bool) -> int:
-        copy_project(self._project)
+        try:
+            copy_project(self._project)
+        except OSError as error:
+            raise Mistake(f"The demo's project cannot be written: {error.strerror}.") from None
         self._introduce()
         agent = self._build()
         watch = Signals(agent.conversation)
         with watch:
             result = agent.conversation.say(TASK, Show(self._console))
+        if keep:
+            self._say(f"The project is kept in {self._project}")
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
             # A Ctrl-C at the question is taken by the one who asks and never reaches `watch`.
             return 128 + (watch.caught or signal.SIGINT)
         self._say("")
         code = self._judge(result)
         self._say("")
-        if keep:
-            self._say(f"The project is kept in {self._project}")
         self._say(CONNECT)
         return code
 

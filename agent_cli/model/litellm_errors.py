@@ -24,6 +24,7 @@ _NETWORK = re.compile(
 _MALFORMED = re.compile(r"expecting value: line|unable to parse|error parsing chunk|invalid json", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:litellm\.|[A-Za-z]*(?:Error|Exception)\s*[:-]\s*|[A-Za-z]+Exception\s*-\s*)+")
 _ORIGINAL = re.compile(r"\s*(Original exception|Traceback \(most recent).*", re.DOTALL)
+_PAGE = re.compile(r"(<!doctype html|<html).*?(</html>|$)", re.IGNORECASE | re.DOTALL)
 _NETWORK_CLASSES = {"ConnectError", "ReadError", "RemoteProtocolError", "ConnectionError", "APIConnectionError"}
 _TIMEOUT_CLASSES = {"Timeout", "TimeoutException", "APITimeoutError", "TimeoutError"}
 _OUR_FAULT = {"TypeError", "AttributeError", "KeyError", "ImportError", "NameError", "AssertionError"}
@@ -37,8 +38,11 @@ _STATUS = {
 }
 
 
-def classify(error: BaseException, model: str, secrets: tuple[str, ...] = ()) -> ModelError:
-    """The error as one of our small set, in a sentence that holds none of `secrets`. model: `provider/model`."""
+def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, ...] = ()) -> ModelError:
+    """The error as one of our small set, in a sentence that holds none of `secrets`.
+
+    model: `provider/model`. idle: the seconds of silence that were allowed.
+    """
     provider, _, name = model.partition("/")
     chain = list(_chain(error))
     classes = {c.__name__ for e in chain for c in type(e).__mro__}
@@ -46,7 +50,7 @@ def classify(error: BaseException, model: str, secrets: tuple[str, ...] = ()) ->
     said = _said(str(error))
     status = next((_STATUS[c] for c in _STATUS if c in classes), 0) or _status(chain)
     if classes & _TIMEOUT_CLASSES or status == 408:
-        found = ModelError(Failure("network", f"{provider} did not answer in time.", retryable=True))
+        found = ModelError(Failure("network", f"{provider} sent nothing for {idle:g} s.", retryable=True))
     elif _STATUS.keys().isdisjoint(classes) and (classes & _NETWORK_CLASSES or _NETWORK.search(text)):
         found = ModelError(Failure("network", f"The connection to {provider} failed: {said}", retryable=True))
     elif "JSONDecodeError" in classes or _MALFORMED.search(text):
@@ -56,7 +60,8 @@ def classify(error: BaseException, model: str, secrets: tuple[str, ...] = ()) ->
     else:
         status = 529 if "overloaded" in text.lower() and status >= 500 else status
         headers = _headers(chain)
-        body = json.dumps({"error": {"message": said}}).encode()
+        page = _PAGE.search(text)
+        body = page[0].encode() if page else json.dumps({"error": {"message": said}}).encode()
         found = refusal(status, body, lambda n: headers.get(n, ""), provider=provider, model=name, now=time.time())
         if "ContextWindowExceededError" in classes:
             found.failure = found.failure.but(kind="context_too_long", retryable=False)

@@ -148,8 +148,10 @@ class Worker:
     def send(self, order: dict[str, Any]) -> None:
         """Hand over one request."""
         assert self._process.stdin is not None
+        # Half a surrogate pair, which JSON can spell and HTTP cannot send, becomes "?".
+        line = json.dumps(order, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
             pass  # it died; reading says so, with its last words

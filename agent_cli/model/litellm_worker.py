@@ -50,8 +50,9 @@ def main() -> None:
                 _say(out, {"chunk": to_plain(chunk)})
             _say(out, {"done": True})
         except Exception as error:  # noqa: BLE001 - whatever went wrong is told; the next request may go well
-            found = error if isinstance(error, ModelError) else classify(error, order["model"], secrets)
-            _say(out, {"failure": to_plain(found.failure), "retry_after": found.retry_after})
+            if not isinstance(error, ModelError):
+                error = classify(error, order["model"], order["timeouts"]["idle"], secrets)
+            _say(out, {"failure": to_plain(error.failure), "retry_after": error.retry_after})
 
 
 def _listen(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:

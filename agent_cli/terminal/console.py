@@ -25,11 +25,18 @@ STYLES = {
 }
 
 
+class _Console(Console):
+    """Rich's console, which leaves a reader that has gone to the one place that ends the program."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def make_console(color: str, env: Mapping[str, str], *, plain: bool) -> Console:
     """A console on standard output. Colours only where it is a terminal that can, or the setting says "always"."""
     terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown")
     wanted = color == "always" or (color == "auto" and terminal and not plain and not env.get("NO_COLOR"))
-    return Console(
+    return _Console(
         file=sys.stdout,
         force_terminal=wanted,
         no_color=not wanted,

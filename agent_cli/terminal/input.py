@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 
 class Input:
@@ -45,5 +46,8 @@ class Input:
                     kept = FileHistory(str(self._history))
                 except OSError:
                     self._history = None
-            self._session = PromptSession(history=kept)
+            session: PromptSession[str] = PromptSession(history=kept)
+            # Asking the terminal where the cursor is stalls on those that never answer.
+            cast(Any, session.output).enable_cpr = False
+            self._session = session
         return self._session

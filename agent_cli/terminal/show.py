@@ -35,6 +35,7 @@ class Show:
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         self._console = console
+        self._mark = "*" if console.no_color else "●"
         self._verbose = verbose
         self._streaming = False
         self._printed = 0
@@ -54,7 +55,7 @@ class Show:
                 self._line()
                 self._summaries[call_id] = summary
             case ToolStarted(call_id=call_id, tool=tool):
-                self._say(f"> {self._summaries.get(call_id, tool)}", "tool")
+                self._say(f"{self._mark} {self._summaries.get(call_id, tool)}", "tool")
                 self._printed = 0
                 self._partial = ""
             case ToolProgress(text=text):
@@ -68,7 +69,7 @@ class Show:
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
-                    self._say(f"> {summary}", "tool")
+                    self._say(f"{self._mark} {summary}", "tool")
                     self._say(f"  denied: it {reason}", "bad")
             case PlanContinued():
                 self._say("  (the plan is not finished; going on)", "dim")

@@ -178,3 +178,12 @@ def test_a_folder_that_was_deleted_under_it_does_not_matter(work: Path) -> None:
     output, status = _run(code, clean_env(work.parent / "home", **tmp(work)), work)
     assert status == 0, output
     assert list(work.iterdir()) == []
+
+
+def test_a_reader_that_leaves_early_ends_it_quietly(work: Path) -> None:
+    command = f"'{sys.executable}' -m agent_cli demo | head -n 1; exit ${{PIPESTATUS[0]}}"
+    env = clean_env(work.parent / "home", **tmp(work))
+    done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 141
+    assert list((work.parent / "tmp").iterdir()) == []

@@ -109,6 +109,7 @@ class ModelServer:
         self._tls = tls
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._accepting: threading.Thread | None = None
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
 
@@ -132,7 +133,8 @@ class ModelServer:
         return [r.body for r in self.requests]
 
     def __enter__(self) -> ModelServer:
-        threading.Thread(target=self._accept, name="model-server", daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, name="model-server", daemon=True)
+        self._accepting.start()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -146,6 +148,10 @@ class ModelServer:
 
     def close(self) -> None:
         """Stop listening and drop every connection."""
+        # Closing alone does not wake a thread that accepts, and its descriptor may soon be another server's.
+        _drop(self._listener)
+        if self._accepting is not None:
+            self._accepting.join(5)
         self._listener.close()
         with self._lock:
             for sock in self._open:

@@ -17,6 +17,8 @@ class Terminal:
 
     def __init__(self, args: list[str], cwd: Path, **env: str) -> None:
         home = cwd.parent / "home"
+        self._plain = "--plain" in args
+        self._at_prompt = False
         self._child: Any = pexpect.spawn(
             sys.executable,
             ["-m", "agent_cli", *args],
@@ -32,8 +34,14 @@ class Terminal:
         self._child.expect_exact(text)
         return plain(self._child.before)
 
+    def ready(self) -> None:
+        """Wait for the editor of the prompt: it switches bracketed paste on."""
+        self._child.expect_exact("> " if self._plain else "\x1b[?2004h")
+        self._at_prompt = True
+
     def type(self, text: str) -> None:
         """A line and Enter."""
+        self._at_prompt = False
         self._child.send(text + "\r")
 
     def press(self, key: str) -> None:
@@ -41,6 +49,8 @@ class Terminal:
 
     def leave(self) -> str:
         """Ctrl-D, and the rest of the output."""
+        if not self._at_prompt:
+            self.ready()
         self._child.sendeof()
         return self.end()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable
+
+
+_SLICE = 0.02
 
 
 class Cancelled(Exception):
@@ -11,22 +14,26 @@ class Cancelled(Exception):
 
 
 class CancelToken:
-    """Set once, from any thread or signal handler. Callbacks run in the canceller's thread and must not block."""
+    """Set once, from any thread or signal handler. Callbacks run in the canceller's thread and must not block.
+
+    A plain flag and short sleeps, no lock: a signal handler may interrupt this very thread while it waits, and a lock
+    that it holds then could never be taken.
+    """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._cancelled = False
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next = 0
 
     @property
     def cancelled(self) -> bool:
-        return self._event.is_set()
+        return self._cancelled
 
     def cancel(self) -> None:
         """Stop: wakes waiters, then runs the callbacks once. Cancelling again does nothing."""
-        if self._event.is_set():
+        if self._cancelled:
             return
-        self._event.set()
+        self._cancelled = True
         for callback in list(self._callbacks.values()):
             callback()
 
@@ -34,15 +41,18 @@ class CancelToken:
         """Run `callback` on cancellation (at once, if that already happened); returns what unregisters it."""
         key = self._next = self._next + 1
         self._callbacks[key] = callback
-        if self._event.is_set():
+        if self._cancelled:
             callback()
         return lambda: self._callbacks.pop(key, None) and None
 
     def wait(self, seconds: float) -> bool:
         """Sleep for up to `seconds`; True as soon as the token is cancelled."""
-        return self._event.wait(seconds)
+        end = time.monotonic() + seconds
+        while not self._cancelled and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
+        return self._cancelled
 
     def check(self) -> None:
         """Raise `Cancelled` if the token was cancelled."""
-        if self._event.is_set():
+        if self._cancelled:
             raise Cancelled
