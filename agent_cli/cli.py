@@ -91,7 +91,9 @@ def _version(value: bool) -> None:
 def _run(ctx: typer.Context, **values: Any) -> None:
     """A coding agent in your terminal. Without a command: start a session, with PROMPT as its first message."""
     values.pop("version", None)
-    chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])}
+    chosen: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])
+    }
     options = RunOptions(**chosen)
     if ctx.invoked_subcommand is None:
         _start(options)

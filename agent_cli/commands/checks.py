@@ -94,7 +94,7 @@ def check_terminal(settings: Settings, place: Place) -> list[Finding]:
 
 
 def check_place(place: Place, wrong: str) -> list[Finding]:
-    git = (place.root / ".git").exists()
+    git = os.path.exists(place.root / ".git")  # noqa: PTH110
     branch = git_branch(place.root)
     kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
     findings = [Finding("ok", "workspace", f"{place.root} ({kind})", data={"root": str(place.root)})]
@@ -110,7 +110,7 @@ def check_state(place: Place) -> list[Finding]:
     folder = state_folder(place.env)
     there = next((f for f in (folder, *folder.parents) if os.path.exists(f)), Path("/"))  # noqa: PTH110 - Path.exists raises in closed folders
     here = len(SessionStore(folder, place.root).ids())
-    every = sum(1 for _ in folder.glob("sessions/*/*.jsonl"))
+    every = count_sessions(folder)
     data = {"folder": str(folder), "sessions_here": here, "sessions": every}
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -120,6 +120,14 @@ def check_state(place: Place) -> list[Finding]:
         return [Finding("problem", "state", text, data=data | {"writable": False})]
     text = f"{folder} is writable; sessions of this project: {here}, of all: {every}"
     return [Finding("ok", "state", text, data=data | {"writable": True})]
+
+
+def count_sessions(folder: Path) -> int:
+    """The sessions of all projects; 0 where the folder is closed to us."""
+    try:
+        return sum(1 for _ in folder.glob("sessions/*/*.jsonl"))
+    except OSError:
+        return 0
 
 
 def check_settings(layers: Layers, place: Place, mistakes: list[str]) -> list[Finding]:

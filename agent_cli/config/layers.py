@@ -127,9 +127,12 @@ class Layers:
 
 
 def check_value(hint: Any, raw: Any, name: str, where: str) -> Any:
-    """The value, or a SettingsError that says what was expected. Pydantic decides what the quick check refuses."""
+    """The value, or a SettingsError that says what was expected. Pydantic decides what the quick check refuses.
+
+    An empty text means "unset" for a key that can be unset.
+    """
     try:
-        return from_plain(hint, raw)
+        return None if raw == "" and type(None) in get_args(hint.__origin__) else from_plain(hint, raw)
     except Mismatch:
         import json
 
@@ -220,4 +223,5 @@ def user_file(home: Path | None) -> Path | None:
 def home_folder(env: Mapping[str, str]) -> Path | None:
     """The home folder, or None where it is unset or not a folder."""
     home = env.get("HOME") or os.path.expanduser("~")
-    return Path(home) if home not in ("", "~") and Path(home).is_dir() else None
+    # os.path, here and where else a folder may be closed to us: the methods of Path raise there.
+    return Path(home) if home not in ("", "~") and os.path.isdir(home) else None  # noqa: PTH112

@@ -25,7 +25,7 @@ def prompt(name: str) -> str:
 def environment_block(cwd: Path, root: Path, model: str) -> str:
     """What the model should know of where it is. Made once per session, so that the prefix stays cacheable."""
     branch = git_branch(root)
-    git = f"yes, on {branch}" if branch else "yes" if (root / ".git").exists() else "no"
+    git = f"yes, on {branch}" if branch else "yes" if os.path.exists(root / ".git") else "no"  # noqa: PTH110
     lines = [
         "# Environment",
         f"Working directory: {cwd}",
@@ -63,7 +63,7 @@ def memory_paths(cwd: Path, root: Path, names: Sequence[str], home: Path | None)
         between += [root.joinpath(*steps[: i + 1]) for i in range(len(steps))]
     found: list[Path] = []
     for folder in [*folders, *between]:
-        path = next((folder / n for n in names if (folder / n).is_file()), None)
+        path = next((folder / n for n in names if os.path.isfile(folder / n)), None)  # noqa: PTH113
         if path is not None:
             found.append(path)
     return found
@@ -96,7 +96,7 @@ def workspace_root(cwd: Path, home: Path | None) -> Path:
     for folder in (cwd, *cwd.parents):
         if folder == home or folder == Path(folder.anchor):
             break
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):  # noqa: PTH110
             return folder
     return cwd
 

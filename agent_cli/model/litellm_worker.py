@@ -30,6 +30,8 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_BLOG_POSTS": "True",
     "LITELLM_MODE": "PRODUCTION",
     "LITELLM_LOG": "ERROR",
+    # A hundred equal chunks are a table of zeros, not a model gone astray.
+    "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",
 }
 
 

@@ -8,7 +8,6 @@ that an environment made for it works unchanged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -23,7 +22,7 @@ class Provider(Value):
     keys: variables that may hold its key, the usual one first. bases: variables that may hold its address.
     needs_key: False where calls work without one, or with credentials of another kind. local: runs on the
     user's own machine and costs nothing. litellm: LiteLLM's name for it. default: the model to take when none
-    is named. model_prefix: put before a model name that has no slash. bare: pattern of model names that mean
+    is named. model_prefix: put before a model name that has no slash. bare: how model names begin that mean
     this provider.
     """
 
@@ -37,7 +36,7 @@ class Provider(Value):
     litellm: str = ""
     default: str = ""
     model_prefix: str = ""
-    bare: str = ""
+    bare: tuple[str, ...] = ()
 
 
 def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -> Provider:
@@ -65,7 +64,7 @@ PROVIDERS: tuple[Provider, ...] = (
         bases=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         litellm="anthropic",
         default="claude-sonnet-5",
-        bare=r"claude-",
+        bare=("claude-",),
     ),
     _direct(
         "openai",
@@ -73,7 +72,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "OPENAI_API_KEY",
         bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default="gpt-5.6",
-        bare=r"(gpt-|chatgpt-|codex-|o[1-9](-|$)|ft:gpt)",
+        bare=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),
     ),
     _direct(
         "openrouter",
@@ -86,14 +85,14 @@ PROVIDERS: tuple[Provider, ...] = (
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",
         default="gemini-pro-latest",
-        bare=r"gemini-",
+        bare=("gemini-",),
     ),
     _direct(
         "deepseek",
         "https://api.deepseek.com/v1",
         "DEEPSEEK_API_KEY",
         default="deepseek-v4-pro",
-        bare=r"deepseek-",
+        bare=("deepseek-",),
     ),
     _direct("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", default="openai/gpt-oss-120b"),
     _direct(
@@ -101,18 +100,18 @@ PROVIDERS: tuple[Provider, ...] = (
         "https://api.mistral.ai/v1",
         "MISTRAL_API_KEY",
         default="devstral-latest",
-        bare=r"(mistral|ministral|magistral|codestral|devstral|pixtral)-",
+        bare=("mistral-", "ministral-", "magistral-", "codestral-", "devstral-", "pixtral-"),
     ),
-    _direct("xai", "https://api.x.ai/v1", "XAI_API_KEY", default="grok-4.6", bare=r"grok-"),
+    _direct("xai", "https://api.x.ai/v1", "XAI_API_KEY", default="grok-4.6", bare=("grok-",)),
     _direct("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", default="zai-glm-4.7"),
     _direct(
         "moonshot",
         "https://api.moonshot.ai/v1",
         "MOONSHOT_API_KEY",
         default="kimi-k3",
-        bare=r"(kimi|moonshot)-",
+        bare=("kimi-", "moonshot-"),
     ),
-    _direct("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", default="glm-5.3", bare=r"glm-"),
+    _direct("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", default="glm-5.3", bare=("glm-",)),
     _direct(
         "together_ai",
         "https://api.together.ai/v1",
@@ -137,18 +136,14 @@ PROVIDERS: tuple[Provider, ...] = (
         "DASHSCOPE_API_KEY",
         default="qwen3.8-max",
     ),
-    _direct(
-        "minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", default="MiniMax-M3", bare=r"MiniMax-"
-    ),
+    _direct("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", default="MiniMax-M3", bare=("MiniMax-",)),
     _direct("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     _direct("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
     _direct("nebius", "https://api.studio.nebius.ai/v1", "NEBIUS_API_KEY"),
     _direct("novita", "https://api.novita.ai/v3/openai", "NOVITA_API_KEY"),
     _direct("nvidia_nim", "https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
     _direct("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
-    _direct(
-        "perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=r"sonar"
-    ),
+    _direct("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=("sonar",)),
     _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", keys=("OLLAMA_API_KEY",)),
     _local("lm_studio", 1234, "LM_STUDIO_API_BASE", keys=("LM_STUDIO_API_KEY",)),
     _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",)),
@@ -167,8 +162,8 @@ PROVIDERS: tuple[Provider, ...] = (
     _via_litellm("sagemaker", needs_key=False),
     _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False),
     _via_litellm("azure_ai", "AZURE_AI_API_KEY", bases=("AZURE_AI_API_BASE",), needs_key=False),
-    _via_litellm("cohere", "COHERE_API_KEY", "CO_API_KEY", bare=r"command-"),
-    _via_litellm("ai21", "AI21_API_KEY", bare=r"jamba-"),
+    _via_litellm("cohere", "COHERE_API_KEY", "CO_API_KEY", bare=("command-",)),
+    _via_litellm("ai21", "AI21_API_KEY", bare=("jamba-",)),
     _via_litellm("replicate", "REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),
     _via_litellm("huggingface", "HUGGINGFACE_API_KEY", "HF_TOKEN"),
     _via_litellm("vercel_ai_gateway", "VERCEL_AI_GATEWAY_API_KEY"),
@@ -189,7 +184,7 @@ def find(name: str) -> Provider | None:
 
 def provider_of_bare(model: str) -> Provider | None:
     """The provider that a model name without one plainly means: `claude-...`, `gpt-...`; None if in doubt."""
-    return next((p for p in PROVIDERS if p.bare and re.match(p.bare, model)), None)
+    return next((p for p in PROVIDERS if model.startswith(p.bare)), None)
 
 
 def provider_of_catalog(data: Mapping[str, Any]) -> str:

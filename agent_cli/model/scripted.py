@@ -71,14 +71,10 @@ class Scripted:
         spoken = sum(isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages)
         number = spoken + self._unseen
         if number >= len(self.replies):
-            raise _mistake(
-                f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came."
-            )
+            raise _mistake(f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came.")
         return self._reply(self.replies[number], number + 1, request, cancel)
 
-    def _reply(
-        self, reply: dict[str, Any], number: int, request: Request, cancel: CancelToken
-    ) -> Iterator[Chunk]:
+    def _reply(self, reply: dict[str, Any], number: int, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         newest = getattr(request.messages[-1], "text", "") if request.messages else ""
         if reply.get("expect", "") not in newest:
             raise _mistake(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest message, "
@@ -92,9 +88,7 @@ class Scripted:
         if not (reply.get("text") or ("error" not in reply and (reply.get("calls") or reply.get("thinking")))):
             self._unseen += 1  # it leaves no message in the history to be counted
         if error := reply.get("error"):
-            raise ModelError(
-                Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False))
-            )
+            raise ModelError(Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False)))
         yield UsageChunk(Usage(**reply.get("usage", {})))
         stop = cast(StopReason, reply.get("stop", "tool_use" if reply.get("calls") else "end_turn"))
         yield Stopped(stop, stop)

@@ -1,6 +1,6 @@
 """From the name of a model to an open wire: who provides it, where, with which key, over which protocol.
 
-Names follow LiteLLM's `provider/model`. A bare name is read by its pattern (`claude-...`, `gpt-...`), then by
+Names follow LiteLLM's `provider/model`. A bare name is read by its beginning (`claude-...`, `gpt-...`), then by
 the catalog, then, if a base URL is configured, as whatever that server calls its model. Nothing is sent
 anywhere here.
 """

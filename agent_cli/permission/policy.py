@@ -74,9 +74,7 @@ class Policy:
         if rule := matcher.first("deny", tool, effect):
             return _by_rule(Level.DENY, rule)
         if effect.kind == "write" and (what := protected(Path(effect.target))):
-            return self._with_mode(
-                Decision(Level.ASK, f"writes a protected file: {what}"), effect, firm=True
-            )
+            return self._with_mode(Decision(Level.ASK, f"writes a protected file: {what}"), effect, firm=True)
         if rule := matcher.first("ask", tool, effect):
             return self._with_mode(_by_rule(Level.ASK, rule), effect, firm=True)
         if rule := matcher.first("allow", tool, effect):
@@ -116,7 +114,11 @@ class Policy:
         for part, found in zip(parts, rules, strict=True):
             if found is None:
                 ruled = any(r.list == "allow" and r.tool == tool for r in matcher.rules)
-                which = "runs a command" if len(parts) == 1 or not ruled else f"runs a part that no rule allows: {part.text}"
+                which = (
+                    "runs a command"
+                    if len(parts) == 1 or not ruled
+                    else f"runs a part that no rule allows: {part.text}"
+                )
                 return self._with_mode(Decision(Level.ASK, which), effect)
         return self._with_mode(_by_rule(Level.ALLOW, next(r for r in rules if r)), effect)
 

@@ -46,7 +46,7 @@ class SessionLog:
         The file is made with the first record, so that a session in which nothing was said leaves nothing behind.
         Raises FileExistsError where the session is there already.
         """
-        if self.path.exists():
+        if os.path.exists(self.path):  # noqa: PTH110 - Path.exists raises in a closed folder
             raise FileExistsError(self.path)
         self._header = header
         if copied is not None:

@@ -70,7 +70,9 @@ def test_a_project_cannot_widen_anything(tmp_path: Path, text: str, key: str) ->
     assert key in found.ignored[0]
 
 
-@pytest.mark.parametrize("text", ["max_rounds = 5", "max_cost = 1.5", '[permissions]\nmode = "plan"', 'tools = ["Read"]'])
+@pytest.mark.parametrize(
+    "text", ["max_rounds = 5", "max_cost = 1.5", '[permissions]\nmode = "plan"', 'tools = ["Read"]']
+)
 def test_a_project_can_tighten(tmp_path: Path, text: str) -> None:
     found = layers(tmp_path, ("project", text))
     assert not found.ignored
@@ -128,7 +130,11 @@ def test_the_environment(tmp_path: Path) -> None:
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["", "plan", "low", "x"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "plan", "low", "x"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "type"]), inner, max_size=2),
     max_leaves=4,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,11 @@ def test_many_calls_of_one_round_run_in_order(root: Path) -> None:
 
 
 def test_deferring_suspends_and_resuming_runs_nothing_twice(root: Path) -> None:
-    calls = [call("Read", file_path="a.txt"), call("Bash", command="echo x >> log"), call("Bash", command="echo y >> log")]
+    calls = [
+        call("Read", file_path="a.txt"),
+        call("Bash", command="echo x >> log"),
+        call("Bash", command="echo y >> log"),
+    ]
     world = World(root, [{"calls": calls}, {"text": "Done."}], [Defer()])
     paused = world.turn(limits=Limits(rounds=5))
     assert isinstance(paused, Suspended)
@@ -227,9 +232,7 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
     from agent_cli.model.scripted import Scripted
 
     spare = Scripted([{"text": "From the spare."}], "spare")
-    world = World(
-        root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ("spare", "spare", spare)]
-    )
+    world = World(root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ("spare", "spare", spare)])
     result = world.turn()
     assert isinstance(result, Complete)
     assert result.text == "From the spare."
@@ -291,7 +294,7 @@ def test_each_request_is_the_previous_one_plus_a_suffix(root: Path) -> None:
     world.turn()
     world.turn("more")
     requests = world.model.requests
-    for before, after in zip(requests, requests[1:], strict=False):
+    for before, after in pairwise(requests):
         assert after.messages[: len(before.messages)] == before.messages
         assert (after.system, after.tools) == (before.system, before.tools)
 

@@ -58,7 +58,10 @@ def test_a_whole_job_over_the_wire(work: Path) -> None:
 
 
 def test_the_same_job_with_anthropic(work: Path) -> None:
-    replies = [Reply(thinking="hm", signature="s", calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="It greets.")]
+    replies = [
+        Reply(thinking="hm", signature="s", calls=(Call("Read", {"file_path": "a.txt"}),)),
+        Reply(text="It greets."),
+    ]
     with ModelServer(replies) as server:
         env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
         done = agent(["-p", "--model", "anthropic/claude-test", "what is it"], work, env)
@@ -66,13 +69,16 @@ def test_the_same_job_with_anthropic(work: Path) -> None:
 
 
 def test_json_has_claude_codes_fields(work: Path) -> None:
-    model = script(work / "s.toml", [{"calls": [call("Bash", command="ls")]}, {"text": "Ok.", "usage": {"input": 9, "output": 2}}])
+    model = script(
+        work / "s.toml", [{"calls": [call("Bash", command="ls")]}, {"text": "Ok.", "usage": {"input": 9, "output": 2}}]
+    )
     done = agent(["-p", "--model", model, "--output-format", "json", "q"], work)
     found = result_of(done.stdout)
     assert done.returncode == 0
     wanted = {
-        "type", "subtype", "is_error", "duration_ms", "duration_api_ms", "ttft_ms", "num_turns", "result", "stop_reason",
-        "session_id", "total_cost_usd", "usage", "modelUsage", "permission_denials", "terminal_reason", "errors", "uuid",
+        "type", "subtype", "is_error", "duration_ms", "duration_api_ms", "ttft_ms", "num_turns", "result", "uuid",
+        "session_id", "total_cost_usd", "usage", "modelUsage", "permission_denials", "terminal_reason", "errors",
+        "stop_reason",
     }  # fmt: skip
     assert wanted <= set(found)
     assert (found["type"], found["subtype"], found["outcome"], found["result"]) == ("result", "success", "done", "Ok.")
@@ -101,7 +107,10 @@ def test_stream_json_lines(work: Path) -> None:
 
 def test_json_lines_in(work: Path) -> None:
     model = script(work / "s.toml", [{"text": "One."}, {"text": "Two.", "expect": "second"}])
-    said = [{"type": "user", "message": {"role": "user", "content": c}} for c in ("first", [{"type": "text", "text": "second"}])]
+    said = [
+        {"type": "user", "message": {"role": "user", "content": c}}
+        for c in ("first", [{"type": "text", "text": "second"}])
+    ]
     stdin = "\n".join(json.dumps(s) for s in said)
     done = agent(
         ["-p", "--model", model, "--input-format", "stream-json", "--output-format", "stream-json"], work, stdin=stdin
@@ -186,7 +195,10 @@ def test_exit_codes(work: Path) -> None:
 
 
 def test_degraded_says_so(work: Path) -> None:
-    model = script(work / "s.toml", [{"calls": [call("Read", file_path="a.txt")]}, {"error": {"kind": "network", "message": "Gone."}}])
+    model = script(
+        work / "s.toml",
+        [{"calls": [call("Read", file_path="a.txt")]}, {"error": {"kind": "network", "message": "Gone."}}],
+    )
     done = agent(["-p", "--model", model, "--output-format", "json", "q"], work)
     found = result_of(done.stdout)
     assert (found["outcome"], found["degraded"], found["is_error"]) == ("degraded", True, False)

@@ -38,7 +38,11 @@ def test_going_on_sends_the_old_request_plus_a_suffix(work: Path) -> None:
         done = agent(["-p", "-c", "--model", "openai/m", "second"], work, env)
     assert done.stdout == "Two.\n"
     before, after = server.requests[1].raw, server.requests[2].raw
-    head = before[: before.rindex(b"]", 0, before.index(b'"tools"') if before.index(b'"messages"') < before.index(b'"tools"') else None)]
+    head = before[
+        : before.rindex(
+            b"]", 0, before.index(b'"tools"') if before.index(b'"messages"') < before.index(b'"tools"') else None
+        )
+    ]
     assert server.requests[2].body["messages"][:4] == server.requests[1].body["messages"]
     assert server.requests[2].body["tools"] == server.requests[1].body["tools"]
     assert after.startswith(head[:200])
@@ -46,7 +50,10 @@ def test_going_on_sends_the_old_request_plus_a_suffix(work: Path) -> None:
 
 def test_edit_after_resume_knows_what_was_read(work: Path) -> None:
     edit = call("Edit", file_path="a.txt", old_string="world", new_string="you")
-    model = script(work / "s.toml", [{"calls": [call("Read", file_path="a.txt")]}, {"text": "Read."}, {"calls": [edit]}, {"text": "Done."}])
+    model = script(
+        work / "s.toml",
+        [{"calls": [call("Read", file_path="a.txt")]}, {"text": "Read."}, {"calls": [edit]}, {"text": "Done."}],
+    )
     agent(["-p", "--model", model, "read"], work)
     done = agent(["-p", "-c", "--model", model, "--allowedTools", "Edit", "--", "edit"], work)
     assert done.returncode == 0, done.stderr

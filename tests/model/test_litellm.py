@@ -108,6 +108,7 @@ REPLIES = {
         calls=(Call("Read", {"path": "ä/☃"}), Call("Read", {}), Call("Read", {"path": "b"})), split=1
     ),
     "utf-8 cut between bytes, with comments": Reply(text="naïve ☃ 🦀", split=1, cut=1, comments=True),
+    "the same piece many times": Reply(text="0 " * 150, split=2),
     "usage": Reply(text="x", usage=Usage(input=1000, output=50, reasoning=20, cache_read=700)),
     "cut short": Reply(text="and then", stop="max_tokens"),
     "refused": Reply(text="no", stop="refusal"),

@@ -100,9 +100,7 @@ def test_commands(root: Path, command: str, rules: dict[str, str], level: Level)
         ("WebFetch", "fetch", "https://a.org@evil.com/x", {"allow": "WebFetch(domain:a.org)"}, ASK),
     ],
 )
-def test_paths_and_urls(
-    root: Path, tool: str, kind: str, path: str, rules: dict[str, str], level: Level
-) -> None:
+def test_paths_and_urls(root: Path, tool: str, kind: str, path: str, rules: dict[str, str], level: Level) -> None:
     target = path if kind in ("fetch", "state") or path.startswith("/") else str(root / path)
     assert policy(root, **rules).decide(tool, [Effect(kind, target)]).level is level  # type: ignore[arg-type]
 

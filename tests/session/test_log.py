@@ -21,7 +21,9 @@ from agent_tools.display import Diff
 HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")
 MESSAGES = [
     UserMessage("fix\u2028it \u0085 é 😀\n"),
-    AssistantMessage((Thinking("hm", "sig"), Text("I look."), ToolCall("c1", "Read", {"file_path": "a"})), "tool_use", "id", "m"),
+    AssistantMessage(
+        (Thinking("hm", "sig"), Text("I look."), ToolCall("c1", "Read", {"file_path": "a"})), "tool_use", "id", "m"
+    ),
     ToolMessage("c1", "Read", "text", is_error=False),
     AssistantMessage((Text("Done."),), "end_turn"),
 ]

@@ -1,0 +1,98 @@
+"""`.agentrc.example` and the configuration reference, written from the schema; a test holds the files to it.
+
+python -m agent_cli.config.reference        writes both
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.schema import Permissions, Scope, Settings
+from agent_tools.values import hints_of, name_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_WHO = {"any": "yes", "tighten": "only stricter", "user": "no"}
+
+INTRO = """\
+# Settings of agent: every key with its default. Copy what you want to change to ~/.agentrc (yours, for every
+# project) or to .agentrc at the root of a repository (shared; it can only tighten what your own settings allow).
+# Order, later wins: ~/.agentrc, .agentrc, .agentrc.local, --settings, AGENT_<KEY> in the environment, flags.
+"""
+
+
+Field = tuple[str, str, str, Any, Any, str]
+
+
+def fields() -> list[Field]:
+    """For each key in order: table, key, type in words, default, meaning, who may set it."""
+    rows: list[Field] = []
+    for table, cls in (("", Settings), ("permissions", Permissions)):
+        for key, hint in hints_of(cls).items():
+            if key == "permissions":
+                continue
+            notes = hint.__metadata__
+            scope = next((n for n in notes if isinstance(n, Scope)), Scope("any"))
+            rows.append((table, key, name_of(hint), getattr(cls, key), notes[0], scope.who))
+    return rows
+
+
+def example() -> str:
+    """The text of `.agentrc.example`: TOML in which every key is commented out but the table heading."""
+    lines = [INTRO]
+    current = ""
+    for table, key, _, default, meaning, _ in fields():
+        if table != current:
+            lines.append(f"\n[{table}]")
+            current = table
+        lines.append(f"# {meaning}\n# {key} = {_toml(default)}")
+    return "\n".join(lines) + "\n"
+
+
+def reference() -> str:
+    """The text of docs/configuration.md."""
+    lines = [
+        "# Configuration reference",
+        "",
+        "Written from the schema by `python -m agent_cli.config.reference`; do not edit.",
+        "",
+        "Settings are TOML. Later layers win: `~/.agentrc`, `.agentrc` at the workspace root, `.agentrc.local` beside",
+        "it, `--settings FILE|TOML|JSON`, `AGENT_<KEY>` in the environment, flags. Lists of rules add up over",
+        "the layers. A mistake names file, line, key and what was expected, and ends the run with exit code 2.",
+        "",
+        "*Project* says whether the files of a repository may set a key: a repository can tighten what you allow,",
+        "never widen it, send requests elsewhere or run programs. `--settings` counts as yours.",
+        "",
+        "`AGENT_STATE_DIR` moves the folder that sessions are kept in. Under `[permissions]` the variables are",
+        "`AGENT_PERMISSION_MODE`, `AGENT_PERMISSION_ALLOW` and so on; lists are separated by commas.",
+    ]
+    current: str | None = None
+    for table, key, kind, default, meaning, who in fields():
+        if table != current:
+            lines += [
+                "",
+                f"## [{table}]" if table else "## Top level",
+                "",
+                "| key | type | default | meaning | project |",
+            ]
+            lines.append("|---|---|---|---|---|")
+            current = table
+        lines.append(f"| `{key}` | {kind} | `{_toml(default)}` | {meaning} | {_WHO[who]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '""'
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def files() -> dict[Path, str]:
+    """What is generated, and where it belongs."""
+    return {ROOT / ".agentrc.example": example(), ROOT / "docs" / "configuration.md": reference()}
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text, "utf-8")

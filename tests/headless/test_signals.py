@@ -1,0 +1,113 @@
+"""One-shot runs that are interrupted, whose reader goes away, or whose input stays silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import call, clean_env, script
+from tests.model.server import ModelServer, Reply
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def begin(work: Path, args: list[str], stdin: int = subprocess.DEVNULL, **env: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", "-p", *args],
+        cwd=work,
+        env=clean_env(work.parent / "home", **env),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_during_a_stalled_answer_still_prints_the_result(work: Path, number: int, code: int) -> None:
+    with ModelServer([Reply(text="half an answer", stall="middle")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        run = begin(work, ["--model", "openai/m", "--output-format", "json", "q"], **env)
+        assert server.stalled.wait(20)
+        run.send_signal(number)
+        out, err = run.communicate(timeout=10)
+    assert run.returncode == code, err
+    found = json.loads(out)
+    assert (found["outcome"], found["terminal_reason"]) == ("interrupted", "interrupted")
+
+
+def test_a_signal_during_a_command_ends_its_whole_group(work: Path) -> None:
+    command = "echo $$ > pid; trap '' TERM; sleep 300 & while true; do sleep 0.1; done"
+    model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "never"}])
+    run = begin(work, ["--model", model, "--allowedTools", "Bash", "--", "q"])
+    while not (work / "pid").exists() or not (work / "pid").read_text().strip():
+        assert run.poll() is None
+        os.sched_yield()
+    pid = int((work / "pid").read_text())
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=10)
+    assert run.returncode == 143
+    assert running_in_group(pid) == []
+
+
+def running_in_group(group: int) -> list[str]:
+    """The processes of a group, without zombies that a container's init has not reaped."""
+    found = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in found.splitlines()]
+    return [row[2] for row in rows if int(row[0]) == group and not row[1].startswith("Z")]
+
+
+def test_a_reader_that_goes_away_is_exit_141(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "x" * 300_000}])
+    run = begin(work, ["--model", model, "q"])
+    assert run.stdout is not None
+    run.stdout.close()
+    assert run.stderr is not None
+    err = run.stderr.read()
+    assert run.wait(timeout=20) == 141
+    assert "Traceback" not in err
+
+
+def test_a_silent_pipe_is_waited_for_and_then_left(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "Ok.", "expect": "stayed silent, and was not read"}])
+    run = begin(work, ["--model", model, "q"], subprocess.PIPE, AGENT_STDIN_WAIT="0.2")
+    assert run.stdout is not None
+    assert run.stdout.read() == "Ok.\n"
+    assert run.stderr is not None
+    assert "stayed silent for 0.2 s and was not read" in run.stderr.read()
+    assert run.wait(timeout=20) == 0
+
+
+def test_a_slow_pipe_is_read(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "Ok.", "expect": "q\nlate"}])
+    run = begin(work, ["--model", model, "q"], subprocess.PIPE)
+    assert run.stderr is not None
+    assert "Waiting up to 30 s for standard input" in run.stderr.readline()
+    out, _ = run.communicate("late", timeout=20)
+    assert (run.returncode, out) == (0, "Ok.\n")
+
+
+def test_closed_descriptors_do_not_break_the_run(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "Ok."}])
+    for closing in ("<&-", "2>&-"):
+        done = subprocess.run(
+            ["bash", "-c", f'"{sys.executable}" -m agent_cli -p --model "{model}" q {closing}'],
+            cwd=work,
+            env=clean_env(work.parent / "home"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "Ok.\n"), (closing, done.stderr)

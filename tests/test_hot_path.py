@@ -1,0 +1,61 @@
+"""What `agent -p` on a direct wire must never import: counted in `sys.modules`, not by the clock."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import clean_env
+from tests.model.server import Call, ModelServer, Reply
+
+HEAVY = {
+    "litellm", "prompt_toolkit", "git", "openai", "anthropic", "httpx", "mcp", "asyncio", "pydantic", "typer", "rich",
+    "dataclasses", "jsonschema", "platformdirs", "tomllib", "urllib3", "difflib",
+}  # fmt: skip
+RUN = """
+import json, sys
+from agent_cli.__main__ import guarded
+code = guarded(sys.argv[1:])
+print(json.dumps([code, sorted({m.split(".")[0] for m in sys.modules})]))
+"""
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_one_shot_imports_nothing_heavy(tmp_path: Path, provider: str) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}), Call("LS", {"path": "."}))), Reply(text="Ok.")]
+    with ModelServer(replies) as server:
+        env = clean_env(
+            tmp_path / "home",
+            OPENAI_API_KEY="k",
+            ANTHROPIC_API_KEY="k",
+            OPENAI_BASE_URL=server.openai_url,
+            ANTHROPIC_BASE_URL=server.anthropic_url,
+        )
+        args = ["-p", "--model", f"{provider}/claude-x", "hi"]
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, *args],
+            cwd=tmp_path,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    assert not HEAVY & set(modules)
+
+
+def test_the_version_imports_nothing_of_ours_but_the_package(tmp_path: Path) -> None:
+    probe = RUN.replace('m.split(".")[0]', "m")
+    done = subprocess.run(
+        [sys.executable, "-c", probe, "--version"], env=clean_env(tmp_path), capture_output=True, check=True
+    )
+    assert [m for m in json.loads(done.stdout.splitlines()[-1])[1] if m.startswith("agent")] == [
+        "agent_cli",
+        "agent_cli.__main__",
+    ]

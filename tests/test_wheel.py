@@ -1,0 +1,69 @@
+"""The wheel, installed in a fresh environment and run from an empty directory, is the whole product."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agent_cli import __version__
+from tests.helpers import ROOT, clean_env
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return next(out.glob("*.whl"))
+
+
+def test_what_is_in_it(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "agent_cli/_prompts/system.md" in names
+    assert "agent_tools/schemas.json" in names
+    tops = {n.split("/")[0] for n in names}
+    assert tops == {"agent_cli", "agent_tools", f"agent_cli-{__version__}.dist-info"}
+
+
+@pytest.mark.slow
+def test_it_runs_the_demo_from_an_empty_directory(wheel: Path, tmp_path: Path) -> None:
+    """The dependencies come from the environment the tests run in, so that no index is needed."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    where = subprocess.run(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", where, str(wheel)], check=True
+    )
+    outside = [p for p in sys.path if p.endswith("site-packages")]
+    (Path(where) / "dependencies.pth").write_text("\n".join(outside))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    env = clean_env(tmp_path / "home")
+    del env["PYTHONPATH"]
+    probe = [str(python), "-c", "import agent_cli; print(agent_cli.__file__)"]
+    found = subprocess.run(probe, cwd=empty, env=env, check=True, capture_output=True, text=True)
+    assert found.stdout.startswith(where)
+    done = subprocess.run(
+        [str(python), "-m", "agent_cli", "demo"],
+        cwd=empty,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(empty.iterdir())
