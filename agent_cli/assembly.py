@@ -21,8 +21,8 @@ from agent_cli.config.prompts import (
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver
 from agent_cli.core.events import Event
+from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
-from agent_cli.engine.budget import Limits
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -106,6 +106,7 @@ def build(
         approver,
         price=lambda usage: price(info, usage),
         guards=guards,
+        verify=settings.verify,
         fallbacks=[_fallback(name, settings, place) for name in settings.fallback_models],
     )
     conversation = Conversation(
@@ -166,7 +167,7 @@ def make_workspace(place: Place, settings: Settings) -> Workspace:
     """The folders that tools may work in freely. Raises Mistake for one that is not there."""
     extra = tuple(Path(d).expanduser() for d in settings.permissions.additional_directories)
     for folder in extra:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
             raise Mistake(f"--add-dir: {folder} is not a folder.")
     return Workspace(place.root, extra, place.cwd)
 
@@ -300,7 +301,14 @@ def turn_options(settings: Settings, model: Resolved, header: Header, tools: lis
         label=model.name,
         system=header.system,
         tools=tool_specs(tools),
-        limits=Limits(settings.max_rounds, settings.max_seconds, settings.max_tool_calls, settings.max_cost),
+        limits=Limits(
+            settings.max_rounds,
+            settings.max_seconds,
+            settings.max_tool_calls,
+            settings.max_cost,
+            settings.max_failures,
+            settings.max_denials,
+        ),
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
         effort=settings.effort,
@@ -309,6 +317,9 @@ def turn_options(settings: Settings, model: Resolved, header: Header, tools: lis
         keep_thinking=settings.keep_thinking,
         prefill=settings.prefill,
         stream=settings.stream,
+        plan_review=settings.plan_review,
+        plan_nudges=settings.plan_nudges,
+        plan_reminder=settings.plan_reminder,
     )
 
 

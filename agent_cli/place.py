@@ -62,7 +62,7 @@ def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
         layers.add_text(text, "--settings", place.root)
         return
     path = Path(text).expanduser()
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
         raise SettingsError(f"--settings: there is no file {text}")
     layers.add_file(path, "own")
 

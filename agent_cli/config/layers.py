@@ -48,7 +48,10 @@ class Layers:
         """Read one settings file, if it is there. Raises SettingsError."""
         try:
             text = path.read_text("utf-8")
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except PermissionError:
+            self.ignored.append(f"{path}: cannot be read, and was left out")
             return
         except (OSError, ValueError) as error:
             raise SettingsError(f"{path}: cannot be read: {error}") from None

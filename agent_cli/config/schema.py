@@ -63,6 +63,18 @@ class Settings(Value):
     max_seconds: Annotated[float, "working time per turn in seconds; 0: no limit", TIGHTEN] = 0.0
     max_cost: Annotated[float, "dollars per turn; 0: no limit", TIGHTEN] = 0.0
 
+    max_failures: Annotated[int, "failed calls in a row that end a turn; 0: no limit", TIGHTEN] = 5
+    max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
+
+    plan_review: Annotated[
+        Literal["off", "plan", "always"], "whose plans are put to the person: none, those of plan mode, every first one"
+    ] = "plan"
+    plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here", USER] = False
+    plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
+    plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5
+    plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
+    verify: Annotated[tuple[str, ...], "beginnings of commands that check the work, beside the known runners"] = ()
+
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
     idle_timeout: Annotated[float, "seconds without a byte from the provider"] = 120.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from agent_cli.core.events import ApprovalRequested, Decider
+from agent_cli.core.events import ApprovalRequested, Decider, QuestionAsked
+from agent_cli.core.modes import Mode
 from agent_tools.values import Value
 
 
@@ -33,5 +34,23 @@ class Defer(Value):
     """Nobody is here now: the turn is suspended and can be resumed when someone decided."""
 
 
+class Reply(Value):
+    """What a person says to a question of the model, or to a plan.
+
+    verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".
+    """
+
+    verdict: Literal["answer", "approve", "revise", "cancel"] = "answer"
+    text: str = ""
+    mode: Mode | None = None
+    by: Decider = "person"
+
+
 Answer = Approve | Reject | Edit | Defer
 Approver = Callable[[ApprovalRequested], Answer]
+Asker = Callable[[QuestionAsked], Reply | Defer]
+
+
+def later(asked: QuestionAsked) -> Defer:
+    """The asker that leaves every question for later."""
+    return Defer()

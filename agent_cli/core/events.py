@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message
 from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.usage import Usage
@@ -18,8 +19,11 @@ Decider = Literal["rule", "mode", "person", "hook", "default"]
 
 
 class TurnStarted(Value):
+    """`saved` is what a suspended turn must be resumed with: settings, rules and flags, as plain data."""
+
     model: str
     mode: str
+    saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class RoundStarted(Value):
@@ -56,7 +60,11 @@ class ToolRequested(Value):
 
 
 class ApprovalRequested(Value):
-    """A person is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add."""
+    """A person is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add.
+
+    `binding` is a hash of what is shown: arguments, working directory, targets and their contents. An approval holds
+    for just that.
+    """
 
     call_id: str
     tool: str
@@ -66,6 +74,7 @@ class ApprovalRequested(Value):
     cwd: str
     preview: Display | None = None
     always: str = ""
+    binding: str = ""
 
 
 class ApprovalResolved(Value):
@@ -76,6 +85,25 @@ class ApprovalResolved(Value):
     by: Decider
     reason: str = ""
     rule: str = ""
+    binding: str = ""
+
+
+class QuestionAsked(Value):
+    """The model, or a plan that wants approval, asks the person."""
+
+    call_id: str
+    kind: Literal["questions", "plan"]
+    data: dict[str, Any]
+
+
+class QuestionAnswered(Value):
+    """What the person said, or that nobody did yet ("defer")."""
+
+    call_id: str
+    verdict: Literal["answer", "approve", "revise", "cancel", "defer"]
+    text: str = ""
+    by: Decider = "person"
+    mode: str = ""
 
 
 class ToolStarted(Value):
@@ -102,9 +130,12 @@ class ToolFinished(Value):
 
 
 class TurnPaused(Value):
+    """The turn waits for a person. `spent` is what the resumed turn begins with."""
+
     pending: int
     rounds_used: int
     rounds_left: int | None
+    spent: Spent = Spent()
 
 
 class TurnResumed(Value):
@@ -178,6 +209,8 @@ Event = (
     | ToolRequested
     | ApprovalRequested
     | ApprovalResolved
+    | QuestionAsked
+    | QuestionAnswered
     | ToolStarted
     | ToolProgress
     | ToolFinished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from agent_cli.core.limits import Cap
 from agent_cli.core.messages import Message
 from agent_cli.core.usage import Usage
 from agent_tools.values import Value
@@ -72,13 +73,18 @@ class TurnEnd(Value):
 
 
 class Complete(Value):
-    """The model answered. `degraded`: it failed after tools had run, and `text` is our own account of what was done."""
+    """The model answered. `degraded`: it failed after tools had run, and `text` is our own account of what was done.
+
+    plan_unfinished: steps of the plan are open. verified: which command checked the work last, and how it ended.
+    """
 
     end: TurnEnd
     text: str = ""
     degraded: bool = False
     failure: Failure | None = None
     return_value: Any = None
+    plan_unfinished: bool = False
+    verified: str = ""
 
 
 class Suspended(Value):
@@ -100,7 +106,7 @@ class MaxIterations(Value):
     """A bound was reached; `text` sums up where the work stands."""
 
     end: TurnEnd
-    cap: Literal["rounds", "duration", "tool_calls", "cost"] = "rounds"
+    cap: Cap = "rounds"
     text: str = ""
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from agent_cli.core.events import Event, MessageAdded
+from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
-from agent_cli.engine.budget import Spent
 from agent_cli.engine.loop import Run, run_turn
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.cancel import CancelToken

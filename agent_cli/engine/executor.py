@@ -1,13 +1,13 @@
-"""From calls to results: prepare, permit, run, finish; exactly one result per call, whatever happens.
+"""From calls to results: check, permit, run, finish; exactly one result per call, whatever happens.
 
-Every call of a round takes the same road. One that is unknown or badly formed becomes an error result that teaches;
-one that is refused carries the words of whoever refused it. When the approver defers, the calls that need a person
-are all proposed, nothing further runs, and the open calls wait in the history.
+The calls of a round go in order. Those before the first that needs a person run at once. Then all that need one are
+proposed together, and run, in order, when the last of them is decided; what has changed since it was shown is proposed
+again. When nobody decides now, the turn is suspended and the open calls wait in the history. A call that is unknown or
+badly formed becomes an error result that teaches; one that is refused carries the words of whoever refused it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator, Sequence
 from types import GeneratorType
 from typing import Any
@@ -25,117 +25,194 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial
+from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
+from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.turn import Action, Turn
-from agent_cli.permission.decision import Decision, Level
-from agent_tools.base import Effect, Finish, Tool, ToolError, ToolResult
+from agent_cli.permission.decision import Level
+from agent_tools.base import Finish, ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 from agent_tools.values import Value
 
 INTERRUPTED = "Interrupted by the user before this finished."
-
-
-class Prepared(Value):
-    """A call that can be run: its tool, checked arguments and effects."""
-
-    call: ToolCall
-    tool: Tool[Any]
-    args: Any
-    effects: tuple[Effect, ...]
-    summary: str
+OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 
 
 class Ended(Value):
-    """What the calls of a round leave behind: a turn that is suspended, or completed with a value."""
+    """What the calls of a round leave behind.
 
-    suspended: bool = False
+    suspended: a person is needed ("approval" or "input"). finish: a call completed the turn. cancelled: the person
+    ended it.
+    """
+
+    suspended: str = ""
     finish: Finish | None = None
+    cancelled: bool = False
 
 
 Steps = Generator[Event, None, Ended]
 
 
-def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
-    """Give every call its result, in order. Raises Cancelled after the call that was interrupted is answered."""
-    finish: Finish | None = None
-    for index, call in enumerate(calls):
+class Round:
+    """The calls of one round on their way to results."""
+
+    def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
+        self.turn = turn
+        self.waiting = list(calls)
+        self.finish: Finish | None = None
+        self._announced: set[str] = set()
+        self._edited: set[str] = set()
+
+    def run(self) -> Steps:
+        """Give every call its result. Raises Cancelled after the call that was interrupted is answered."""
+        while self.waiting:
+            ended = yield from self._run_until_asked()
+            if ended is None and self.waiting:
+                ended = yield from self._decide_and_run()
+            if ended is not None:
+                return ended
+        return Ended(finish=self.finish)
+
+    def _run_until_asked(self) -> Generator[Event, None, Ended | None]:
+        """Run the calls before the first one that needs a person."""
+        while self.waiting:
+            item = check(self.turn, self.waiting[0])
+            yield from self._announce(self.waiting[0], item)
+            if not isinstance(item, str) and item.asks:
+                return None
+            ended = yield from self._carry_out(item)
+            if ended is not None:
+                return ended
+        return None
+
+    def _decide_and_run(self) -> Generator[Event, None, Ended | None]:
+        """Propose what needs a person, ask, and run in order what is decided."""
+        batch = [check(self.turn, call) for call in self.waiting]
+        for call, item in zip(self.waiting, batch, strict=True):
+            yield from self._announce(call, item)
+        requests: dict[str, ApprovalRequested] = {}
+        doomed: dict[str, str] = {}
+        for proposal in proposals(batch):
+            try:
+                requests[proposal.call.id] = approval_request(self.turn, proposal)
+            except ToolError as error:
+                doomed[proposal.call.id] = str(error)
+            else:
+                yield requests[proposal.call.id]
+        answers: dict[str, Answer] = {}
+        for request in requests.values():
+            answers[request.call_id] = answer = self._ask(request)
+            yield _resolved(request, answer)
+        if any(isinstance(a, Defer) for a in answers.values()):
+            return Ended(suspended="approval")
+        return (yield from self._run_decided(requests, answers, doomed))
+
+    def _ask(self, request: ApprovalRequested) -> Answer:
+        clock = self.turn.kit.clock
+        self.turn.kit.context.cancel.check()
+        asked = clock()
+        try:
+            return self.turn.kit.approver(request)
+        finally:
+            self.turn.budget.waited(clock() - asked)
+
+    def _run_decided(
+        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], doomed: dict[str, str]
+    ) -> Generator[Event, None, Ended | None]:
+        while self.waiting:
+            call = self.waiting[0]
+            item = check(self.turn, call)
+            answer = answers.get(call.id)
+            if isinstance(answer, Edit):
+                self.waiting[0] = call.but(arguments=answer.arguments, broken="")
+                self._edited.add(call.id)
+                return None
+            if call.id in doomed:
+                ended = yield from self._carry_out(doomed[call.id])
+            elif isinstance(answer, Reject) and not isinstance(item, str):
+                yield from refuse(self.turn, item, rejection_text(answer), last=len(self.waiting) == 1)
+                self.waiting.pop(0)
+                continue
+            elif isinstance(answer, Approve) and not isinstance(item, str):
+                if item.asks and binding(self.turn, item) != requests[call.id].binding:
+                    return None
+                if answer.rule:
+                    self.turn.kit.policy.grant(answer.rule)
+                ended = yield from self._carry_out(item, approved=True)
+            elif not isinstance(item, str) and item.asks:
+                return None
+            else:
+                ended = yield from self._carry_out(item)
+            if ended is not None:
+                return ended
+        return None
+
+    def _announce(self, call: ToolCall, item: Checked) -> Generator[Event, None, None]:
+        if call.id not in self._announced:
+            self._announced.add(call.id)
+            summary = (call.name or "(no name)") if isinstance(item, str) else item.summary
+            yield ToolRequested(call.id, call.name, call.arguments, summary)
+
+    def _carry_out(self, item: Checked, *, approved: bool = False) -> Generator[Event, None, Ended | None]:
+        """Take the first waiting call to its result; an ending where it ends the round."""
+        turn, call = self.turn, self.waiting[0]
         if turn.kit.context.cancel.cancelled:
             raise Cancelled
-        prepared = prepare(turn, call)
-        if isinstance(prepared, str):
-            yield ToolRequested(call.id, call.name, call.arguments, call.name or "(no name)")
-            yield from fail(turn, call, prepared)
-            continue
-        yield ToolRequested(call.id, call.name, call.arguments, prepared.summary)
-        allowed = yield from permit(turn, prepared)
-        if allowed is None:
-            yield from propose(turn, calls[index + 1 :])
-            return Ended(suspended=True)
-        if isinstance(allowed, Prepared):
-            result = yield from run(turn, allowed)
-            if result.suspend is not None:
-                return Ended(suspended=True)
-            finish = result.finish or finish
-    return Ended(finish=finish)
-
-
-def prepare(turn: Turn, call: ToolCall) -> Prepared | str:
-    """The call made ready to run, or the error text that its result will be."""
-    tool = turn.kit.tools.get(call.name)
-    if tool is None:
-        return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.kit.tools)}."
-    if call.broken:
-        return f"The arguments were not a JSON object: {call.broken[:200]!r}. Send them as one JSON object."
-    context = turn.kit.context
-    try:
-        args = tool.read(call.arguments)
-        return Prepared(call, tool, args, tool.effects(args, context), tool.summary(args, context))
-    except ToolError as error:
-        return str(error)
-
-
-def permit(turn: Turn, prepared: Prepared) -> Generator[Event, None, Prepared | bool | None]:
-    """The call to run (edited, perhaps); False where it was refused and answered; None where nobody decided."""
-    decision = turn.kit.policy.decide(prepared.tool.name, prepared.effects)
-    call = prepared.call
-    if decision.level is Level.ALLOW:
-        yield ApprovalResolved(call.id, "approve", decision.by, decision.reason, decision.rule)
-        return prepared
-    if decision.level is Level.DENY:
-        yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
-        yield from refuse(turn, prepared, f"Permission was denied: the call {decision.reason}.")
-        return False
-    try:
-        request = approval_request(turn, prepared, decision)
-    except ToolError as error:
-        yield from fail(turn, call, str(error))
-        return False
-    yield request
-    asked = turn.kit.clock()
-    answer = turn.kit.approver(request)
-    turn.budget.waited(turn.kit.clock() - asked)
-    return (yield from resolve(turn, prepared, answer))
-
-
-def resolve(turn: Turn, prepared: Prepared, answer: Answer) -> Generator[Event, None, Prepared | bool | None]:
-    """Carry out a person's answer."""
-    call = prepared.call
-    if isinstance(answer, Approve):
-        if answer.rule:
-            turn.kit.policy.grant(answer.rule)
-        yield ApprovalResolved(call.id, "approve", answer.by, "", answer.rule)
-        return prepared
-    if isinstance(answer, Defer):
-        yield ApprovalResolved(call.id, "defer", "person")
+        last = len(self.waiting) == 1
+        if turn.budget.calls_left == 0:
+            yield from turn.answer(call, OUT_OF_CALLS, is_error=True, last=last)
+            self.waiting.pop(0)
+            return None
+        if isinstance(item, str):
+            yield from fail(turn, call, item, last=last)
+        elif not approved and item.decision.level is Level.DENY:
+            decision = item.decision
+            yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
+            yield from refuse(turn, item, f"Permission was denied: the call {decision.reason}.", last=last)
+        else:
+            if not approved:
+                yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
+            if (since := turn.repeats.unchanged(item)) is not None:
+                yield from skip(turn, item, since, last=last)
+            else:
+                ended = yield from self._run_tool(item, last)
+                if ended is not None:
+                    return ended
+        self.waiting.pop(0)
         return None
-    if isinstance(answer, Edit):
-        changed = prepare(turn, call.but(arguments=answer.arguments))
-        if isinstance(changed, str):
-            yield from fail(turn, call, changed)
-            return False
-        return (yield from permit(turn, changed))
-    yield ApprovalResolved(call.id, "reject", answer.by, answer.reason)
-    yield from refuse(turn, prepared, rejection_text(answer))
-    return False
+
+    def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
+        turn = self.turn
+        note = f"\n\n[The user changed the arguments to {item.call.arguments}.]" if item.call.id in self._edited else ""
+        if item.tool.asks_person or turn.review_due(item):
+            reply = yield from ask_person(turn, item)
+            if reply is None:
+                return Ended(suspended="input")
+            if item.tool.asks_person or reply.is_error:
+                turn.budget.called(failed=False)
+                turn.actions.append(Action(item.summary, "done"))
+                yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
+                return Ended(cancelled=True) if reply is CANCELLED else None
+            note += f"\n\n{reply.text}"
+        result = yield from run(turn, item, note, last=last)
+        self.finish = result.finish or self.finish
+        return None
+
+
+def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
+    """Give every call of a round its result, in order."""
+    return (yield from Round(turn, calls).run())
+
+
+def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
+    match answer:
+        case Approve(by=by, rule=rule):
+            return ApprovalResolved(request.call_id, "approve", by, "", rule, request.binding)
+        case Reject(by=by, reason=reason):
+            return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding)
+        case Edit():
+            return ApprovalResolved(request.call_id, "reject", "person", "changed the arguments", "", request.binding)
+        case _:
+            return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 
 
 def rejection_text(answer: Reject) -> str:
@@ -147,43 +224,16 @@ def rejection_text(answer: Reject) -> str:
     return "The user refused this call. Do not try the same again; ask what they want, or take another way."
 
 
-def approval_request(turn: Turn, prepared: Prepared, decision: Decision) -> ApprovalRequested:
-    """The question, with what would happen. Raises ToolError where the call is bound to fail."""
-    return ApprovalRequested(
-        call_id=prepared.call.id,
-        tool=prepared.tool.name,
-        summary=prepared.summary,
-        reason=decision.reason,
-        effects=prepared.effects,
-        cwd=str(turn.kit.context.workspace.cwd),
-        preview=prepared.tool.preview(prepared.args, turn.kit.context),
-        always=turn.kit.policy.always_rule(prepared.tool.name, prepared.effects),
-    )
-
-
-def propose(turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, None]:
-    """Show every further call that needs a person, so that all can be decided at once."""
-    for call in calls:
-        prepared = prepare(turn, call)
-        if isinstance(prepared, str):
-            continue
-        decision = turn.kit.policy.decide(prepared.tool.name, prepared.effects)
-        if decision.level is Level.ASK:
-            yield ToolRequested(call.id, call.name, call.arguments, prepared.summary)
-            with contextlib.suppress(ToolError):
-                yield approval_request(turn, prepared, decision)
-
-
-def run(turn: Turn, prepared: Prepared) -> Generator[Event, None, ToolResult]:
+def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event, None, ToolResult]:
     """Run the tool and add its result. An interrupted call is answered before Cancelled goes on."""
-    call, context = prepared.call, turn.kit.context
-    turn.budget.tool_calls += 1
+    call, context = item.call, turn.kit.context
     yield ToolStarted(call.id, call.name)
     started = turn.kit.clock()
     seen, plan = dict(context.seen), context.plan
+    before = turn.repeats.signature(item)
     interrupted = False
     try:
-        outcome = prepared.tool.run(prepared.args, context)
+        outcome = item.tool.run(item.args, context)
         if isinstance(outcome, GeneratorType):
             result = yield from _forward(call.id, outcome)
         else:
@@ -197,14 +247,18 @@ def run(turn: Turn, prepared: Prepared) -> Generator[Event, None, ToolResult]:
         result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
         result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
-    if result.suspend is None:
-        yield from turn.add(ToolMessage(call.id, call.name, result.text, result.is_error))
+    turn.budget.called(failed=result.is_error)
+    turn.checks.note(item, result)
+    repeated = turn.repeats.note(item, result, before)
+    yield from turn.add_result(ToolMessage(call.id, call.name, result.text + note + repeated, result.is_error), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
     ms = round((turn.kit.clock() - started) * 1000)
     yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned)
     if context.plan != plan:
+        turn.plan_changed(plan)
         yield PlanChanged(context.plan)
-    turn.actions.append(Action(prepared.summary, "failed" if result.is_error else "done"))
+    yield from turn.repeats.warnings(turn)
+    turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
     if interrupted:
         raise Cancelled
     return result
@@ -221,18 +275,24 @@ def _forward(call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
         yield ToolProgress(call_id, progress.text)
 
 
-def fail(turn: Turn, call: ToolCall, text: str) -> Generator[Event, None, None]:
+def fail(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
     """Answer a call that never ran with an error the model can learn from."""
-    turn.budget.tool_calls += 1
-    yield from turn.add(ToolMessage(call.id, call.name, text, is_error=True))
-    yield ToolFinished(call.id, call.name, True, 0)
+    turn.budget.called(failed=True)
+    yield from turn.answer(call, text, is_error=True, last=last)
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
 
-def refuse(turn: Turn, prepared: Prepared, text: str) -> Generator[Event, None, None]:
+def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Event, None, None]:
+    """Answer a repeated call that would only read again what has not changed."""
+    turn.budget.called(failed=False)
+    text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
+    yield from turn.answer(item.call, text, is_error=False, last=last)
+
+
+def refuse(turn: Turn, item: Prepared, text: str, *, last: bool) -> Generator[Event, None, None]:
     """Answer a call that was not allowed, and remember the denial."""
-    call = prepared.call
+    call = item.call
     turn.denials.append(Denial(call.id, call.name, call.arguments, text))
-    yield from turn.add(ToolMessage(call.id, call.name, text, is_error=True))
-    yield ToolFinished(call.id, call.name, True, 0)
-    turn.actions.append(Action(prepared.summary, "refused"))
+    turn.budget.denied(call)
+    yield from turn.answer(call, text, is_error=True, last=last)
+    turn.actions.append(Action(item.summary, "refused"))

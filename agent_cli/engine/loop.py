@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Literal
 
+from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
     RoundStarted,
@@ -18,12 +19,12 @@ from agent_cli.core.events import (
     TurnStarted,
     Warned,
 )
+from agent_cli.core.limits import Cap
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
     UserMessage,
     pending_calls,
-    with_open_calls_closed,
 )
 from agent_cli.core.outcome import (
     Complete,
@@ -34,8 +35,8 @@ from agent_cli.core.outcome import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.budget import Cap
-from agent_cli.engine.executor import INTERRUPTED, run_calls
+from agent_cli.engine.executor import INTERRUPTED, Ended, run_calls
+from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.summary import account
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
@@ -47,6 +48,10 @@ LAST_ROUND = (
     "The limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what was done, "
     "what is left, and what to do next."
 )
+CAP_WORDS: dict[Cap, str] = {
+    "rounds": "rounds", "duration": "time", "tool_calls": "tool calls", "cost": "cost",
+    "failures": "failures in a row", "denials": "refusals of the same call", "repetition": "repetitions",
+}  # fmt: skip
 EMPTY_ANSWER = "Your answer was empty. If the work is done, say in a few lines what was done; otherwise go on."
 Run = Generator[Event, None, TurnResult]
 
@@ -54,12 +59,11 @@ Run = Generator[Event, None, TurnResult]
 def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     """Run one turn on a history that ends in a user message or in unanswered calls."""
     turn = Turn(history, kit, options)
-    yield TurnStarted(options.label, kit.policy.mode)
+    yield TurnStarted(options.label, kit.policy.mode, options.saved)
     try:
         result = yield from _rounds(turn)
     except Cancelled:
-        for message in with_open_calls_closed(turn.history, INTERRUPTED)[len(turn.history) :]:
-            yield from turn.add(message)
+        yield from turn.close_open_calls(INTERRUPTED)
         result = Failed(turn.end("interrupted"))
     except ModelError as error:
         result = yield from _without_model(turn, error.failure)
@@ -71,8 +75,8 @@ def _rounds(turn: Turn) -> Run:
     if waiting := pending_calls(turn.history):
         yield TurnResumed("calls without a result", turn.budget.rounds_left)
         ended = yield from run_calls(turn, waiting)
-        if ended.suspended:
-            return (yield from _suspend(turn))
+        if over := (yield from _over(turn, None, ended)):
+            return over
     while True:
         for text in turn.kit.inbox():
             yield from turn.add(UserMessage(text))
@@ -83,14 +87,22 @@ def _rounds(turn: Turn) -> Run:
         answer = yield from _ask(turn)
         if answer.calls:
             ended = yield from run_calls(turn, answer.calls)
-            if ended.suspended:
-                return (yield from _suspend(turn))
-            if ended.finish:
-                return _complete(turn, answer, ended.finish)
-        elif more := _objection(turn, answer):
+            if over := (yield from _over(turn, answer, ended)):
+                return over
+        elif more := (yield from _objection(turn, answer)):
             yield from turn.add(UserMessage(more))
         else:
             return _complete(turn, answer)
+
+
+def _over(turn: Turn, answer: AssistantMessage | None, ended: Ended) -> Generator[Event, None, TurnResult | None]:
+    """The turn's result where the calls of a round end it."""
+    if ended.suspended:
+        return (yield from _suspend(turn, ended.suspended))
+    if ended.cancelled:
+        yield from turn.close_open_calls("Not run: the user cancelled the work.")
+        return Failed(turn.end("cancelled"))
+    return _complete(turn, answer, ended.finish) if ended.finish else None
 
 
 def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
@@ -108,38 +120,45 @@ def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Genera
         return answer
 
 
-def _objection(turn: Turn, answer: AssistantMessage) -> str | None:
+def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
     """Why a text-only answer is not the end, as a message to the model; None where it is."""
     if not answer.text.strip() and not turn.nudges.get("empty"):
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
-    return next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None)
+    more = yield from continuation(turn, answer, prompt("plan_continue"))
+    return more or failing_check(turn) or next((text for g in turn.kit.guards if (text := g(turn, answer))), None)
 
 
-def _complete(turn: Turn, answer: AssistantMessage, finish: Finish | None = None) -> TurnResult:
-    value = finish.value if finish else None
-    return Complete(turn.end("completed"), text=answer.text, return_value=value)
+def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None) -> TurnResult:
+    return Complete(
+        turn.end("completed"),
+        text=answer.text if answer else "",
+        return_value=finish.value if finish else None,
+        plan_unfinished=unfinished(turn.kit.context.plan),
+        verified=verified(turn),
+    )
 
 
-def _suspend(turn: Turn) -> Run:
+def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
-    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left)
-    return Suspended(turn.end("await_approval"), pending=tuple(c.id for c in waiting))
+    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.budget.spent)
+    reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
+    return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 
 
 def _out_of_budget(turn: Turn, cap: Cap) -> Run:
     """One last round to sum up, without calls; where money is the bound or it fails, our own account."""
     reason: dict[Cap, TerminalReason] = {
         "rounds": "max_rounds", "duration": "max_duration", "tool_calls": "max_tool_calls", "cost": "max_cost",
+        "failures": "failed", "denials": "denied", "repetition": "failed",
     }  # fmt: skip
     text = ""
     if cap != "cost":
-        yield from turn.add(UserMessage(LAST_ROUND.format(cap=cap.replace("_", " "))))
+        yield from turn.add(UserMessage(LAST_ROUND.format(cap=CAP_WORDS[cap])))
         try:
             answer = yield from _ask(turn, tool_choice="none")
             text = answer.text
-            for message in with_open_calls_closed(turn.history, "Not run: the limit is reached.")[len(turn.history) :]:
-                yield from turn.add(message)
+            yield from turn.close_open_calls("Not run: the limit is reached.")
         except ModelError as error:
             yield Warned(error.failure.message)
     text = text or account(turn.actions, f"The limit of this turn ({cap.replace('_', ' ')}) is reached.")
@@ -148,8 +167,7 @@ def _out_of_budget(turn: Turn, cap: Cap) -> Run:
 
 def _without_model(turn: Turn, failure: Failure) -> Run:
     """After tools ran, the turn ends with an account of them and is not replayed; before, it just failed."""
-    for message in with_open_calls_closed(turn.history, "Not run: the model failed.")[len(turn.history) :]:
-        yield from turn.add(message)
+    yield from turn.close_open_calls("Not run: the model failed.")
     if not turn.tools_ran:
         return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
     text = account(turn.actions, f"The model could not go on: {failure.message}")

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.core.answers import Approver
-from agent_cli.core.events import Event, MessageAdded
-from agent_cli.core.messages import AssistantMessage, Message
+from agent_cli.config.prompts import prompt
+from agent_cli.core.answers import Approver, Asker, later
+from agent_cli.core.events import Event, MessageAdded, ToolFinished
+from agent_cli.core.limits import Limits, Spent
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, with_open_calls_closed
 from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd
 from agent_cli.core.usage import Usage
-from agent_cli.engine.budget import Budget, Limits, Spent
+from agent_cli.engine.budget import Budget
+from agent_cli.engine.plan_guard import reminder
+from agent_cli.engine.repeats import Repeats
+from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Tool, ToolContext
+from agent_tools.display import TodoItem
 from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_cli.engine.checking import Prepared
 
 
 class TurnOptions(Value):
@@ -36,6 +45,10 @@ class TurnOptions(Value):
     keep_thinking: int = 0
     prefill: str = ""
     stream: bool = True
+    plan_review: Literal["off", "plan", "always"] = "plan"
+    plan_nudges: int = 5
+    plan_reminder: int = 3
+    saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 Guard = Callable[["Turn", AssistantMessage], str | None]
@@ -46,6 +59,8 @@ class Kit:
 
     price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken at each round boundary.
     guards: asked when the model stops calling tools; a text they return goes to the model, and the turn goes on.
+    asker: puts a question of the model, or a plan, to the person. attended: a person watches the turn.
+    verify: names of commands that check the work, beside the known ones.
     fallbacks: what to try when the model fails: (label, provider's model name, transport), opened on demand.
     """
 
@@ -57,22 +72,28 @@ class Kit:
         policy: Policy,
         approver: Approver,
         *,
+        asker: Asker = later,
         price: Callable[[Usage], Usage] = lambda usage: usage,
         inbox: Callable[[], list[str]] = list,
         guards: Sequence[Guard] = (),
         fallbacks: Sequence[Callable[[], tuple[str, str, Transport]]] = (),
         clock: Callable[[], float] = time.monotonic,
+        attended: bool = False,
+        verify: Sequence[str] = (),
     ) -> None:
         self.transport = transport
         self.tools = {tool.name: tool for tool in tools}
         self.context = context
         self.policy = policy
         self.approver = approver
+        self.asker = asker
         self.price = price
         self.inbox = inbox
         self.guards = guards
         self.fallbacks = fallbacks
         self.clock = clock
+        self.attended = attended
+        self.verify = tuple(verify)
 
 
 class Action(Value):
@@ -90,20 +111,51 @@ class Turn:
         self.kit = kit
         self.options = options
         self.budget = Budget(options.limits, kit.clock, options.spent)
-        self.usage = Usage(cost=0.0)
+        self.usage = Usage()
         self.model_ms = 0
         self.first_chunk_ms: int | None = None
         self.stop_reason = ""
         self.denials: list[Denial] = []
         self.actions: list[Action] = []
         self.nudges: dict[str, int] = {}
-        self._known = len(self.history)
+        self.repeats = Repeats(self)
+        self.checks = Checks(kit.verify)
+        self.plan_round = 0
+        self.plan_approved = bool(kit.context.plan)
         self.transport = kit.transport
         self._fallback = 0
+        self._known = len(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
         yield MessageAdded(message)
+
+    def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
+        """Add a call's result; the last one of a round may carry a reminder of the plan, before it is first sent."""
+        note = reminder(self, prompt("reminder")) if last and self.kit.context.plan else ""
+        yield from self.add(message.but(text=message.text + note) if note else message)
+
+    def answer(self, call: ToolCall, text: str, *, is_error: bool, last: bool) -> Generator[Event, None, None]:
+        """The result of a call that no tool ran for."""
+        yield from self.add_result(ToolMessage(call.id, call.name, text, is_error), last)
+        yield ToolFinished(call.id, call.name, is_error, 0)
+
+    def close_open_calls(self, reason: str) -> Generator[Event, None, None]:
+        """Answer every call that has no result yet, so that every provider accepts the history."""
+        for message in with_open_calls_closed(self.history, reason)[len(self.history) :]:
+            yield from self.add(message)
+
+    def plan_changed(self, before: tuple[TodoItem, ...]) -> None:
+        """New contents (not just new marks) start the count of nudges anew."""
+        if [t.content for t in before] != [t.content for t in self.kit.context.plan]:
+            self.nudges.pop("plan", None)
+            self.plan_round = self.budget.rounds
+
+    def review_due(self, item: Prepared) -> bool:
+        """Whether this call makes a first plan that a person has to see before anything is done."""
+        if self.options.plan_review != "always" or self.plan_approved or item.tool.name != "TodoWrite":
+            return False
+        return len(item.args.todos) >= 2
 
     @property
     def tools_ran(self) -> bool:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent_cli.core.answers import Answer, Reject
-from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.answers import Answer, Defer, Reject, Reply
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.outcome import Complete, TurnResult
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.exits import exit_code, outcome_of
@@ -21,6 +21,7 @@ from agent_cli.headless.stream_json import StreamJson
 from agent_tools.values import Value
 
 NOBODY = "nobody is there to approve it"
+UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assumption you made."
 
 
 class Report(Value):
@@ -58,6 +59,11 @@ class Misuse(Exception):
 def deny(request: ApprovalRequested) -> Answer:
     """The approver where nobody is there."""
     return Reject(f"{request.reason}, and {NOBODY}", by="default")
+
+
+def decide_alone(asked: QuestionAsked) -> Reply | Defer:
+    """The asker where nobody is there: the model decides its own questions; a plan waits for a person."""
+    return Defer() if asked.kind == "plan" else Reply("answer", UNANSWERED, by="default")
 
 
 def say(text: str) -> None:

@@ -35,6 +35,9 @@ ENVIRONMENT = {
 }
 
 
+COLLECT_EVERY = 2000
+
+
 def main() -> None:
     """Answer requests until standard input ends."""
     out = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -44,6 +47,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
     litellm = _load()
     _say(out, {"ready": True})
+    first = True
     while True:
         order = json.loads(requests.get())
         secrets = tuple(filter(None, [order["api_key"], *order["headers"].values()]))
@@ -55,6 +59,10 @@ def main() -> None:
             if not isinstance(error, ModelError):
                 error = classify(error, order["model"], order["timeouts"]["idle"], secrets)
             _say(out, {"failure": to_plain(error.failure), "retry_after": error.retry_after})
+        gc.collect()
+        if first:
+            gc.freeze()  # what the first request loaded stays, and is not looked through again
+            first = False
 
 
 def _listen(source: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
@@ -71,11 +79,11 @@ def _say(out: Any, message: dict[str, Any]) -> None:
 
 def _load() -> Any:
     os.environ.update(ENVIRONMENT)
-    # The import allocates a great deal and frees little of it.
+    # The import allocates a great deal and frees little of it. The collector stays off: one that runs by itself may
+    # close a broken-off response while httpcore holds the very lock that closing wants, and nothing moves again.
     gc.disable()
     import litellm
 
-    gc.enable()
     gc.freeze()
     litellm.telemetry = False
     litellm.drop_params = True
@@ -124,8 +132,10 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         yield from reader.read(response)
         yield from reader.end()
         return
-    for part in response:
+    for count, part in enumerate(response, 1):
         yield from reader.read(part)
+        if count % COLLECT_EVERY == 0:
+            gc.collect()
     # Left to itself LiteLLM ends a response that broke off with a "stop" of its own.
     yield from reader.end(finished=getattr(response, "received_finish_reason", "") is not None)
 

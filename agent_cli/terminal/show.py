@@ -131,7 +131,7 @@ class Show:
             self._say(event.failure.message, "bad")
         used = event.usage
         cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
-        seconds = event.diagnostics.duration_ms / 1000
-        self._say(f"({seconds:.1f} s, {used.input} tokens in, {used.output} out{cost})", "dim")
+        tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
+        self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")
 
     _at_start = True

@@ -18,10 +18,10 @@ from agent_cli.core.events import (
     TurnFinished,
     UsageAdded,
 )
+from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended
 from agent_cli.core.usage import Usage
-from agent_cli.engine.budget import Limits, Spent
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
@@ -151,7 +151,7 @@ def test_deferring_suspends_and_resuming_runs_nothing_twice(root: Path) -> None:
         call("Bash", command="echo x >> log"),
         call("Bash", command="echo y >> log"),
     ]
-    world = World(root, [{"calls": calls}, {"text": "Done."}], [Defer()])
+    world = World(root, [{"calls": calls}, {"text": "Done."}], [Defer(), Defer()])
     paused = world.turn(limits=Limits(rounds=5))
     assert isinstance(paused, Suspended)
     assert paused.pending == ("call-1-2", "call-1-3")

@@ -28,9 +28,10 @@ class Effect(Value):
 
 
 class Suspend(Value):
-    """The call cannot finish without a person: what is being asked."""
+    """The call cannot finish without a person. "questions": data holds `questions`; "plan": the plan to approve."""
 
-    question: str
+    kind: Literal["questions", "plan"]
+    data: dict[str, Any]
 
 
 class Finish(Value):
@@ -90,6 +91,8 @@ class Tool(ABC, Generic[A]):
 
     name: ClassVar[str]
     Args: type[A]
+    # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
+    asks_person: ClassVar[bool] = False
 
     @abstractmethod
     def effects(self, args: A, ctx: ToolContext) -> tuple[Effect, ...]:

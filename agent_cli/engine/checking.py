@@ -1,0 +1,118 @@
+"""A call made ready: its tool, arguments, effects and the gate's decision; and what an approval of it binds to."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.messages import ToolCall
+from agent_cli.engine.turn import Turn
+from agent_cli.permission.decision import Decision, Level
+from agent_tools.base import Effect, Tool, ToolError
+from agent_tools.textfile import fingerprint
+from agent_tools.values import Value
+
+_HASHED_BYTES = 64 << 20
+
+
+class Prepared(Value):
+    """A call that can be run, and what the gate says about it."""
+
+    call: ToolCall
+    tool: Tool[Any]
+    args: Any
+    effects: tuple[Effect, ...]
+    summary: str
+    decision: Decision
+
+    @property
+    def asks(self) -> bool:
+        return self.decision.level is Level.ASK
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it only reads, or only changes the conversation."""
+        return all(e.kind in ("read", "state") for e in self.effects)
+
+    @property
+    def writes(self) -> set[str]:
+        return {e.target for e in self.effects if e.kind == "write"}
+
+
+Checked = Prepared | str
+
+
+def check(turn: Turn, call: ToolCall) -> Checked:
+    """The call made ready, or the error text that its result will be."""
+    tool = turn.kit.tools.get(call.name)
+    if tool is None:
+        return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.kit.tools)}."
+    if call.broken:
+        return f"The arguments were not a JSON object: {call.broken[:200]!r}. Send them as one JSON object."
+    context = turn.kit.context
+    try:
+        args = tool.read(call.arguments)
+        effects = tool.effects(args, context)
+        decision = turn.kit.policy.decide(tool.name, effects)
+        return Prepared(call, tool, args, effects, tool.summary(args, context), decision)
+    except ToolError as error:
+        return str(error)
+
+
+def proposals(batch: Sequence[Checked]) -> list[Prepared]:
+    """Those of a batch that a person can be asked about now.
+
+    A call that touches what an undecided call before it would write has to wait: what it would do is not known yet.
+    """
+    found: list[Prepared] = []
+    touched: set[str] = set()
+    for item in batch:
+        if isinstance(item, str):
+            continue
+        if item.asks and not any(e.target in touched for e in item.effects):
+            found.append(item)
+        touched |= item.writes
+    return found
+
+
+def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
+    """The question, with what would happen. Raises ToolError where the call is bound to fail."""
+    return ApprovalRequested(
+        call_id=item.call.id,
+        tool=item.tool.name,
+        summary=item.summary,
+        reason=item.decision.reason,
+        effects=item.effects,
+        cwd=str(turn.kit.context.workspace.cwd),
+        preview=item.tool.preview(item.args, turn.kit.context),
+        always=turn.kit.policy.always_rule(item.tool.name, item.effects),
+        binding=binding(turn, item),
+    )
+
+
+def binding(turn: Turn, item: Prepared) -> str:
+    """A hash of what a person is shown: tool, arguments, working directory, resolved targets and file contents."""
+    shown = [item.tool.name, item.call.arguments, str(turn.kit.context.workspace.cwd)]
+    parts = [json.dumps(shown, sort_keys=True).encode()]
+    for effect in item.effects:
+        parts.append(f"{effect.kind} {effect.target}".encode("utf-8", "surrogateescape"))
+        if effect.kind in ("read", "write"):
+            parts.append(_content(Path(effect.target)))
+    return fingerprint(b"\0".join(parts))
+
+
+def _content(path: Path) -> bytes:
+    """What stands in for a file's content; also for one that is not there or no file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return f"error {error.errno}".encode()
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b"not a file"
+        return fingerprint(file.read(_HASHED_BYTES)).encode()

@@ -1,0 +1,95 @@
+"""The plan is kept: a turn does not end while steps of it are open, and "done" is not said over a failing check.
+
+Each guard is asked when the model answers with text only; what it returns goes to the model as a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
+
+from agent_cli.core.events import Event, PlanContinued
+from agent_cli.core.messages import AssistantMessage, UserMessage
+from agent_tools.display import TodoItem
+
+if TYPE_CHECKING:
+    from agent_cli.engine.turn import Turn
+
+_MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
+
+
+def open_steps(plan: Sequence[TodoItem]) -> list[TodoItem]:
+    return [t for t in plan if t.status in ("pending", "in_progress")]
+
+
+def unfinished(plan: Sequence[TodoItem]) -> bool:
+    """A plan of two or more steps with open ones."""
+    return len(plan) >= 2 and bool(open_steps(plan))
+
+
+def spelled(plan: Sequence[TodoItem]) -> str:
+    return "\n".join(f"[{_MARKS[t.status]}] {t.content}" for t in plan)
+
+
+def goal_of(turn: Turn) -> str:
+    """What the person asked for last, in their words."""
+    said = [m.text for m in turn.history if isinstance(m, UserMessage) and not m.text.startswith("<")]
+    return said[-1][:500] if said else ""
+
+
+def asks_back(text: str) -> bool:
+    """Whether the answer's last sentence is a question."""
+    return text.rstrip().rstrip("*_)\"'`").endswith("?")
+
+
+def continuation(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
+    """The message that sends the model on with an unfinished plan; None where its text stands.
+
+    After a refusal it stands: the person has just said no to the way the plan was going.
+    """
+    plan = turn.kit.context.plan
+    refused = bool(turn.actions) and turn.actions[-1].outcome == "refused"
+    if not unfinished(plan) or refused:
+        return None
+    if asks_back(answer.text):
+        if turn.kit.attended or turn.nudges.get("asked"):
+            return None
+        turn.nudges["asked"] = 1
+    attempt = turn.nudges.get("plan", 0) + 1
+    if attempt > turn.options.plan_nudges:
+        return None
+    turn.nudges["plan"] = attempt
+    yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
+    step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
+    return template.format(goal=goal_of(turn), plan=spelled(plan), step=step.content)
+
+
+def failing_check(turn: Turn) -> str | None:
+    """Told once: the last test or build command of this turn failed."""
+    check = turn.checks.last
+    if check is None or check.passed or turn.nudges.get("verify"):
+        return None
+    turn.nudges["verify"] = 1
+    return (
+        f"The last check you ran, {check}. If the work is not done, go on. If this is expected or cannot be mended "
+        "here, say so plainly in your answer."
+    )
+
+
+def verified(turn: Turn) -> str:
+    """The line that says which command verified what."""
+    check = turn.checks.last
+    if check is None:
+        return ""
+    return f"{check}{', but files were changed after it' if turn.checks.changed_since else ''}"
+
+
+def reminder(turn: Turn, template: str) -> str:
+    """A note for the last result of a round, every few rounds after the plan was made; else nothing."""
+    every = turn.options.plan_reminder
+    plan = turn.kit.context.plan
+    goal = goal_of(turn)
+    since = turn.budget.rounds - turn.plan_round
+    if not every or not unfinished(plan) or not goal or since <= 0 or since % every:
+        return ""
+    return "\n\n" + template.format(goal=goal, plan=spelled(plan))

@@ -1,0 +1,63 @@
+"""When a call asks the person: a question of the model's, or a plan that wants approval."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
+from agent_cli.engine.checking import Prepared
+from agent_cli.engine.turn import Turn
+from agent_tools.base import Suspend, ToolResult
+from agent_tools.display import TodoItem
+from agent_tools.values import to_plain
+
+CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
+
+
+def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | None]:
+    """The result that the person's reply makes, CANCELLED where they end the work, None where nobody replied yet."""
+    suspend = _suspend(turn, item)
+    asked = QuestionAsked(item.call.id, suspend.kind, suspend.data)
+    yield asked
+    clock = turn.kit.clock
+    turn.kit.context.cancel.check()
+    started = clock()
+    try:
+        reply = turn.kit.asker(asked)
+    finally:
+        turn.budget.waited(clock() - started)
+    if isinstance(reply, Defer):
+        yield QuestionAnswered(item.call.id, "defer", by="default")
+        return None
+    yield QuestionAnswered(item.call.id, reply.verdict, reply.text, reply.by, reply.mode or "")
+    if reply.verdict == "cancel":
+        return CANCELLED
+    if suspend.kind == "plan":
+        return _plan_result(turn, item, reply, suspend)
+    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+
+
+def _suspend(turn: Turn, item: Prepared) -> Suspend:
+    """What is asked: the tool says so, or it is a first plan that has to be reviewed."""
+    if item.tool.asks_person:
+        result = item.tool.run(item.args, turn.kit.context)
+        assert isinstance(result, ToolResult)
+        assert result.suspend is not None
+        return result.suspend
+    return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in item.args.todos]})
+
+
+def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> ToolResult:
+    """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
+    words = f" They said: {reply.text}" if reply.text else ""
+    if reply.verdict == "revise":
+        return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True)
+    turn.plan_approved = True
+    if reply.mode is not None:
+        turn.kit.policy.mode = reply.mode
+    elif turn.kit.policy.mode == "plan":
+        turn.kit.policy.mode = "default"
+    if item.tool.asks_person:
+        turn.kit.context.plan = tuple(TodoItem(step) for step in suspend.data.get("steps", ()))
+    return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")
