@@ -125,8 +125,12 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if not answer.text.strip() and not turn.nudges.get("empty"):
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
-    more = yield from continuation(turn, answer, prompt("plan_continue"))
-    return more or failing_check(turn) or next((text for g in turn.kit.guards if (text := g(turn, answer))), None)
+    # After a refusal its text stands: a person or a rule has just said no to the way the work was going.
+    if not (turn.actions and turn.actions[-1].outcome == "refused"):
+        more = yield from continuation(turn, answer, prompt("plan_continue"))
+        if more := more or failing_check(turn):
+            return more
+    return next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None)
 
 
 def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None) -> TurnResult:

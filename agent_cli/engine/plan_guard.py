@@ -43,13 +43,9 @@ def asks_back(text: str) -> bool:
 
 
 def continuation(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
-    """The message that sends the model on with an unfinished plan; None where its text stands.
-
-    After a refusal it stands: the person has just said no to the way the plan was going.
-    """
+    """The message that sends the model on with an unfinished plan; None where its text stands."""
     plan = turn.kit.context.plan
-    refused = bool(turn.actions) and turn.actions[-1].outcome == "refused"
-    if not unfinished(plan) or refused:
+    if not unfinished(plan):
         return None
     if asks_back(answer.text):
         if turn.kit.attended or turn.nudges.get("asked"):

@@ -159,7 +159,7 @@ def test_all_layers_in_the_real_program(tmp_path: Path) -> None:
     (work / ".git").mkdir(parents=True)
     home = tmp_path / "home"
     home.mkdir()
-    calls = [{"calls": [call("LS", path=".")]}] * 9
+    calls = [{"calls": [call("Glob", pattern=f"*{n}")]} for n in range(9)]
     model = script(work / "s.toml", [*calls, {"text": "ok"}])
     (home / ".agentrc").write_text(f'model = "{model}"\nmax_rounds = 6\n')
 
