@@ -19,7 +19,7 @@ from agent_cli.config.prompts import (
     prompt,
 )
 from agent_cli.config.schema import Settings
-from agent_cli.core.answers import Approver
+from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
@@ -34,9 +34,11 @@ from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Header, Restored
-from agent_cli.session.store import NoSession, SessionStore, state_folder
+from agent_cli.session.restore import NoSession
+from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
+from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
 
@@ -63,6 +65,7 @@ class Agent:
         self.info = info
         self.header = header
         self.restored = restored
+        self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self._log = log
 
     def close(self) -> None:
@@ -76,6 +79,9 @@ def build(
     layers: Layers,
     approver: Approver,
     warn: Callable[[str], None],
+    *,
+    asker: Asker = later,
+    attended: bool = False,
 ) -> Agent:
     """Join everything for one run. Raises Mistake."""
     settings = layers.settings()
@@ -83,7 +89,7 @@ def build(
     model = choose_model(settings.model, settings, place)
     info = lookup(model.provider, model.model)
     store = SessionStore(state_folder(place.env), place.root)
-    restored = restore_session(options, store)
+    log, restored = open_session(options, settings, store, warn)
     workspace = make_workspace(place, settings)
     policy = Policy(workspace, layers.rules, settings.permissions.mode)
     context = make_context(workspace, settings, place)
@@ -94,7 +100,7 @@ def build(
         tools.append(StructuredOutput(schema))
         guards.append(answer_guard)
     header = make_header(options, place, settings, model, tools, restored)
-    log = open_log(settings, store, header, restored, warn)
+    log = log or new_log(settings, store, header, restored, warn)
     if restored is not None:
         context.seen |= restored.seen
         context.plan = restored.plan
@@ -107,11 +113,13 @@ def build(
         price=lambda usage: price(info, usage),
         guards=guards,
         verify=settings.verify,
+        asker=asker,
+        attended=attended,
         fallbacks=[_fallback(name, settings, place) for name in settings.fallback_models],
     )
     conversation = Conversation(
         kit,
-        turn_options(settings, model, header, tools),
+        turn_options(settings, model, header, tools).but(saved=saved_with(options, place, settings)),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
     )
@@ -213,16 +221,28 @@ def _schema(text: str) -> dict[str, Any]:
         raise Mistake(f"--json-schema: {error}") from None
 
 
-def restore_session(options: RunOptions, store: SessionStore) -> Restored | None:
-    """The session to go on with, as the options ask. Raises Mistake."""
+def open_session(
+    options: RunOptions, settings: Settings, store: SessionStore, warn: Callable[[str], None]
+) -> tuple[SessionLog | None, Restored | None]:
+    """The session to go on with, as the options ask: taken for this process first, then read. Raises Mistake."""
     try:
         if options.resume == ASK_WHICH:
             raise Mistake("--resume needs the ID of a session here. See: agent sessions list")
-        if options.resume:
-            return store.load(store.find(options.resume))
-        return store.load(store.latest()) if options.continue_ else None
-    except NoSession as error:
+        if not options.resume and not options.continue_:
+            return None, None
+        session_id = store.find(options.resume) if options.resume else store.latest()
+        log = None
+        if settings.save_sessions and not options.fork_session:
+            log = SessionLog(store.path(session_id), warn)
+            log.acquire()
+        restored = store.load(session_id)
+    except (NoSession, SessionBusy) as error:
         raise Mistake(str(error)) from None
+    if log is not None:
+        log.go_on(restored.seq, restored.parent)
+    if restored.bad:
+        warn(f"{restored.bad} damaged records of this session were skipped.")
+    return log, restored
 
 
 def make_header(
@@ -269,28 +289,17 @@ def _session_id(chosen: str | None) -> str:
     return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
 
 
-def open_log(
-    settings: Settings,
-    store: SessionStore,
-    header: Header,
-    restored: Restored | None,
-    warn: Callable[[str], None],
+def new_log(
+    settings: Settings, store: SessionStore, header: Header, restored: Restored | None, warn: Callable[[str], None]
 ) -> SessionLog | None:
-    """The log to append to, or None where nothing is kept. Raises Mistake."""
+    """The log of a new session, or of a fork; None where nothing is kept. Raises Mistake."""
     if not settings.save_sessions:
         return None
     log = SessionLog(store.path(header.session_id), warn)
     try:
-        if restored is not None and restored.header.session_id == header.session_id:
-            log.reopen(restored.seq, restored.parent)
-        else:
-            log.create(header, restored)
-    except SessionBusy as error:
-        raise Mistake(str(error)) from None
+        log.create(header, restored)
     except FileExistsError:
         raise Mistake(f"--session-id: session {header.session_id} exists already; go on with it by --resume.") from None
-    if restored is not None and restored.bad:
-        warn(f"{restored.bad} damaged records of this session were skipped.")
     return log
 
 
@@ -321,6 +330,18 @@ def turn_options(settings: Settings, model: Resolved, header: Header, tools: lis
         plan_nudges=settings.plan_nudges,
         plan_reminder=settings.plan_reminder,
     )
+
+
+def saved_with(options: RunOptions, place: Place, settings: Settings) -> dict[str, Any]:
+    """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
+    return {
+        "settings": to_plain(settings),
+        "cwd": str(place.cwd),
+        "root": str(place.root),
+        "on_ask": options.on_ask,
+        "bare": options.bare,
+        "json_schema": options.json_schema,
+    }
 
 
 def _keep_nothing(event: Event) -> None:

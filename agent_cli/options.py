@@ -12,6 +12,7 @@ from agent_cli.core.modes import MODES, Effort
 from agent_tools.values import Value
 
 Format = Literal["text", "json", "stream-json"]
+FORMATS: tuple[str, ...] = get_args(Format)
 ASK_WHICH = "?"
 
 
@@ -86,6 +87,11 @@ class RunOptions(Value):
     add_dir: Annotated[
         tuple[str, ...], _flag("--add-dir", PERMISSION, "A folder beside the workspace to work in.", metavar="DIR")
     ] = ()
+    on_ask: Annotated[
+        str,
+        _flag("--on-ask", PERMISSION, "With -p: what happens to a call that needs a person.",
+              choices=("deny", "suspend", "fail")),
+    ] = "deny"  # fmt: skip
     fail_on_denied: Annotated[bool, _flag("--fail-on-denied", PERMISSION, "Exit 5 if anything was denied.")] = False
     fail_on_degraded: Annotated[
         bool, _flag("--fail-on-degraded", PERMISSION, "Exit 75 if the model failed after tools had run.")
@@ -115,7 +121,7 @@ class RunOptions(Value):
     ] = None
 
     output_format: Annotated[
-        str, _flag("--output-format", OUTPUT, "With -p: how the answer is printed.", choices=get_args(Format))
+        str, _flag("--output-format", OUTPUT, "With -p: how the answer is printed.", choices=FORMATS)
     ] = "text"
     input_format: Annotated[
         str, _flag("--input-format", OUTPUT, "With -p: how input is read.", choices=("text", "stream-json"))

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
 from agent_cli.config.prompts import memory_paths
+from agent_cli.config.schema import Settings
+from agent_cli.core.answers import Approver, Asker, Defer, later
 from agent_cli.engine.drive import Conversation
-from agent_cli.headless.run import Asked, Misuse, Report, deny, run, say
+from agent_cli.headless.exits import SUSPENDED
+from agent_cli.headless.result import pending_item
+from agent_cli.headless.run import (
+    Asked,
+    FailOnQuestion,
+    Misuse,
+    Report,
+    decide_alone,
+    deny,
+    run,
+    say,
+    tell_pending,
+)
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, find_place, read_settings
+from agent_cli.session.plans import expired_at, feedback_block, take_plan
+from agent_cli.session.store import SessionStore, state_folder
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -28,10 +45,71 @@ def one_shot(options: RunOptions) -> int:
     """`agent -p`."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
-    settings = layers.settings()
     for text in layers.ignored:
         say(f"agent: {text}; name the file with --settings if it is yours.")
-    asked = Asked(
+    approver, asker, fails = unattended(options.on_ask)
+    asked = asked_of(options, layers.settings()).but(fails=fails)
+    built: list[Agent] = []
+
+    def begin() -> tuple[Conversation, Report]:
+        agent = build(options, place, layers, approver, lambda text: say(f"agent: {text}"), asker=asker)
+        built.append(agent)
+        _refuse_if_waiting(agent)
+        return agent.conversation, report_of(agent, options.bare)
+
+    try:
+        return run(asked, begin)
+    except Misuse as error:
+        raise Mistake(str(error)) from None
+    except StillWaiting as waiting:
+        tell_pending(waiting.session_id, waiting.items)
+        return SUSPENDED
+    finally:
+        for agent in built:
+            agent.close()
+
+
+class StillWaiting(Exception):
+    """The session waits for a person; a new message cannot go before that."""
+
+    def __init__(self, session_id: str, items: list[dict[str, Any]]) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+        self.items = items
+
+
+def _refuse_if_waiting(agent: Agent) -> None:
+    """A plan that waits is answered by the message; any other open call has to be decided first."""
+    waiting = agent.restored.waiting if agent.restored else None
+    if waiting is None or not waiting.undecided:
+        return
+    folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
+    only_a_plan = all(i in waiting.questions and waiting.questions[i].kind == "plan" for i in waiting.undecided)
+    if not only_a_plan:
+        items = [pending_item(waiting.requests.get(i) or waiting.questions[i]) for i in waiting.undecided]
+        raise StillWaiting(agent.header.session_id, items)
+    take_plan(folder, agent.header.session_id)
+    if expired_at(waiting.asked_at, agent.settings.plan_ttl):
+        agent.conversation.closing = f"The plan expired: nobody answered within {agent.settings.plan_ttl} minutes."
+        return
+    plan = waiting.questions[waiting.undecided[0]].data
+    agent.conversation.closing = "The user answered in words; see their next message."
+    agent.conversation.frame = lambda text: feedback_block(plan, text)
+
+
+def unattended(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
+    """Who answers where no person is: nobody (deny), somebody later (suspend), or the run fails."""
+    if on_ask == "suspend":
+        return (lambda request: Defer()), later, None
+    if on_ask == "fail":
+        fails = FailOnQuestion()
+        return fails, fails, fails
+    return deny, decide_alone, None
+
+
+def asked_of(options: RunOptions, settings: Settings) -> Asked:
+    """How a one-shot run was asked for."""
+    return Asked(
         prompt=options.prompt,
         output_format=options.output_format,
         input_format=options.input_format,
@@ -43,20 +121,6 @@ def one_shot(options: RunOptions) -> int:
         stdin_limit=settings.stdin_limit,
         stdin_wait=settings.stdin_wait,
     )
-    built: list[Agent] = []
-
-    def begin() -> tuple[Conversation, Report]:
-        agent = build(options, place, layers, deny, lambda text: say(f"agent: {text}"))
-        built.append(agent)
-        return agent.conversation, report_of(agent, options.bare)
-
-    try:
-        return run(asked, begin)
-    except Misuse as error:
-        raise Mistake(str(error)) from None
-    finally:
-        for agent in built:
-            agent.close()
 
 
 def report_of(agent: Agent, bare: bool) -> Report:
@@ -71,6 +135,7 @@ def report_of(agent: Agent, bare: bool) -> Report:
         tools=tuple(agent.conversation.kit.tools),
         mode=settings.permissions.mode,
         memory=tuple(str(p) for p in memory),
+        folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )
 

@@ -30,7 +30,7 @@ DOORS = {
     "litellm": {"agent_cli/model/litellm_worker.py"},
     "prompt_toolkit": {"agent_cli/terminal/input.py"},
     "rich": {"agent_cli/terminal/console.py", "agent_cli/terminal/show.py", "agent_cli/terminal/views.py",
-             "agent_cli/terminal/approval.py"},
+             "agent_cli/terminal/approval.py", "agent_cli/terminal/asking.py"},
     "typer": {"agent_cli/cli.py"},
     "pydantic": {"tools/agent_tools/arguments.py", "agent_cli/config/layers.py"},
     "jsonschema": {"agent_cli/engine/structured.py"},

@@ -44,6 +44,12 @@ class Layers:
     def settings(self) -> Settings:
         return Settings(**self._values, permissions=Permissions(**self._permissions))
 
+    def take(self, settings: Settings, rules: list[Rule]) -> None:
+        """Settings and rules as they were saved; nothing is read or checked."""
+        self._values = {n: getattr(settings, n) for n in Settings._fields if n != "permissions"}
+        self._permissions = {n: getattr(settings.permissions, n) for n in Permissions._fields}
+        self.rules = list(rules)
+
     def add_file(self, path: Path, trust: Trust) -> None:
         """Read one settings file, if it is there. Raises SettingsError."""
         try:

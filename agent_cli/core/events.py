@@ -136,6 +136,7 @@ class TurnPaused(Value):
     rounds_used: int
     rounds_left: int | None
     spent: Spent = Spent()
+    mode: str = ""
 
 
 class TurnResumed(Value):

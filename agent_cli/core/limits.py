@@ -31,3 +31,4 @@ class Spent(Value):
     tool_calls: int = 0
     cost: float = 0.0
     failures: int = 0
+    denials: dict[str, int] = {}  # noqa: RUF012 - never changed

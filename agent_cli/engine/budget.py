@@ -19,7 +19,7 @@ class Budget:
         self.tool_calls = spent.tool_calls
         self.cost = spent.cost
         self.failures = spent.failures
-        self._denials: dict[str, int] = {}
+        self._denials = dict(spent.denials)
         self._stopped: Cap | None = None
         self._clock = clock
         self._started = clock() - spent.seconds
@@ -74,7 +74,7 @@ class Budget:
 
     @property
     def spent(self) -> Spent:
-        return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures)
+        return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures, dict(self._denials))
 
     def waited(self, seconds: float) -> None:
         """A person took this long to answer."""

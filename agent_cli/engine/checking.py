@@ -47,8 +47,8 @@ class Prepared(Value):
 Checked = Prepared | str
 
 
-def check(turn: Turn, call: ToolCall) -> Checked:
-    """The call made ready, or the error text that its result will be."""
+def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
+    """The call made ready, or the error text that its result will be. `together`: other calls share its round."""
     tool = turn.kit.tools.get(call.name)
     if tool is None:
         return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.kit.tools)}."
@@ -57,6 +57,8 @@ def check(turn: Turn, call: ToolCall) -> Checked:
     context = turn.kit.context
     try:
         args = tool.read(call.arguments)
+        if together and tool.alone(args):
+            return "This call must be alone in its round. Make it again by itself, once the other results are in."
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
         return Prepared(call, tool, args, effects, tool.summary(args, context), decision)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, MessageAdded
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
@@ -32,18 +33,26 @@ def drive(run: Run, *listeners: Listener) -> TurnResult:
 
 
 class Conversation:
-    """A history that grows by turns. `kit` and `options` may be changed between turns."""
+    """A history that grows by turns. `kit` and `options` may be changed between turns.
+
+    closing: how calls that an earlier turn left open are answered when a new message comes. frame: what is made of the
+    next message (once), where it answers something that waited.
+    """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
         self.kit = kit
         self.options = options
         self.history: list[Message] = list(history)
-        self._record = record
+        self.record = record
+        self.closing = "Not run: the user went on with another message."
+        self.frame: Callable[[str], str] = str
 
     def say(self, text: str, show: Listener) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first."""
         self._close_open_calls()
-        self._add(UserMessage(text))
+        note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
+        self._add(UserMessage(self.frame(text) + note))
+        self.frame = str
         return self._run(show, self.options)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
@@ -52,7 +61,7 @@ class Conversation:
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()
-        result = drive(run_turn(self.history, self.kit, options), self._record, show)
+        result = drive(run_turn(self.history, self.kit, options), self.record, show)
         self.history += result.end.messages
         return result
 
@@ -65,10 +74,10 @@ class Conversation:
         return bool(pending_calls(self.history))
 
     def _close_open_calls(self) -> None:
-        closed = with_open_calls_closed(self.history, "Not run: the user went on with another message.")
+        closed = with_open_calls_closed(self.history, self.closing)
         for message in closed[len(self.history) :]:
             self._add(message)
 
     def _add(self, message: Message) -> None:
         self.history.append(message)
-        self._record(MessageAdded(message))
+        self.record(MessageAdded(message))

@@ -58,6 +58,7 @@ class Round:
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
         self.waiting = list(calls)
+        self._together = len(calls) > 1
         self.finish: Finish | None = None
         self._announced: set[str] = set()
         self._edited: set[str] = set()
@@ -75,7 +76,7 @@ class Round:
     def _run_until_asked(self) -> Generator[Event, None, Ended | None]:
         """Run the calls before the first one that needs a person."""
         while self.waiting:
-            item = check(self.turn, self.waiting[0])
+            item = check(self.turn, self.waiting[0], together=self._together)
             yield from self._announce(self.waiting[0], item)
             if not isinstance(item, str) and item.asks:
                 return None
@@ -86,7 +87,7 @@ class Round:
 
     def _decide_and_run(self) -> Generator[Event, None, Ended | None]:
         """Propose what needs a person, ask, and run in order what is decided."""
-        batch = [check(self.turn, call) for call in self.waiting]
+        batch = [check(self.turn, call, together=self._together) for call in self.waiting]
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
@@ -120,7 +121,7 @@ class Round:
     ) -> Generator[Event, None, Ended | None]:
         while self.waiting:
             call = self.waiting[0]
-            item = check(self.turn, call)
+            item = check(self.turn, call, together=self._together)
             answer = answers.get(call.id)
             if isinstance(answer, Edit):
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
@@ -184,7 +185,11 @@ class Round:
         turn = self.turn
         note = f"\n\n[The user changed the arguments to {item.call.arguments}.]" if item.call.id in self._edited else ""
         if item.tool.asks_person or turn.review_due(item):
+            plan = turn.kit.context.plan
             reply = yield from ask_person(turn, item)
+            if turn.kit.context.plan != plan:
+                turn.plan_changed(plan)
+                yield PlanChanged(turn.kit.context.plan)
             if reply is None:
                 return Ended(suspended="input")
             if item.tool.asks_person or reply.is_error:

@@ -43,6 +43,7 @@ from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.model.transport import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import Cancelled
+from agent_tools.values import to_plain
 
 LAST_ROUND = (
     "The limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what was done, "
@@ -59,7 +60,8 @@ Run = Generator[Event, None, TurnResult]
 def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     """Run one turn on a history that ends in a user message or in unanswered calls."""
     turn = Turn(history, kit, options)
-    yield TurnStarted(options.label, kit.policy.mode, options.saved)
+    saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
+    yield TurnStarted(options.label, kit.policy.mode, saved)
     try:
         result = yield from _rounds(turn)
     except Cancelled:
@@ -145,7 +147,7 @@ def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None
 
 def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
-    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.budget.spent)
+    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.budget.spent, turn.kit.policy.mode)
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 

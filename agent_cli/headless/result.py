@@ -5,23 +5,50 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from agent_cli.core.events import Event, UsageAdded
+from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, UsageAdded
+from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, MaxIterations, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.headless.exits import Outcome
+from agent_tools.values import to_plain
 
 _SUBTYPES = {"cost": "error_max_budget_usd"}
 
 
 class Tally:
-    """Listens to a turn: usage by model."""
+    """Listens to a turn: usage by model, and what a person was asked and has not answered."""
 
     def __init__(self) -> None:
         self.by_model: dict[str, Usage] = {}
+        self.asked: dict[str, dict[str, Any]] = {}
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, UsageAdded):
-            self.by_model[event.model] = self.by_model.get(event.model, Usage()) + event.usage
+        match event:
+            case UsageAdded(model=model, usage=usage):
+                self.by_model[model] = self.by_model.get(model, Usage()) + usage
+            case ApprovalRequested() | QuestionAsked():
+                self.asked[event.call_id] = pending_item(event)
+            case MessageAdded(message=ToolMessage(call_id=call_id)):
+                self.asked.pop(call_id, None)
+
+
+def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
+    """What waits for a person, as plain data: for the result, `agent pending` and the lists on standard error."""
+    if isinstance(event, ApprovalRequested):
+        return {
+            "call_id": event.call_id,
+            "kind": "approval",
+            "tool": event.tool,
+            "summary": event.summary,
+            "reason": event.reason,
+            "effects": [{"kind": e.kind, "target": e.target} for e in event.effects],
+            "cwd": event.cwd,
+            "preview": to_plain(event.preview),
+        }
+    if event.kind == "plan":
+        return {"call_id": event.call_id, "kind": "plan", "summary": "Approve the plan", "plan": event.data}
+    questions = event.data["questions"]
+    return {"call_id": event.call_id, "kind": "question", "summary": questions[0]["question"], "questions": questions}
 
 
 def result_object(
@@ -63,6 +90,11 @@ def result_object(
         "errors": [text] if wrong and text else [],
         "uuid": new_uuid(),
     }
+    if tally.asked:
+        fields["pending"] = list(tally.asked.values())
+    if isinstance(result, Complete):
+        fields["plan_unfinished"] = result.plan_unfinished
+        fields["verified"] = result.verified or None
     if structured and isinstance(result, Complete):
         fields["structured_output"] = result.return_value
     return fields

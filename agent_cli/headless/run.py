@@ -6,22 +6,32 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from agent_cli.core.answers import Answer, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
+from agent_cli.core.limits import Spent
 from agent_cli.core.outcome import Complete, TurnResult
 from agent_cli.engine.drive import Conversation
-from agent_cli.headless.exits import exit_code, outcome_of
+from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
 from agent_cli.headless.progress import Progress
 from agent_cli.headless.result import Tally, result_object
 from agent_cli.headless.stdin import NotText, join, read_stdin
 from agent_cli.headless.stream_json import StreamJson
+from agent_cli.session.plans import WaitingPlan, save_plan
+from agent_tools.cancel import Cancelled
+from agent_tools.inert import inert
 from agent_tools.values import Value
 
 NOBODY = "nobody is there to approve it"
 UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assumption you made."
+
+
+TurnStep = Callable[[Callable[[Event], None]], TurnResult]
 
 
 class Report(Value):
@@ -35,6 +45,18 @@ class Report(Value):
     mode: str
     memory: tuple[str, ...]
     windows: tuple[int | None, ...]
+    folder: Path | None = None
+
+
+class FailOnQuestion:
+    """With `--on-ask fail`: the approver and asker that end the turn. `needed` are the calls that wanted a person."""
+
+    def __init__(self) -> None:
+        self.needed: list[str] = []
+
+    def __call__(self, asked: ApprovalRequested | QuestionAsked) -> Any:
+        self.needed.append(asked.summary if isinstance(asked, ApprovalRequested) else "a question of the model")
+        raise Cancelled
 
 
 class Asked(Value):
@@ -50,6 +72,7 @@ class Asked(Value):
     fail_on_degraded: bool
     stdin_limit: int
     stdin_wait: float
+    fails: FailOnQuestion | None = None
 
 
 class Misuse(Exception):
@@ -118,6 +141,21 @@ def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
     if first is None:
         raise Misuse("There is no message on standard input.")
     conversation, report = start()
+    texts = chain([first], inputs)
+
+    def turn(text: str) -> TurnStep:
+        return lambda show: conversation.say(text, show)
+
+    return run_turns(asked, conversation, report, map(turn, texts))
+
+
+def resume(asked: Asked, conversation: Conversation, report: Report, spent: Spent) -> int:
+    """Go on with a suspended turn; prints and exits as a run does."""
+    return run_turns(asked, conversation, report, [lambda show: conversation.resume(show, spent)])
+
+
+def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: Iterable[TurnStep]) -> int:
+    """Run turns one after another and report on each; the exit code of the last."""
     watch = Signals(conversation)
     tally = Tally()
     progress = Progress(say, asked.verbose)
@@ -132,17 +170,12 @@ def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
 
     code = 0
     with watch:
-        for text in _then(first, inputs):
-            result = conversation.say(text, show)
+        for turn in turns:
+            result = turn(show)
             code = finish(asked, report, result, tally, stream, watch.caught)
-            if watch.caught:
+            if watch.caught or code == SUSPENDED:
                 break
     return code
-
-
-def _then(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def finish(
@@ -150,13 +183,16 @@ def finish(
 ) -> int:
     """Print what the format wants, and give the exit code."""
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied)
+    if asked.fails is not None and asked.fails.needed:
+        outcome = "failed"
+        say(f"Failed: a person is needed for: {inert(', '.join(asked.fails.needed))}")
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         say("The model gave no answer that fits the JSON schema.")
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome in ("failed", "retryable"):
-            say(text or "The run failed.")
+            say(text or "The run ended before its end.")
         elif isinstance(result, Complete) and result.return_value is not None:
             _print_line(result.return_value)
         elif text:
@@ -175,8 +211,27 @@ def finish(
     elif outcome == "limit":
         say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Go on with: agent -c")
     elif outcome == "suspended":
-        say("Waiting for a person.")
+        items = list(tally.asked.values())
+        tell_pending(report.session_id, items, plan_on_stdout=asked.output_format == "text")
+        if report.folder is not None and items and items[0]["kind"] == "plan":
+            plan = WaitingPlan(report.session_id, items[0]["call_id"], items[0]["plan"], time.time())
+            save_plan(report.folder, plan)
     return exit_code(outcome, fail_on_degraded=asked.fail_on_degraded, signal_number=caught)
+
+
+def tell_pending(session_id: str, items: list[dict[str, Any]], *, plan_on_stdout: bool = False) -> None:
+    """What waits for a person and how to decide it; a plan goes to standard output, where a caller wants it."""
+    for item in items:
+        if item["kind"] == "plan" and plan_on_stdout:
+            _print(plan_text(item["plan"]))
+        say(f"waiting: {inert(item['summary'])} ({item['call_id']})")
+    say(f"Decide with: agent approve {session_id[:8]}, agent reject {session_id[:8]} --why WORDS; see agent pending")
+
+
+def plan_text(plan: dict[str, Any]) -> str:
+    """A plan as text: its prose, or its steps."""
+    steps = [s["content"] if isinstance(s, dict) else s for s in plan.get("steps", ())]
+    return (plan.get("plan") or "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))).rstrip("\n") + "\n"
 
 
 class Signals:

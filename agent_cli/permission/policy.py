@@ -41,6 +41,11 @@ class Policy:
         self._workspace = workspace
         self._rules = list(rules)
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules in force, grants of this session included."""
+        return tuple(self._rules)
+
     def grant(self, text: str) -> Rule:
         """Allow what `text` names for the rest of this session."""
         rule = read_rule("allow", text, "this session", self._workspace.root)

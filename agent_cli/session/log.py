@@ -64,14 +64,18 @@ class SessionLog:
         assert header is not None
         self._write("Header", header)
 
-    def reopen(self, seq: int, parent: str) -> None:
-        """Go on after the last good record. Raises SessionBusy."""
+    def acquire(self) -> None:
+        """Take an existing file for this process, before it is read. Raises SessionBusy."""
         try:
             self._open(0)
         except OSError as error:
             self._refused(error)
-            return
+
+    def go_on(self, seq: int, parent: str) -> None:
+        """Append after the last good record of the acquired file."""
         self._seq, self._parent = seq, parent
+        if self._fd < 0:
+            return
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
             os.write(self._fd, b"\n")

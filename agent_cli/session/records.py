@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from agent_cli.core.messages import Message
+from typing import Any
+
+from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.core.limits import Spent
+from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_tools.display import TodoItem
@@ -25,6 +29,31 @@ class Header(Value):
     forked_from: str = ""
 
 
+class Waiting(Value):
+    """A turn that waits for a person: what is asked, what was already said, and how the turn goes on.
+
+    requests and questions: by call id, for open calls only. decisions and answers: a person's, not carried out yet.
+    asked_at: when the last of it was put to the person, as the log tells time.
+    """
+
+    calls: tuple[ToolCall, ...]
+    requests: dict[str, ApprovalRequested]
+    questions: dict[str, QuestionAsked]
+    decisions: dict[str, ApprovalResolved]
+    answers: dict[str, QuestionAnswered]
+    spent: Spent
+    mode: str
+    grants: tuple[str, ...]
+    saved: dict[str, Any]
+    asked_at: str
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The calls that a person still has to decide about."""
+        asked = [c.id for c in self.calls if c.id in self.requests or c.id in self.questions]
+        return tuple(i for i in asked if i not in self.decisions and i not in self.answers)
+
+
 class Restored(Value):
     """A session as read from disk. `bad` counts damaged records that were skipped; seq and parent continue the log."""
 
@@ -39,6 +68,7 @@ class Restored(Value):
     created: str
     updated: str
     bad: int = 0
+    waiting: Waiting | None = None
 
 
 class SessionInfo(Value):

@@ -8,20 +8,10 @@ import sys
 from binascii import crc32
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from agent_cli.core.events import MessageAdded, PlanChanged, ToolFinished, TurnFinished
-from agent_cli.core.messages import Message, UserMessage, pending_calls
-from agent_cli.core.outcome import Diagnostics
-from agent_cli.core.usage import Usage
-from agent_cli.session.log import unsealed
-from agent_cli.session.records import Header, Restored, SessionInfo
-from agent_tools.display import TodoItem
-from agent_tools.values import Mismatch, from_plain
-
-
-class NoSession(Exception):
-    """There is no such session, or more than one fits; the message says so."""
+from agent_cli.core.messages import UserMessage, pending_calls
+from agent_cli.session.records import Restored, SessionInfo
+from agent_cli.session.restore import NoSession, restore
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -101,55 +91,3 @@ class SessionStore:
                 created=session.created,
                 updated=session.updated,
             )
-
-
-def restore(data: bytes, name: str) -> Restored:
-    """Rebuild a session from the bytes of its log; damaged records are skipped and counted."""
-    header: Header | None = None
-    history: list[Message] = []
-    seen: dict[str, str] = {}
-    plan: tuple[TodoItem, ...] = ()
-    usage = Usage()
-    last: Diagnostics | None = None
-    first: dict[str, Any] = {}
-    record: dict[str, Any] = {}
-    bad = 0
-    for line in data.split(b"\n"):
-        if not line.strip():
-            continue
-        found = unsealed(line)
-        if found is None:
-            bad += 1
-            continue
-        record = found
-        first = first or record
-        try:
-            match record["type"]:
-                case "Header":
-                    header = from_plain(Header, record["data"])
-                case "MessageAdded":
-                    history.append(from_plain(MessageAdded, record["data"]).message)
-                case "ToolFinished":
-                    seen |= from_plain(ToolFinished, record["data"]).seen
-                case "PlanChanged":
-                    plan = from_plain(PlanChanged, record["data"]).items
-                case "TurnFinished":
-                    event = from_plain(TurnFinished, record["data"])
-                    usage, last = usage + event.usage, event.diagnostics
-        except Mismatch:
-            bad += 1
-    if header is None:
-        raise NoSession(f"Session {name} has no readable header.")
-    return Restored(
-        header=header,
-        history=tuple(history),
-        seen=seen,
-        plan=plan,
-        usage=usage,
-        last=last,
-        seq=record["seq"],
-        parent=record["id"],
-        created=first["time"],
-        updated=record["time"],
-        bad=bad,
-    )

@@ -16,6 +16,7 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, read_settings
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.approval import AskInLines
+from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.console import make_console, styled
 from agent_cli.terminal.input import Input
 from agent_cli.terminal.show import Show
@@ -51,7 +52,15 @@ class Repl:
 
     def _build(self, options: RunOptions) -> Agent:
         approver = AskInLines(self._console, self._input.line)
-        return build(options, self._place, self._layers, approver, lambda text: self.say(f"warning: {text}"))
+        return build(
+            options,
+            self._place,
+            self._layers,
+            approver,
+            lambda text: self.say(f"warning: {text}"),
+            asker=QuestionsInLines(self._console, self._input.line),
+            attended=True,
+        )
 
     def run(self, first: str) -> int:
         """Greet, take messages until the end, say how to come back."""

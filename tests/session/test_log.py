@@ -15,7 +15,8 @@ from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.usage import Usage
 from agent_cli.session.log import SessionBusy, SessionLog, sealed, unsealed
 from agent_cli.session.records import Header
-from agent_cli.session.store import NoSession, SessionStore, restore, state_folder
+from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.display import Diff
 
 HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")
@@ -111,7 +112,8 @@ def test_going_on_after_a_torn_tail_keeps_the_next_record_apart(tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-30])
     found = restore(path.read_bytes(), "s")
     log = SessionLog(path, quiet)
-    log.reopen(found.seq, found.parent)
+    log.acquire()
+    log.go_on(found.seq, found.parent)
     log.record(MessageAdded(UserMessage("again")))
     log.close()
     after = restore(path.read_bytes(), "s")
@@ -123,9 +125,9 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     write(path)
     first = SessionLog(path, quiet)
-    first.reopen(1, "x")
+    first.acquire()
     with pytest.raises(SessionBusy, match="open in another process"):
-        SessionLog(path, quiet).reopen(1, "x")
+        SessionLog(path, quiet).acquire()
     first.close()
 
 

@@ -109,6 +109,10 @@ class Tool(ABC, Generic[A]):
     def summary(self, args: A, ctx: ToolContext) -> str:
         """The call in one line for a person, made from its arguments: "Run: pytest -q"."""
 
+    def alone(self, args: A) -> bool:
+        """Whether the call must be the only one of its round."""
+        return False
+
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments. For tools whose arguments are no fixed class, overridden with `read`."""
         return schema_of(self.name, self.Args)

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_tools.ask_user import AskUserQuestion
 from agent_tools.base import Tool
 from agent_tools.edit import Edit
 from agent_tools.glob import Glob
 from agent_tools.grep import Grep
 from agent_tools.list import LS
+from agent_tools.plan import ExitPlanMode, PlanProgress
 from agent_tools.read import Read
 from agent_tools.shell import Bash
 from agent_tools.todo import TodoRead, TodoWrite
 from agent_tools.write import Write
 
-BUILTIN: tuple[Tool[Any], ...] = (Read(), Write(), Edit(), Glob(), Grep(), LS(), Bash(), TodoWrite(), TodoRead())
+BUILTIN: tuple[Tool[Any], ...] = (
+    Read(),
+    Write(),
+    Edit(),
+    Glob(),
+    Grep(),
+    LS(),
+    Bash(),
+    TodoWrite(),
+    TodoRead(),
+    PlanProgress(),
+    AskUserQuestion(),
+    ExitPlanMode(),
+)

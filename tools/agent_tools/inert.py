@@ -13,12 +13,13 @@ _HIDDEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
     "\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
 )
-_UNSAFE = re.compile(f"[{_CONTROL}{_HIDDEN}]")
+# Compiled on first use, which most one-shot runs never come to.
+_UNSAFE = f"[{_CONTROL}{_HIDDEN}]"
 
 
 def inert(text: str) -> str:
     """The text with everything visible that could steer a terminal or deceive a reader. CRLF counts as a line end."""
-    return _UNSAFE.sub(_spelled, text.replace("\r\n", "\n"))
+    return re.sub(_UNSAFE, _spelled, text.replace("\r\n", "\n"))
 
 
 def _spelled(match: re.Match[str]) -> str:

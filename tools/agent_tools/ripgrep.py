@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_tools.base import ToolContext
+
+if TYPE_CHECKING:
+    import subprocess
 
 WITHOUT = "[ripgrep is not installed: searched without it, slowly, and .gitignore was not read]"
 # Directories that hold what others made; without ripgrep there is no .gitignore to say so.
@@ -32,6 +35,8 @@ class Ran:
 
 def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext) -> Ran:
     """Run ripgrep in `directory`, free of the user's configuration. Raises Cancelled when the turn is interrupted."""
+    import subprocess
+
     env = {k: v for k, v in ctx.env.items() if k != "RIPGREP_CONFIG_PATH"}
     process = subprocess.Popen(
         [rg, "--no-config", "--color=never", *arguments],

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, one_line, shorten
 from agent_tools.display import CommandOutput
-from agent_tools.process import Ending, run_process
 from agent_tools.shell_env import command_env
 from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_tools.process import Ending
 
 SECONDS = 120.0
 LONGEST = 600.0
@@ -43,6 +45,9 @@ class Bash(Tool[BashArgs]):
         return f"Run: {shorten(args.command, 200)}"
 
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        # With subprocess; a run without commands needs neither.
+        from agent_tools.process import run_process
+
         bash = find_bash(ctx)
         if bash is None:
             raise ToolError("There is no bash on this machine, so commands cannot be run.")

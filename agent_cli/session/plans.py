@@ -1,0 +1,76 @@
+"""The plan that waits for a person: one record per user and project, taken up exactly once, for a limited time."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from calendar import timegm
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_tools.values import Mismatch, Value, from_plain, to_plain
+
+_NAME = "plan.json"
+
+
+class WaitingPlan(Value):
+    """A plan as it was put to the person. `created`: seconds since the epoch."""
+
+    session_id: str
+    call_id: str
+    plan: dict[str, Any]
+    created: float
+
+
+def save_plan(folder: Path, plan: WaitingPlan) -> None:
+    """Keep the plan, in place of an earlier one. A folder that cannot be written keeps nothing."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = folder / f"{_NAME}.{os.urandom(4).hex()}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(json.dumps(to_plain(plan)).encode("ascii"))
+        temporary.replace(folder / _NAME)
+
+
+def take_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:
+    """Take the plan away, for the caller alone; with `session_id` only that session's. None where there is none."""
+    taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
+    try:
+        (folder / _NAME).rename(taken)
+        plan: WaitingPlan = from_plain(WaitingPlan, json.loads(taken.read_bytes()))
+    except (OSError, ValueError, Mismatch):
+        with suppress(OSError):
+            taken.unlink()
+        return None
+    if session_id is not None and plan.session_id != session_id:
+        with suppress(OSError):
+            taken.rename(folder / _NAME)
+        return None
+    with suppress(OSError):
+        taken.unlink()
+    return plan
+
+
+def is_expired(created: float, minutes: int) -> bool:
+    """Whether `minutes` have passed since; zero minutes never expire."""
+    return bool(minutes) and time.time() - created > minutes * 60
+
+
+def expired_at(stamp: str, minutes: int) -> bool:
+    """The same for a time as the log writes it (UTC, ISO 8601)."""
+    if not stamp:
+        return False
+    return is_expired(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")), minutes)
+
+
+def feedback_block(plan: dict[str, Any], words: str) -> str:
+    """What a message says to a plan that waited, for the model."""
+    text = plan.get("plan") or "\n".join(str(s) for s in plan.get("steps", ()))
+    return (
+        f"<plan_feedback>\nThe plan:\n{text}\n\nThe user's feedback:\n{words}\n\n"
+        "Change the plan to fit and propose it again; where the feedback says to go on, carry the plan out.\n"
+        "</plan_feedback>"
+    )

@@ -1,0 +1,174 @@
+"""From the records of a log back to a session: history, what the model has seen, the plan, and what waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    MessageAdded,
+    PlanChanged,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    TurnFinished,
+    TurnPaused,
+    TurnStarted,
+)
+from agent_cli.core.messages import Message, ToolMessage, pending_calls
+from agent_cli.core.outcome import Diagnostics
+from agent_cli.core.usage import Usage
+from agent_cli.session.log import unsealed
+from agent_cli.session.records import Header, Restored, Waiting
+from agent_tools.display import TodoItem
+from agent_tools.values import Mismatch, from_plain
+
+# Records that carry state; the others are for people and tools that read the log.
+_STATEFUL: tuple[Any, ...] = (
+    ApprovalRequested,
+    ApprovalResolved,
+    MessageAdded,
+    PlanChanged,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    TurnFinished,
+    TurnPaused,
+    TurnStarted,
+)
+_KINDS: dict[str, Any] = {c.__name__: c for c in _STATEFUL}
+
+
+class NoSession(Exception):
+    """There is no such session, or more than one fits; the message says so."""
+
+
+class _State:
+    """What the records read so far add up to."""
+
+    def __init__(self) -> None:
+        self.history: list[Message] = []
+        self.seen: dict[str, str] = {}
+        self.plan: tuple[TodoItem, ...] = ()
+        self.usage = Usage()
+        self.last: Diagnostics | None = None
+        self.started = TurnStarted("", "")
+        self.paused: TurnPaused | None = None
+        self.grants: list[str] = []
+        self.requests: dict[str, ApprovalRequested] = {}
+        self.questions: dict[str, QuestionAsked] = {}
+        self.decisions: dict[str, ApprovalResolved] = {}
+        self.answers: dict[str, QuestionAnswered] = {}
+        self.asked_at = ""
+
+    def take(self, event: Event, time: str) -> None:
+        match event:
+            case MessageAdded(message=message):
+                self.history.append(message)
+                if isinstance(message, ToolMessage):
+                    self._forget(message.call_id)
+            case ToolFinished(seen=seen):
+                self.seen |= seen
+            case PlanChanged(items=items):
+                self.plan = items
+            case TurnStarted():
+                self.started, self.paused = event, None
+            case TurnPaused():
+                self.paused = event
+            case TurnFinished(usage=usage, diagnostics=diagnostics):
+                self.usage, self.last = self.usage + usage, diagnostics
+            case ApprovalRequested(call_id=call_id):
+                self.requests[call_id] = event
+                self.decisions.pop(call_id, None)
+                self.asked_at = time
+            case ApprovalResolved():
+                self._decided(event)
+            case QuestionAsked(call_id=call_id):
+                self.questions[call_id] = event
+                self.asked_at = time
+            case QuestionAnswered(call_id=call_id, verdict=verdict):
+                if verdict != "defer":
+                    self.answers[call_id] = event
+
+    def _decided(self, event: ApprovalResolved) -> None:
+        """A person's decision about what was shown; deferring is none."""
+        if event.by == "person" and event.decision != "defer":
+            self.decisions[event.call_id] = event
+            if event.rule and event.decision == "approve":
+                self.grants.append(event.rule)
+
+    def _forget(self, call_id: str) -> None:
+        for kept in (self.requests, self.questions, self.decisions, self.answers):
+            kept.pop(call_id, None)
+
+    def waiting(self) -> Waiting | None:
+        calls = pending_calls(self.history)
+        if not calls or self.paused is None:
+            return None
+        return Waiting(
+            calls=calls,
+            requests=dict(self.requests),
+            questions=dict(self.questions),
+            decisions=dict(self.decisions),
+            answers=dict(self.answers),
+            spent=self.paused.spent,
+            mode=self.paused.mode,
+            grants=tuple(self.grants),
+            saved=self.started.saved,
+            asked_at=self.asked_at,
+        )
+
+
+def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The good records of a log, in order, and how many lines were damaged."""
+    good: list[dict[str, Any]] = []
+    bad = 0
+    for line in data.split(b"\n"):
+        if not line.strip():
+            continue
+        record = unsealed(line)
+        if record is None:
+            bad += 1
+        else:
+            good.append(record)
+    return good, bad
+
+
+def event_of(record: dict[str, Any]) -> Event | None:
+    """The event of a record; None for the header and for kinds that carry no state. Raises Mismatch."""
+    cls = _KINDS.get(record["type"])
+    found: Event | None = from_plain(cls, record["data"]) if cls else None
+    return found
+
+
+def restore(data: bytes, name: str) -> Restored:
+    """Rebuild a session from the bytes of its log; damaged records are skipped and counted. Raises NoSession."""
+    good, bad = records(data)
+    state = _State()
+    header: Header | None = None
+    for record in good:
+        try:
+            if record["type"] == "Header":
+                header = from_plain(Header, record["data"])
+            elif (event := event_of(record)) is not None:
+                state.take(event, record["time"])
+        except Mismatch:
+            bad += 1
+    if header is None:
+        raise NoSession(f"Session {name} has no readable header.")
+    return Restored(
+        header=header,
+        history=tuple(state.history),
+        seen=state.seen,
+        plan=state.plan,
+        usage=state.usage,
+        last=state.last,
+        seq=good[-1]["seq"],
+        parent=good[-1]["id"],
+        created=good[0]["time"],
+        updated=good[-1]["time"],
+        bad=bad,
+        waiting=state.waiting(),
+    )

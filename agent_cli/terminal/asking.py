@@ -1,0 +1,91 @@
+"""Questions of the model and plans that want approval, in lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.events import QuestionAsked
+from agent_cli.core.modes import MODES
+from agent_cli.terminal.approval import ReadLine, with_interrupts
+from agent_cli.terminal.console import styled
+from agent_tools.cancel import Cancelled
+
+_LISTS = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
+
+
+class QuestionsInLines:
+    """An asker that blocks on lines of input. The end of input leaves the question open; Ctrl-C interrupts."""
+
+    def __init__(self, console: Console, read_line: ReadLine) -> None:
+        self._console = console
+        self._read_line = read_line
+
+    def __call__(self, asked: QuestionAsked) -> Reply | Defer:
+        try:
+            return self._plan(asked.data) if asked.kind == "plan" else self._questions(asked.data["questions"])
+        except EOFError:
+            return Defer()
+        except KeyboardInterrupt:
+            raise Cancelled from None
+
+    def _plan(self, data: dict[str, Any]) -> Reply:
+        for line in plan_lines(data):
+            self._say(line)
+        prompt = "Approve this plan? [y = yes, y MODE, y then words; n = no, end here; or say what to change] "
+        words = with_interrupts(lambda: self._read_line(prompt)).strip()
+        return read_verdict(words)
+
+    def _questions(self, questions: list[dict[str, Any]]) -> Reply:
+        answers = []
+        for question in questions:
+            self._say(f"? {question['question']}", "ask")
+            options = question.get("options", [])
+            for number, option in enumerate(options, 1):
+                more = f" - {option['description']}" if option.get("description") else ""
+                self._say(f"  {number}. {option['label']}{more}")
+            hint = "number, or your own words" if options else "your answer"
+            words = with_interrupts(lambda hint=hint: self._read_line(f"[{hint}] ")).strip()  # type: ignore[misc]
+            answers.append(f"{question['question']} -> {chosen(words, options)}")
+        return Reply("answer", "\n".join(answers))
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(styled(text, style))
+
+
+def chosen(words: str, options: list[dict[str, Any]]) -> str:
+    """The labels that numbers stand for; anything else is the person's own words."""
+    numbers = words.replace(",", " ").split()
+    if options and numbers and all(n.isdigit() and 1 <= int(n) <= len(options) for n in numbers):
+        return ", ".join(str(options[int(n) - 1]["label"]) for n in numbers)
+    return words or "(no answer)"
+
+
+def read_verdict(words: str) -> Reply:
+    """`y`, `y MODE`, `y` and words; `n` or nothing ends the work; any other sentence sends the plan back."""
+    head, _, rest = words.partition(" ")
+    if head.lower() in ("y", "yes"):
+        first, _, more = rest.strip().partition(" ")
+        if first in MODES:
+            return Reply("approve", more.strip(), mode=next(m for m in MODES if m == first))
+        return Reply("approve", rest.strip())
+    if words.lower() in ("", "n", "no"):
+        return Reply("cancel")
+    return Reply("revise", words)
+
+
+def plan_lines(data: dict[str, Any]) -> list[str]:
+    """A plan as lines: the prose, then what it comes down to."""
+    lines = ["? Plan", *(f"  {line}" for line in str(data.get("plan", "")).splitlines())]
+    if not data.get("plan"):
+        lines += [f"  {n}. {_content(step)}" for n, step in enumerate(data.get("steps", ()), 1)]
+    for name in _LISTS:
+        if data.get(name):
+            lines.append(f"  {name.replace('_', ' ')}: {', '.join(data[name])}")
+    return lines
+
+
+def _content(step: Any) -> str:
+    return str(step["content"]) if isinstance(step, dict) else str(step)

@@ -1,0 +1,172 @@
+"""Turns that wait for a person: found in the sessions of a project, decided, and gone on with.
+
+A decision is a record of the session like any other, written under the session's lock. The turn goes on when the last
+open call is decided, in a process of its own perhaps days later, with the settings, rules, folders and the budget that
+it was suspended with. An approval holds for what was shown; what has changed since is proposed again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.assembly import Agent, build
+from agent_cli.config.layers import Layers
+from agent_cli.config.schema import Settings
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Reject, Reply
+from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.core.modes import MODES
+from agent_cli.core.rules import Rule
+from agent_cli.headless.result import pending_item
+from agent_cli.options import RunOptions
+from agent_cli.place import Mistake, Place
+from agent_cli.session.records import Restored, Waiting
+from agent_cli.session.restore import NoSession
+from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.values import from_plain
+
+
+def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
+    """Session id to what waits in it, the latest changed session first."""
+    found = {}
+    for session_id in store.ids():
+        try:
+            waiting = store.load(session_id).waiting
+        except NoSession:
+            continue
+        if waiting is not None and (items := pending_items(waiting)):
+            found[session_id] = items
+    return found
+
+
+def pending_items(waiting: Waiting) -> list[dict[str, Any]]:
+    """What a person still has to decide, as plain data, in the order of the calls."""
+    return [pending_item(waiting.requests.get(i) or waiting.questions[i]) for i in waiting.undecided]
+
+
+def project_store(place: Place) -> SessionStore:
+    return SessionStore(state_folder(place.env), place.root)
+
+
+class Decided:
+    """The person's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
+
+    def __init__(self, waiting: Waiting, approver: Approver, asker: Asker) -> None:
+        self._waiting = waiting
+        self._approver = approver
+        self._asker = asker
+
+    def approve(self, request: ApprovalRequested) -> Answer:
+        found = self._waiting.decisions.get(request.call_id)
+        if found is None or found.binding != request.binding:
+            return self._approver(request)
+        return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
+
+    def answer(self, asked: QuestionAsked) -> Reply | Defer:
+        found = self._waiting.answers.get(asked.call_id)
+        if found is None or found.verdict == "defer":
+            return self._asker(asked)
+        mode = next((m for m in MODES if m == found.mode), None)
+        return Reply(found.verdict, found.text, mode, found.by)
+
+
+def reopen(
+    session_id: str,
+    place: Place,
+    options: RunOptions,
+    answering: Callable[[str], tuple[Approver, Asker]],
+    warn: Callable[[str], None],
+) -> Agent:
+    """The agent of a suspended session, as it was saved with its turn. Raises Mistake.
+
+    answering: who answers further questions, by the saved `--on-ask`. The session is locked when this returns; its
+    `restored.waiting` was read under the lock.
+    """
+    before = load(session_id, place).waiting
+    saved: Mapping[str, Any] = before.saved if before is not None else {}
+    chosen = options.but(
+        resume=session_id,
+        continue_=False,
+        bare=bool(saved.get("bare", False)),
+        json_schema=saved.get("json_schema"),
+        on_ask=str(saved.get("on_ask", "deny")),
+    )
+    approver, asker = answering(chosen.on_ask)
+    agent = build(chosen, saved_place(saved, place), saved_layers(saved), approver, warn, asker=asker)
+    take_up(agent, approver, asker)
+    return agent
+
+
+def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
+    """Give a resumed agent the mode, the grants and the decisions that its suspended turn had."""
+    waiting = agent.restored.waiting if agent.restored else None
+    if waiting is None:
+        return
+    decided = Decided(waiting, approver, asker)
+    agent.conversation.kit.approver = decided.approve
+    agent.conversation.kit.asker = decided.answer
+    policy = agent.conversation.kit.policy
+    policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
+    for rule in waiting.grants:
+        policy.grant(rule)
+
+
+def load(session_id: str, place: Place) -> Restored:
+    """Raises Mistake."""
+    try:
+        return project_store(place).load(session_id)
+    except NoSession as error:
+        raise Mistake(str(error)) from None
+
+
+def saved_layers(saved: Mapping[str, Any]) -> Layers:
+    """The settings and rules that were saved with a turn."""
+    layers = Layers()
+    if saved:
+        layers.take(from_plain(Settings, saved["settings"]), [from_plain(Rule, r) for r in saved["rules"]])
+    return layers
+
+
+def saved_place(saved: Mapping[str, Any], place: Place) -> Place:
+    """Where the turn ran. Raises Mistake where that folder is gone."""
+    if not saved:
+        return place
+    cwd = Path(saved["cwd"])
+    if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+        raise Mistake(f"The folder that this session ran in is gone: {cwd}")
+    return place.but(cwd=cwd, root=Path(saved["root"]))
+
+
+def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
+    """Record a person's decision about one open call. Raises Mistake where it does not fit what was asked."""
+    waiting = agent.restored.waiting if agent.restored else None
+    assert waiting is not None
+    record = agent.conversation.record
+    if (request := waiting.requests.get(call_id)) is not None:
+        if decision == "answer":
+            raise Mistake(f"{call_id} wants approval, not an answer: agent approve or agent reject.")
+        verdict = ApprovalResolved(
+            call_id, "approve" if decision == "approve" else "reject", "person", text, "", request.binding
+        )
+        record(verdict)
+        waiting.decisions[call_id] = verdict
+        return
+    question = waiting.questions[call_id]
+    if question.kind == "questions" and decision == "approve":
+        raise Mistake(f"{call_id} is a question: agent answer {call_id} TEXT")
+    words = {
+        ("questions", "answer"): "answer", ("questions", "reject"): "answer",
+        ("plan", "approve"): "approve", ("plan", "answer"): "revise",
+        ("plan", "reject"): "revise" if text else "cancel",
+    }  # fmt: skip
+    reply = QuestionAnswered(
+        call_id,
+        words[(question.kind, decision)],  # type: ignore[arg-type]
+        text or ("The user does not want to answer." if question.kind == "questions" else ""),
+        "person",
+        mode,
+    )
+    record(reply)
+    waiting.answers[call_id] = reply

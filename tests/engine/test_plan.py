@@ -1,0 +1,233 @@
+"""The plan is kept: nudges, reminders, reviews, plan mode, and the check before "done"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete, Failed, Suspended
+from agent_tools.display import TodoItem
+from tests.engine.world import World
+from tests.helpers import call
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("hello\n")
+    return tmp_path
+
+
+def plan(*marks: str, word: str = "step") -> dict[str, Any]:
+    todos = [{"content": f"{word} {n}", "status": m} for n, m in enumerate(marks, 1)]
+    return call("TodoWrite", todos=todos)
+
+
+OPEN = plan("in_progress", "pending")
+HALF = plan("completed", "in_progress")
+DONE = plan("completed", "completed")
+
+
+def nudges(world: World) -> list[str]:
+    return [m.text for m in world.history if isinstance(m, UserMessage) and m.text.startswith("<plan_continue>")]
+
+
+def test_a_turn_does_not_end_with_open_steps(root: Path) -> None:
+    world = World(root, [{"calls": [OPEN]}, {"text": "That was step one."}, {"calls": [DONE]}, {"text": "All done."}])
+    result = world.turn("build it")
+    assert isinstance(result, Complete)
+    assert (result.text, result.plan_unfinished) == ("All done.", False)
+    assert len(nudges(world)) == 1
+    assert "Goal: build it" in nudges(world)[0]
+    assert "Next step: step 1" in nudges(world)[0]
+    assert world.of(PlanContinued) == [PlanContinued(2, 1, 18)]
+
+
+def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:
+    world = World(root, [{"calls": [OPEN]}, *[{"text": "Enough."}] * 3])
+    result = world.turn(plan_nudges=2)
+    assert isinstance(result, Complete)
+    assert result.plan_unfinished
+    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2]
+
+
+def test_new_contents_reset_the_count_new_marks_do_not(root: Path) -> None:
+    again = plan("in_progress", "pending", word="other")
+    replies = [
+        {"calls": [OPEN]},
+        {"text": "a"},
+        {"calls": [HALF]},
+        {"text": "b"},
+        {"calls": [again]},
+        {"text": "c"},
+        {"text": "d"},
+        {"text": "e"},
+    ]
+    world = World(root, replies)
+    world.turn(plan_nudges=2)
+    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2, 1, 2]
+
+
+def test_one_step_and_no_plan_are_never_nudged(root: Path) -> None:
+    world = World(root, [{"calls": [plan("pending")]}, {"text": "Ok."}])
+    assert isinstance(world.turn(), Complete)
+    assert not nudges(world)
+    assert isinstance(World(root, [{"text": "Hi."}]).turn(), Complete)
+
+
+def test_a_question_ends_the_turn_where_a_person_is(root: Path) -> None:
+    asking = [{"calls": [OPEN]}, {"text": "I can do A or B. Which one do you want?"}]
+    attended = World(root, asking, attended=True)
+    assert isinstance(attended.turn(), Complete)
+    assert not nudges(attended)
+    alone = World(root, [*asking, {"text": "Really, which?"}])
+    assert isinstance(alone.turn(), Complete)
+    assert len(nudges(alone)) == 1
+
+
+def test_the_reminder_rides_on_the_last_result_of_a_round(root: Path) -> None:
+    reads = [{"calls": [call("Glob", pattern=f"{n}*"), call("Grep", pattern=f"x{n}")]} for n in range(4)]
+    world = World(root, [{"calls": [OPEN]}, *reads, {"calls": [DONE]}, {"text": "Done."}])
+    world.turn("build it", plan_reminder=2)
+    reminded = [m.call_id for m in world.results if "<reminder>" in m.text]
+    assert reminded == ["call-3-2", "call-5-2"]
+    assert "Goal: build it" in next(m.text for m in world.results if m.call_id == "call-3-2")
+    for before, after in zip(world.model.requests, world.model.requests[1:], strict=False):
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+def test_done_over_a_failing_check_is_questioned_once(root: Path) -> None:
+    (root / "Makefile").write_text("test:\n\t@exit 1\n")
+    run = {"calls": [call("Bash", command="make test")]}
+    world = World(root, [run, {"text": "Done."}, {"text": "It fails, and cannot be mended here."}], allow=("Bash",))
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.text.startswith("It fails")
+    assert result.verified == "`make test` failed (exit 2)"
+    assert sum("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage)) == 1
+
+
+def test_what_verified_the_work_is_told(root: Path) -> None:
+    (root / "Makefile").write_text("test:\n\t@true\n")
+    run = {"calls": [call("Bash", command="cd . && make test 2>&1")]}
+    write = {"calls": [call("Write", file_path="b.txt", content="x")]}
+    world = World(root, [run, {"text": "Done."}], mode="bypassPermissions")
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.verified == "`cd . && make test 2>&1` passed"
+    world = World(root, [run, write, {"text": "Done."}], mode="bypassPermissions")
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert result.verified.endswith("passed, but files were changed after it")
+    nothing = World(root, [{"text": "Done."}]).turn()
+    assert isinstance(nothing, Complete)
+    assert nothing.verified == ""
+
+
+def answers(*replies: Reply | Defer) -> Any:
+    left = list(replies)
+    return lambda asked: left.pop(0)
+
+
+PLAN = call("ExitPlanMode", plan="# Plan\n1. Change a.txt\n2. Run the tests", files_to_modify=["a.txt"])
+WRITE = call("Write", file_path="b.txt", content="x")
+
+
+def test_plan_mode_is_read_only_until_the_plan_is_approved(root: Path) -> None:
+    replies = [
+        {"calls": [WRITE]},
+        {"calls": [PLAN], "expect": "read-only"},
+        {"calls": [WRITE], "expect": "skip the tests for now"},
+        {"calls": [plan("completed", "completed")]},
+        {"text": "Done."},
+    ]
+    approve = Reply("approve", "skip the tests for now", mode="acceptEdits")
+    world = World(root, replies, mode="plan", asker=answers(approve))
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert (root / "b.txt").read_text() == "x"
+    assert world.policy.mode == "acceptEdits"
+    assert [i.content for i in world.of(PlanChanged)[0].items] == ["Change a.txt", "Run the tests"]
+    assert world.of(QuestionAsked)[0].data["files_to_modify"] == ["a.txt"]
+
+
+def test_a_plan_can_be_sent_back_with_words(root: Path) -> None:
+    replies = [{"calls": [PLAN]}, {"calls": [PLAN], "expect": "smaller steps"}, {"text": "Waiting."}]
+    world = World(root, replies, mode="plan", asker=answers(Reply("revise", "smaller steps"), Reply("cancel")))
+    result = world.turn()
+    assert isinstance(result, Failed)
+    assert result.end.diagnostics.terminal_reason == "cancelled"
+    assert [e.verdict for e in world.of(QuestionAnswered)] == ["revise", "cancel"]
+    assert not world.of(ToolStarted)
+
+
+def test_always_reviews_the_first_plan_before_any_effect(root: Path) -> None:
+    replies = [{"calls": [call("Read", file_path="a.txt"), OPEN, WRITE]}, {"calls": [DONE]}, {"text": "Done."}]
+    world = World(root, replies, mode="bypassPermissions", asker=answers(Defer()))
+    paused = world.turn(plan_review="always")
+    assert isinstance(paused, Suspended)
+    assert paused.end.diagnostics.terminal_reason == "await_user_input"
+    assert [e.tool for e in world.of(ToolStarted)] == ["Read"]
+    assert not (root / "b.txt").exists()
+    world.kit.asker = answers(Reply("approve"))
+    result = world.turn(None, plan_review="always")
+    assert isinstance(result, Complete)
+    assert (root / "b.txt").exists()
+    assert [e.tool for e in world.of(ToolStarted)] == ["Read", "TodoWrite", "Write", "TodoWrite"]
+
+
+def test_a_question_of_the_model_waits_for_its_answer(root: Path) -> None:
+    ask = call("AskUserQuestion", questions=[{"question": "Which one?", "options": [{"label": "A"}, {"label": "B"}]}])
+    world = World(
+        root,
+        [{"calls": [call("Read", file_path="a.txt"), ask]}, {"text": "B then.", "expect": "B, please"}],
+        asker=answers(Defer()),
+    )
+    paused = world.turn()
+    assert isinstance(paused, Suspended)
+    assert paused.pending == ("call-1-2",)
+    world.kit.asker = answers(Reply("answer", "B, please"))
+    assert isinstance(world.turn(None), Complete)
+    assert len(world.of(ToolStarted)) == 1
+
+
+def test_progress_marks_a_step_with_few_tokens(root: Path) -> None:
+    replies = [
+        {"calls": [OPEN]},
+        {"calls": [call("PlanProgress", step_id="1", step_summary="wrote it", next_step="2")]},
+        {"calls": [call("PlanProgress", plan_status="completed"), call("Read", file_path="a.txt")]},
+        {"calls": [call("PlanProgress", plan_status="completed")], "expect": "hello"},
+        {"text": "Done."},
+    ]
+    world = World(root, replies)
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert [i.status for i in world.of(PlanChanged)[1].items] == ["completed", "in_progress"]
+    assert [i.status for i in world.kit.context.plan] == ["completed", "completed"]
+    refused = next(m for m in world.results if m.call_id == "call-3-1")
+    assert refused.is_error
+    assert "alone" in refused.text
+
+
+def test_the_person_changes_the_plan_while_it_runs(root: Path) -> None:
+    inbox: list[list[str]] = [[], [], []]
+    world = World(
+        root,
+        [{"calls": [OPEN]}, {"calls": [DONE], "expect": "the user changed the plan"}, {"text": "Done."}],
+        inbox=lambda: inbox.pop(0) if inbox else [],
+    )
+    edited = [False]
+
+    def take() -> list[str]:
+        if world.kit.context.plan and not edited[0]:
+            edited[0] = True
+            world.kit.context.plan = (*world.kit.context.plan, TodoItem("step 3"))
+            return ["<plan_change>the user changed the plan</plan_change>"]
+        return []
+
+    world.kit.inbox = take
+    assert isinstance(world.turn(), Complete)

@@ -1,0 +1,212 @@
+"""Turns that wait for a person over processes: suspended, listed, decided elsewhere, gone on with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import agent, call, clean_env, script
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "a.txt").write_text("hello world\n")
+    return folder
+
+
+def once(line: str) -> dict[str, Any]:
+    return call("Bash", command=f"echo {line} >> log")
+
+
+def log(work: Path) -> list[str]:
+    return (work / "log").read_text().split() if (work / "log").exists() else []
+
+
+def suspend(work: Path, replies: list[dict[str, Any]], *flags: str) -> subprocess.CompletedProcess[str]:
+    model = script(work / "s.toml", replies)
+    done = agent(["-p", "--model", model, "--on-ask", "suspend", *flags, "do it"], work)
+    assert done.returncode == 3, done.stderr
+    return done
+
+
+def pending(work: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(agent(["pending", "--json"], work).stdout)
+    return found
+
+
+def test_propose_approve_run_observe_propose_again_approve_sum_up(work: Path) -> None:
+    replies = [
+        {"text": "First.", "calls": [call("Read", file_path="a.txt"), once("one")]},
+        {"text": "Second.", "calls": [once("two")]},
+        {"text": "Both done.", "expect": "exit code 0"},
+    ]
+    done = suspend(work, replies)
+    assert "waiting: Run: echo one >> log (call-1-2)" in done.stderr
+    assert log(work) == []
+    assert [i["summary"] for i in pending(work)[0]["pending"]] == ["Run: echo one >> log"]
+    first = agent(["approve"], work)
+    assert first.returncode == 3, first.stderr
+    assert log(work) == ["one"]
+    assert "waiting: Run: echo two >> log (call-2-1)" in first.stderr
+    second = agent(["approve", "--output-format", "json"], work)
+    found = json.loads(second.stdout)
+    assert (second.returncode, found["result"], found["num_turns"]) == (0, "Both done.", 3)
+    assert log(work) == ["one", "two"]
+    assert pending(work) == []
+    assert agent(["approve"], work).returncode == 2
+
+
+def test_all_calls_of_a_round_wait_until_the_last_is_decided(work: Path) -> None:
+    suspend(
+        work,
+        [{"calls": [once("one"), call("Read", file_path="a.txt"), once("two")]}, {"text": "Ok.", "expect": "not that"}],
+    )
+    unclear = agent(["approve"], work)
+    assert unclear.returncode == 2
+    assert "2 calls are waiting: name one, or use --all" in unclear.stderr
+    assert "call-1-1" in unclear.stderr
+    assert agent(["approve", "nope-call"], work).returncode == 2
+    half = agent(["approve", "call-1-1"], work)
+    assert half.returncode == 3
+    assert log(work) == []
+    done = agent(["reject", "call-1-3", "--why", "not that"], work)
+    assert (done.returncode, done.stdout) == (0, "Ok.\n"), done.stderr
+    assert log(work) == ["one"]
+
+
+def test_a_suspended_turn_keeps_its_bounds_rules_and_mode(work: Path) -> None:
+    replies = [
+        {"calls": [once("one")]},
+        {"calls": [call("Bash", command="touch made")]},
+        {"calls": [once("x")]},
+        {"text": "Cut."},
+    ]
+    suspend(work, replies, "--max-turns", "2", "--allowedTools", "Bash(touch:*)")
+    (work / ".agentrc").write_text("max_rounds = 1\n")
+    done = agent(["approve", "--all", "--output-format", "json"], work)
+    assert done.returncode == 4, done.stderr
+    assert json.loads(done.stdout)["num_turns"] == 2
+    assert (work / "made").exists()
+    assert log(work) == ["one"]
+
+
+def test_what_changed_since_it_was_shown_is_proposed_again(work: Path) -> None:
+    edit = call("Edit", file_path="a.txt", old_string="world", new_string="you")
+    suspend(work, [{"calls": [call("Read", file_path="a.txt")]}, {"calls": [edit]}, {"text": "Ok."}])
+    (work / "a.txt").write_text("hello world, and more\n")
+    again = agent(["approve"], work)
+    assert (work / "a.txt").read_text() == "hello world, and more\n"
+    assert again.returncode == 0, again.stderr
+    assert "changed" in again.stderr or "error" in again.stderr
+
+
+def test_two_people_cannot_run_a_call_twice(work: Path) -> None:
+    suspend(work, [{"calls": [call("Bash", command="echo one >> log; sleep 0.5")]}, {"text": "Ok."}])
+    env = clean_env(work.parent / "home")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "agent_cli", "approve"],
+            cwd=work,
+            env=env,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    codes = sorted(p.wait(30) for p in both)
+    for process in both:
+        process.communicate()
+    assert codes == [0, 2]
+    assert log(work) == ["one"]
+
+
+def test_a_new_message_has_to_wait(work: Path) -> None:
+    suspend(work, [{"calls": [once("one")]}, {"text": "Ok."}])
+    model = f"scripted:{work / 's.toml'}"
+    done = agent(["-p", "-c", "--model", model, "more"], work)
+    assert done.returncode == 3
+    assert "waiting: Run: echo one >> log" in done.stderr
+    assert agent(["approve"], work).returncode == 0
+
+
+def test_a_question_is_answered_from_elsewhere(work: Path) -> None:
+    ask = call("AskUserQuestion", questions=[{"question": "A or B?", "options": [{"label": "A"}, {"label": "B"}]}])
+    suspend(work, [{"calls": [ask]}, {"text": "B it is.", "expect": "take B"}])
+    assert pending(work)[0]["pending"][0]["kind"] == "question"
+    assert agent(["approve"], work).returncode == 2
+    done = agent(["answer", "take B"], work)
+    assert (done.returncode, done.stdout) == (0, "B it is.\n"), done.stderr
+
+
+def test_on_ask_deny_lets_the_model_decide_and_fail_ends_the_run(work: Path) -> None:
+    ask = call("AskUserQuestion", questions=[{"question": "A or B?"}])
+    model = script(work / "s.toml", [{"calls": [ask]}, {"text": "I assume A.", "expect": "state the assumption"}])
+    assert agent(["-p", "--model", model, "q"], work).returncode == 0
+    model = script(work / "s.toml", [{"calls": [once("one")]}, {"text": "Never."}])
+    done = agent(["-p", "--model", model, "--on-ask", "fail", "--output-format", "json", "q"], work)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["outcome"] == "failed"
+    assert "a person is needed for: Run: echo one" in done.stderr
+    assert log(work) == []
+
+
+PLAN = call("ExitPlanMode", plan="# Plan\n1. Write b.txt")
+WRITE = call("Write", file_path="b.txt", content="x")
+
+
+def plan_run(work: Path, *more: dict[str, Any]) -> None:
+    model = script(work / "s.toml", [{"calls": [PLAN]}, *more])
+    done = agent(["-p", "--model", model, "--permission-mode", "plan", "plan it"], work)
+    assert (done.returncode, done.stdout) == (3, "# Plan\n1. Write b.txt\n"), done.stderr
+
+
+def test_a_plan_waits_and_is_approved_into_a_mode(work: Path) -> None:
+    plan_run(work, {"calls": [WRITE], "expect": "approved the plan"}, {"text": "Written."})
+    done = agent(["approve", "--mode", "acceptEdits"], work)
+    assert (done.returncode, done.stdout) == (0, "Written.\n"), done.stderr
+    assert (work / "b.txt").exists()
+
+
+def test_a_plan_is_answered_in_words_by_the_next_message(work: Path) -> None:
+    plan_run(work, {"text": "Smaller then.", "expect": "<plan_feedback>"})
+    done = agent(["-p", "-c", "--model", f"scripted:{work / 's.toml'}", "smaller steps please"], work)
+    assert (done.returncode, done.stdout) == (0, "Smaller then.\n"), done.stderr
+    assert not (work / "b.txt").exists()
+
+
+def test_a_rejected_plan_ends_the_work(work: Path) -> None:
+    plan_run(work, {"text": "never"})
+    done = agent(["reject", "--output-format", "json"], work)
+    assert json.loads(done.stdout)["terminal_reason"] == "cancelled"
+    assert not (work / "b.txt").exists()
+
+
+def test_a_plan_expires(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_run(work, {"text": "Too late.", "expect": "expired"})
+    path = next((work.parent / "home" / "state").rglob("*.jsonl"))
+    from agent_cli.session import plans
+
+    assert not plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
+    now = time.time()
+    monkeypatch.setattr(plans.time, "time", lambda: now + 3601)
+    assert plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
+    assert not plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 0)
+
+
+def test_a_plan_is_taken_exactly_once(tmp_path: Path) -> None:
+    from agent_cli.session.plans import WaitingPlan, save_plan, take_plan
+
+    plan = WaitingPlan("s", "c", {"plan": "x"}, 1.0)
+    save_plan(tmp_path, plan)
+    assert take_plan(tmp_path, "other") is None
+    assert take_plan(tmp_path, "s") == plan
+    assert take_plan(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
