@@ -6,7 +6,7 @@ Nothing here prints or decides how a run looks; the front ends do. Mistakes are 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from agent_cli.engine.structured import StructuredOutput, answer_guard, read_sch
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.model.catalog import ModelInfo, lookup, price
 from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
-from agent_cli.model.transport import ToolSpec, Transport
+from agent_cli.model.transport import Chunk, Request, ToolSpec, Transport
 from agent_cli.options import ASK_WHICH, RunOptions
 from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, Place, check_mode
@@ -38,6 +38,7 @@ from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
+from agent_tools.cancel import CancelToken
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
@@ -153,12 +154,30 @@ def switch_model(agent: Agent, name: str) -> None:
     agent.model, agent.info = model, info
 
 
-def _open(model: Resolved, settings: Settings) -> Transport:
-    from agent_cli.model.http import Timeouts
+class _OnFirstUse:
+    """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
 
-    timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
-    try:
+    def __init__(self, opened: Callable[[], Transport]) -> None:
+        self._opened = opened
+        self._transport: Transport | None = None
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        if self._transport is None:
+            self._transport = self._opened()
+        return self._transport.stream(request, cancel)
+
+
+def _open(model: Resolved, settings: Settings) -> Transport:
+    """The wire of a model. Raises Mistake for a script that cannot be read."""
+
+    def opened() -> Transport:
+        from agent_cli.model.http import Timeouts
+
+        timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
         return open_transport(model, timeouts=timeouts, attempts=settings.retries)
+
+    try:
+        return opened() if model.wire == "scripted" else _OnFirstUse(opened)
     except ModelSetupError as error:
         raise Mistake(str(error)) from None
 

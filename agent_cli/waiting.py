@@ -78,6 +78,8 @@ def reopen(
     options: RunOptions,
     answering: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
+    *,
+    attended: bool = False,
 ) -> Agent:
     """The agent of a suspended session, as it was saved with its turn. Raises Mistake.
 
@@ -94,7 +96,9 @@ def reopen(
         on_ask=str(saved.get("on_ask", "deny")),
     )
     approver, asker = answering(chosen.on_ask)
-    agent = build(chosen, saved_place(saved, place), saved_layers(saved), approver, warn, asker=asker)
+    agent = build(
+        chosen, saved_place(saved, place), saved_layers(saved), approver, warn, asker=asker, attended=attended
+    )
     take_up(agent, approver, asker)
     return agent
 

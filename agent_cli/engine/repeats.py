@@ -31,7 +31,7 @@ class Repeats:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._read: dict[str, tuple[int, object]] = {}
-        self._last = ""
+        self._last: tuple[str, ToolResult] | None = None
         self._times = 0
         self._summary = ""
 
@@ -66,9 +66,11 @@ class Repeats:
         after = self.signature(item)
         if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
             self._read[_key(item)] = (self._turn.budget.rounds, after)
-        outcome = f"{_key(item)} {_essence(result)}"
-        self._times = self._times + 1 if outcome == self._last else 1
-        self._last = outcome
+        key = _key(item)
+        # Results are compared only where the call itself is the same: cleaning a long one costs milliseconds.
+        same = self._last is not None and self._last[0] == key and _essence(self._last[1]) == _essence(result)
+        self._times = self._times + 1 if same else 1
+        self._last = (key, result)
         self._summary = item.summary
         if self._times < TELL_MODEL:
             return ""

@@ -37,6 +37,7 @@ class Input:
             # The editor: 0.23 s of imports that a pipe must not pay.
             from prompt_toolkit import PromptSession
             from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+            from prompt_toolkit.output import create_output
 
             kept: History = InMemoryHistory()
             if self._history is not None:
@@ -46,8 +47,8 @@ class Input:
                     kept = FileHistory(str(self._history))
                 except OSError:
                     self._history = None
-            session: PromptSession[str] = PromptSession(history=kept)
+            output = create_output()
             # Asking the terminal where the cursor is stalls on those that never answer.
-            cast(Any, session.output).enable_cpr = False
-            self._session = session
+            cast(Any, output).enable_cpr = False
+            self._session = PromptSession(history=kept, output=output)
         return self._session

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
+from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
+from agent_cli.core.outcome import TurnResult
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, read_settings
+from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
@@ -22,6 +26,7 @@ from agent_cli.terminal.input import Input
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, run_slash
 from agent_cli.terminal.views import lines_of
+from agent_cli.waiting import reopen
 from agent_tools.display import TodoView
 
 
@@ -44,27 +49,32 @@ class Repl:
         settings = self._layers.settings()
         plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._console = make_console(settings.color, os.environ, plain=plain)
-        folder = SessionStore(state_folder(os.environ), self._place.root).folder
-        keep = folder / "history" if settings.save_sessions else None
+        self._folder = SessionStore(state_folder(os.environ), self._place.root).folder
+        keep = self._folder / "history" if settings.save_sessions else None
         self._input = Input(keep, plain=plain)
         self.show = Show(self._console, verbose=options.verbose)
         self.agent = self._build(options)
 
     def _build(self, options: RunOptions) -> Agent:
-        approver = AskInLines(self._console, self._input.line)
-        return build(
-            options,
-            self._place,
-            self._layers,
-            approver,
-            lambda text: self.say(f"warning: {text}"),
-            asker=QuestionsInLines(self._console, self._input.line),
-            attended=True,
-        )
+        approver, asker = self._answering("")
+        agent = build(options, self._place, self._layers, approver, self._warn, asker=asker, attended=True)
+        waiting = agent.restored.waiting if agent.restored else None
+        if waiting is None or not waiting.saved or options.fork_session:
+            return agent
+        agent.close()
+        return reopen(agent.header.session_id, self._place, options, self._answering, self._warn, attended=True)
+
+    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
+        """A person sits here, whatever `--on-ask` was."""
+        return AskInLines(self._console, self._input.line), QuestionsInLines(self._console, self._input.line)
+
+    def _warn(self, text: str) -> None:
+        self.say(f"warning: {text}")
 
     def run(self, first: str) -> int:
         """Greet, take messages until the end, say how to come back."""
         self._greet()
+        self._take_up_waiting()
         if first.strip():
             self.say(f"> {first}")
             self._turn(first)
@@ -84,7 +94,22 @@ class Repl:
         self._farewell()
         return 0
 
+    def _take_up_waiting(self) -> None:
+        """Ask about the calls that a suspended turn left open, before anything else is said."""
+        waiting = self.agent.restored.waiting if self.agent.restored else None
+        if waiting is None or not waiting.calls:
+            return
+        take_plan(self._folder, self.agent.header.session_id)
+        self.say(f"  {len(waiting.undecided)} calls of this session wait for you")
+        conversation = self.agent.conversation
+        self._interruptible(lambda: conversation.resume(self.show, waiting.spent))
+
     def _turn(self, text: str) -> None:
+        conversation = self.agent.conversation
+        self._interruptible(lambda: conversation.say(text, self.show))
+
+    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+        """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
         conversation = self.agent.conversation
         pressed = 0
 
@@ -97,7 +122,7 @@ class Repl:
 
         before = signal.signal(signal.SIGINT, on_interrupt)
         try:
-            conversation.say(text, self.show)
+            run()
         finally:
             signal.signal(signal.SIGINT, before)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import call, script
+from tests.helpers import agent, call, script
 from tests.pty.screen import Terminal
 
 
@@ -168,3 +168,40 @@ def test_a_word_close_to_a_command_is_asked_about(work: Path) -> None:
     terminal.type("n")
     assert "Nothing was sent" in terminal.end()
     assert terminal.exit_code == 2
+
+
+def test_what_waits_is_asked_before_anything_else(work: Path) -> None:
+    model = script(
+        work / "s.toml", [{"calls": [call("Bash", command="touch made")]}, {"text": "Made it."}, {"text": "Hi."}]
+    )
+    suspended = agent(["-p", "--model", model, "--on-ask", "suspend", "go"], work)
+    assert suspended.returncode == 3
+    terminal = Terminal(["-c", "--model", model], work)
+    terminal.expect("1 calls of this session wait for you")
+    terminal.expect("Allow?")
+    terminal.type("y")
+    terminal.expect("Made it.")
+    assert (work / "made").exists()
+    terminal.leave()
+
+
+def test_a_plan_is_approved_with_words(work: Path) -> None:
+    plan = call("ExitPlanMode", plan="1. Touch it", commands=["touch made"])
+    ask = call("AskUserQuestion", questions=[{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}])
+    replies = [
+        {"calls": [ask]},
+        {"calls": [plan], "expect": "Which? -> B"},
+        {"calls": [call("Bash", command="touch made")], "expect": "be quick"},
+        {"text": "Done."},
+    ]
+    terminal = Terminal(["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"], work)
+    terminal.expect("2. B")
+    terminal.type("2")
+    terminal.expect("commands: touch made")
+    terminal.expect("Approve this plan?")
+    terminal.type("y be quick")
+    terminal.expect("Allow?")
+    terminal.type("y")
+    terminal.expect("Done.")
+    assert (work / "made").exists()
+    terminal.leave()
