@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli import __version__
+from agent_cli.config.agent_types import builtin_agent_types
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import (
     environment_block,
@@ -23,6 +24,7 @@ from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
+from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -111,13 +113,15 @@ def build(
         context,
         policy,
         approver,
-        price=lambda usage: price(info, usage),
+        price=pricing(model, info),
         guards=guards,
         verify=settings.verify,
         asker=asker,
         attended=attended,
         fallbacks=[_fallback(name, settings, place) for name in settings.fallback_models],
     )
+    kit.agents = builtin_agent_types() if "Task" in kit.tools else {}
+    kit.open_model = lambda name: _fallback(name, settings, place)()
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tools).but(saved=saved_with(options, place, settings)),
@@ -143,13 +147,18 @@ def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved
         raise Mistake(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
 
 
+def pricing(model: Resolved, info: ModelInfo | None) -> Callable[[Usage], Usage]:
+    """What adds the cost to a model call's usage; a script costs nothing."""
+    return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
+
+
 def switch_model(agent: Agent, name: str) -> None:
     """Go on with another model in the same conversation. Raises Mistake."""
     model = choose_model(name, agent.settings, agent.place)
     conversation = agent.conversation
     conversation.kit.transport = _open(model, agent.settings)
     info = lookup(model.provider, model.model)
-    conversation.kit.price = lambda usage: price(info, usage)
+    conversation.kit.price = pricing(model, info)
     conversation.options = conversation.options.but(model=model.model, label=model.name)
     agent.model, agent.info = model, info
 

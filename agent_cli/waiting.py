@@ -17,6 +17,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.headless.result import pending_item
@@ -109,9 +110,11 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     if waiting is None:
         return
     decided = Decided(waiting, approver, asker)
-    agent.conversation.kit.approver = decided.approve
-    agent.conversation.kit.asker = decided.answer
-    policy = agent.conversation.kit.policy
+    kit = agent.conversation.kit
+    kit.approver, kit.asker = decided.approve, decided.answer
+    kit.nested.update(waiting.nested)
+    kit.ids.update(call_id for messages in waiting.nested.values() for call_id in call_ids(messages))
+    policy = kit.policy
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
     for rule in waiting.grants:
         policy.grant(rule)

@@ -19,6 +19,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage
 from agent_cli.engine.executor import run_calls
+from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.headless.run import deny, say
 from agent_cli.model.scripted import Scripted
@@ -82,7 +83,8 @@ def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
 
     # The engine wants a model; a script without replies is one that must never be asked.
     kit = Kit(Scripted([]), BUILTIN, context, policy, refuse)
-    turn = Turn([AssistantMessage((call,))], kit, TurnOptions(model="none", label="none", system=""))
+    options = TurnOptions(model="none", label="none", system="")
+    turn = Turn([AssistantMessage((call,))], kit, options, run_turn)
     steps = run_calls(turn, (call,))
     try:
         for event in steps:

@@ -17,9 +17,13 @@ def prompt(name: str) -> str:
 
     A checkout's live `prompts/` comes first, then the copy in the wheel. Raises FileNotFoundError.
     """
-    live = _PACKAGE.parent / "prompts" / f"{name}.md"
-    path = live if live.is_file() else _PACKAGE / "_prompts" / f"{name}.md"
-    return path.read_text("utf-8").strip()
+    return (prompt_folder() / f"{name}.md").read_text("utf-8").strip()
+
+
+def prompt_folder() -> Path:
+    """Where the prompt files are: a checkout's own, else those of the wheel."""
+    live = _PACKAGE.parent / "prompts"
+    return live if (live / "system.md").is_file() else _PACKAGE / "_prompts"
 
 
 def environment_block(cwd: Path, root: Path, model: str) -> str:

@@ -175,11 +175,11 @@ class UsageAdded(Value):
 
 
 class SubagentEvent(Value):
-    """An event of a nested turn, as plain data."""
+    """An event of a nested turn; `call_id` is the Task call that it works for."""
 
     agent: str
     call_id: str
-    event: dict[str, Any]
+    event: "Event"  # noqa: UP037 - resolved when it is read back
 
 
 class Warned(Value):
@@ -227,3 +227,10 @@ Event = (
     | TurnFinished
 )
 UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress)
+
+
+def innermost(event: Event) -> Event:
+    """The event itself, out of however many sub-agents it comes."""
+    while isinstance(event, SubagentEvent):
+        event = event.event
+    return event

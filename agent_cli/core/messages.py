@@ -90,3 +90,8 @@ def with_open_calls_closed(history: Iterable[Message], reason: str) -> list[Mess
     messages = list(history)
     messages += [ToolMessage(c.id, c.name, reason, is_error=True) for c in pending_calls(messages)]
     return messages
+
+
+def call_ids(history: Iterable[Message]) -> set[str]:
+    """The ids of all calls in a history."""
+    return {c.id for m in history if isinstance(m, AssistantMessage) for c in m.calls}

@@ -64,12 +64,16 @@ class Denial(Value):
 
 
 class TurnEnd(Value):
-    """What every ending carries: the messages the turn added, what it used, what it did, what was refused."""
+    """What every ending carries: the messages the turn added, what it used, what it did, what was refused.
+
+    cost: dollars of the whole turn, pauses included; `usage` is of this part alone.
+    """
 
     messages: tuple[Message, ...]
     usage: Usage
     diagnostics: Diagnostics
     denials: tuple[Denial, ...] = ()
+    cost: float = 0.0
 
 
 class Complete(Value):

@@ -76,6 +76,10 @@ class Budget:
     def spent(self) -> Spent:
         return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures, dict(self._denials))
 
+    def take(self, spent: Spent) -> None:
+        """What a nested turn that began with our own sum has come to."""
+        self.rounds, self.tool_calls, self.cost = spent.rounds, spent.tool_calls, spent.cost
+
     def waited(self, seconds: float) -> None:
         """A person took this long to answer."""
         self._waited += seconds

@@ -9,7 +9,6 @@ badly formed becomes an error result that teaches; one that is refused carries t
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from types import GeneratorType
 from typing import Any
 
 from agent_cli.core.answers import Answer, Approve, Defer, Edit, Reject
@@ -24,9 +23,10 @@ from agent_cli.core.events import (
     ToolStarted,
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
-from agent_cli.core.outcome import Denial
+from agent_cli.core.outcome import Denial, Suspended
 from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
+from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Action, Turn
 from agent_cli.permission.decision import Level
 from agent_tools.base import Finish, ToolError, ToolResult
@@ -199,6 +199,10 @@ class Round:
                 return Ended(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
         result = yield from run(turn, item, note, last=last)
+        if isinstance(result, Suspended):
+            return Ended(
+                suspended="approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
+            )
         self.finish = result.finish or self.finish
         return None
 
@@ -229,20 +233,30 @@ def rejection_text(answer: Reject) -> str:
     return "The user refused this call. Do not try the same again; ask what they want, or take another way."
 
 
-def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event, None, ToolResult]:
-    """Run the tool and add its result. An interrupted call is answered before Cancelled goes on."""
+def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event, None, ToolResult | Suspended]:
+    """Run the tool and add its result. An interrupted call is answered before Cancelled goes on.
+
+    A sub-agent that waits for a person leaves its call open.
+    """
     call, context = item.call, turn.kit.context
     yield ToolStarted(call.id, call.name)
     started = turn.kit.clock()
     seen, plan = dict(context.seen), context.plan
     before = turn.repeats.signature(item)
     interrupted = False
+    result: ToolResult
     try:
-        outcome = item.tool.run(item.args, context)
-        if isinstance(outcome, GeneratorType):
-            result = yield from _forward(call.id, outcome)
+        if item.tool.nested:
+            nested = yield from run_nested(turn, item)
+            if isinstance(nested, Suspended):
+                return nested
+            result = nested
         else:
-            result = outcome  # type: ignore[assignment]
+            outcome = item.tool.run(item.args, context)
+            if isinstance(outcome, ToolResult):
+                result = outcome
+            else:
+                result = yield from _forward(call.id, outcome)
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except Cancelled:

@@ -59,7 +59,7 @@ Run = Generator[Event, None, TurnResult]
 
 def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     """Run one turn on a history that ends in a user message or in unanswered calls."""
-    turn = Turn(history, kit, options)
+    turn = Turn(history, kit, options, run_turn)
     saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
     yield TurnStarted(options.label, kit.policy.mode, saved)
     try:

@@ -7,6 +7,7 @@ and the model remember the same words.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Sequence
 from typing import Literal
 
@@ -174,7 +175,25 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if draft.usage is not None:
         yield UsageAdded(draft.started.model or request.model, draft.usage)
     turn.stop_reason = draft.stopped.raw or draft.stopped.reason
-    return draft.message(turn.stop_reason) or AssistantMessage((), turn.stop_reason)
+    message = draft.message(turn.stop_reason)
+    return with_valid_calls(message, turn.kit.ids) if message else AssistantMessage((), turn.stop_reason)
+
+
+def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:
+    """The message with call ids that are there and unlike all others, and names that every provider takes back."""
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            call_id = part.id or "call"
+            number = 1
+            while call_id in known:
+                number += 1
+                call_id = f"{part.id or 'call'}-{number}"
+            known.add(call_id)
+            name = re.sub(r"[^A-Za-z0-9_-]", "_", part.name)[:64] or "unnamed"
+            part = part if (call_id, name) == (part.id, part.name) else part.but(id=call_id, name=name)
+        parts.append(part)
+    return message.but(parts=tuple(parts))
 
 
 def _first(turn: Turn, sent: float) -> Generator[Event, None, None]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent_cli.config.agent_types import AgentType
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
 from agent_cli.core.limits import Limits, Spent
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, with_open_calls_closed
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, call_ids, with_open_calls_closed
 from agent_cli.core.modes import Effort
-from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd
+from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.engine.budget import Budget
 from agent_cli.engine.plan_guard import reminder
@@ -94,6 +95,18 @@ class Kit:
         self.clock = clock
         self.attended = attended
         self.verify = tuple(verify)
+        # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
+        # that wait, and the call ids given out so far.
+        self.agents: Mapping[str, AgentType] = {}
+        self.open_model: Callable[[str], tuple[str, str, Transport]] | None = None
+        self.depth = 0
+        self.nested: dict[str, tuple[Message, ...]] = {}
+        self.ids: set[str] = set()
+
+    def spent_by(self, result: TurnResult) -> Spent:
+        """What a turn with this kit had spent when it ended, its predecessors included."""
+        done = result.end.diagnostics
+        return Spent(done.rounds, done.duration_ms / 1000, done.tool_calls, result.end.cost)
 
 
 class Action(Value):
@@ -103,10 +116,14 @@ class Action(Value):
     outcome: Literal["done", "failed", "refused"]
 
 
+Starter = Callable[[Iterable[Message], Kit, TurnOptions], Generator[Event, None, TurnResult]]
+
+
 class Turn:
     """History, budget and tallies of a running turn. Only the engine touches it."""
 
-    def __init__(self, history: Iterable[Message], kit: Kit, options: TurnOptions) -> None:
+    def __init__(self, history: Iterable[Message], kit: Kit, options: TurnOptions, start: Starter) -> None:
+        self.start = start
         self.history: list[Message] = list(history)
         self.kit = kit
         self.options = options
@@ -125,6 +142,7 @@ class Turn:
         self.transport = kit.transport
         self._fallback = 0
         self._known = len(self.history)
+        kit.ids |= call_ids(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
@@ -182,4 +200,6 @@ class Turn:
             terminal_reason=reason,
             first_chunk_ms=self.first_chunk_ms,
         )
-        return TurnEnd(tuple(self.history[self._known :]), self.usage, diagnostics, tuple(self.denials))
+        return TurnEnd(
+            tuple(self.history[self._known :]), self.usage, diagnostics, tuple(self.denials), self.budget.cost
+        )

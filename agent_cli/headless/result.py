@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, UsageAdded
+from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, UsageAdded, innermost
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, MaxIterations, TurnResult
 from agent_cli.core.usage import Usage
@@ -23,11 +23,11 @@ class Tally:
         self.asked: dict[str, dict[str, Any]] = {}
 
     def __call__(self, event: Event) -> None:
-        match event:
+        match innermost(event):
             case UsageAdded(model=model, usage=usage):
                 self.by_model[model] = self.by_model.get(model, Usage()) + usage
-            case ApprovalRequested() | QuestionAsked():
-                self.asked[event.call_id] = pending_item(event)
+            case (ApprovalRequested() | QuestionAsked()) as asked:
+                self.asked[asked.call_id] = pending_item(asked)
             case MessageAdded(message=ToolMessage(call_id=call_id)):
                 self.asked.pop(call_id, None)
 

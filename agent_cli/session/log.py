@@ -16,7 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import UNLOGGED, Event, MessageAdded, PlanChanged, ToolFinished, ToolStarted, TurnFinished
+from agent_cli.core.events import (
+    UNLOGGED,
+    Event,
+    MessageAdded,
+    PlanChanged,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    innermost,
+)
 from agent_cli.core.messages import UserMessage
 from agent_cli.session.records import Header, Restored
 from agent_tools.values import Value, to_plain
@@ -104,13 +113,14 @@ class SessionLog:
 
     def record(self, event: Event) -> None:
         """Write one event, unless it is of a kind that is not kept."""
-        if isinstance(event, UNLOGGED):
+        inner = innermost(event)
+        if isinstance(inner, UNLOGGED):
             return
         if self._header is not None:
             self._begin()
         self._write(type(event).__name__, event)
-        synced = isinstance(event, (ToolStarted, TurnFinished)) or (
-            isinstance(event, MessageAdded) and isinstance(event.message, UserMessage)
+        synced = isinstance(inner, (ToolStarted, TurnFinished)) or (
+            isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
         )
         if synced:
             self.sync()

@@ -32,8 +32,8 @@ class Header(Value):
 class Waiting(Value):
     """A turn that waits for a person: what is asked, what was already said, and how the turn goes on.
 
-    requests and questions: by call id, for open calls only. decisions and answers: a person's, not carried out yet.
-    asked_at: when the last of it was put to the person, as the log tells time.
+    requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).
+    decisions and answers: a person's, not carried out yet. asked_at: when the last of it was put to the person.
     """
 
     calls: tuple[ToolCall, ...]
@@ -46,12 +46,12 @@ class Waiting(Value):
     grants: tuple[str, ...]
     saved: dict[str, Any]
     asked_at: str
+    nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """The calls that a person still has to decide about."""
-        asked = [c.id for c in self.calls if c.id in self.requests or c.id in self.questions]
-        return tuple(i for i in asked if i not in self.decisions and i not in self.answers)
+        return tuple(i for i in (*self.requests, *self.questions) if i not in self.decisions and i not in self.answers)
 
 
 class Restored(Value):

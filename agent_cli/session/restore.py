@@ -12,6 +12,7 @@ from agent_cli.core.events import (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    SubagentEvent,
     ToolFinished,
     TurnFinished,
     TurnPaused,
@@ -33,6 +34,7 @@ _STATEFUL: tuple[Any, ...] = (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    SubagentEvent,
     ToolFinished,
     TurnFinished,
     TurnPaused,
@@ -62,6 +64,7 @@ class _State:
         self.decisions: dict[str, ApprovalResolved] = {}
         self.answers: dict[str, QuestionAnswered] = {}
         self.asked_at = ""
+        self.nested: dict[str, list[Message]] = {}
 
     def take(self, event: Event, time: str) -> None:
         match event:
@@ -91,6 +94,20 @@ class _State:
             case QuestionAnswered(call_id=call_id, verdict=verdict):
                 if verdict != "defer":
                     self.answers[call_id] = event
+            case SubagentEvent(call_id=call_id, event=inner):
+                self._take_nested(call_id, inner, time)
+
+    def _take_nested(self, call_id: str, event: Event, time: str) -> None:
+        """A sub-agent's history is kept until its Task call is answered; what it asks waits like any other call."""
+        match event:
+            case MessageAdded(message=message):
+                self.nested.setdefault(call_id, []).append(message)
+                if isinstance(message, ToolMessage):
+                    self._forget(message.call_id)
+            case SubagentEvent(call_id=deeper, event=inner):
+                self._take_nested(deeper, inner, time)
+            case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
+                self.take(event, time)
 
     def _decided(self, event: ApprovalResolved) -> None:
         """A person's decision about what was shown; deferring is none."""
@@ -100,7 +117,7 @@ class _State:
                 self.grants.append(event.rule)
 
     def _forget(self, call_id: str) -> None:
-        for kept in (self.requests, self.questions, self.decisions, self.answers):
+        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested):
             kept.pop(call_id, None)
 
     def waiting(self) -> Waiting | None:
@@ -118,6 +135,7 @@ class _State:
             grants=tuple(self.grants),
             saved=self.started.saved,
             asked_at=self.asked_at,
+            nested={call_id: tuple(messages) for call_id, messages in self.nested.items()},
         )
 
 

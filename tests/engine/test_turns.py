@@ -120,7 +120,7 @@ def test_a_denied_call_never_runs_and_is_listed(root: Path) -> None:
         ({"name": "Read", "arguments": {"path": "a"}}, "file_path"),
         ({"name": "Read", "arguments": "{not json"}, "not a JSON object"),
         ({"name": "Read", "arguments": "[1]"}, "not a JSON object"),
-        ({"name": "", "arguments": {}}, "There is no tool named ''"),
+        ({"name": "", "arguments": {}}, "There is no tool named 'unnamed'"),
         ({"name": "Read", "arguments": {"file_path": "gone.txt"}}, "gone.txt"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.agent_types import builtin_agent_types
 from agent_cli.core.answers import Answer
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
@@ -14,10 +15,13 @@ from agent_cli.engine.drive import drive
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.model.scripted import Scripted
+from agent_cli.model.transport import ToolSpec
 from agent_cli.permission.policy import Mode, Policy
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.workspace import Workspace
+
+SPECS = tuple(ToolSpec(t.name, t.name, {}) for t in BUILTIN)
 
 
 class World:
@@ -45,6 +49,7 @@ class World:
         context = ToolContext(workspace, env={"PATH": "/usr/bin:/bin"})
         self.policy = Policy(workspace, rules, mode)
         self.kit = Kit(self.model, tools, context, self.policy, self._answer, **kit)
+        self.kit.agents = builtin_agent_types()
         self.history: list[Message] = []
 
     def _rules(self, kind: RuleList, texts: tuple[str, ...]) -> list[Any]:
@@ -58,7 +63,9 @@ class World:
         """Run a turn; with None, resume what is open."""
         if text is not None:
             self.history.append(UserMessage(text))
-        chosen = TurnOptions(model="scripted", label="scripted", system="You are a test.", **options)
+        chosen = TurnOptions(
+            model="scripted", label="scripted", system="You are a test.\n# Environment\nhere", tools=SPECS, **options
+        )
         result = drive(run_turn(self.history, self.kit, chosen), self.events.append)
         self.history += result.end.messages
         return result

@@ -14,7 +14,7 @@ from agent_tools.generate import FILE, generated
 from tests.tools.toolbench import Bench
 
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
-NAMES = ("Read Write Edit Glob Grep LS Bash TodoWrite TodoRead PlanProgress AskUserQuestion ExitPlanMode").split()
+NAMES = ("Read Write Edit Glob Grep LS Bash TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode").split()
 
 
 def test_the_tools_and_their_order() -> None:
@@ -30,7 +30,7 @@ def test_every_tool_is_taught_and_all_together_stay_small() -> None:
     taught = {name: (PROMPTS / f"{name}.md").read_text("utf-8") for name in NAMES}
     assert all(text.strip() for text in taught.values())
     sent = [{"name": t.name, "description": taught[t.name], "input_schema": t.schema()} for t in BUILTIN]
-    assert len(json.dumps(sent, separators=(",", ":"))) < 11_500
+    assert len(json.dumps(sent, separators=(",", ":"))) < 12_800
 
 
 @pytest.mark.parametrize("name", NAMES)

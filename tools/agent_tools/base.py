@@ -93,6 +93,8 @@ class Tool(ABC, Generic[A]):
     Args: type[A]
     # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
     asks_person: ClassVar[bool] = False
+    # A tool whose work is a turn of its own, run by the engine.
+    nested: ClassVar[bool] = False
 
     @abstractmethod
     def effects(self, args: A, ctx: ToolContext) -> tuple[Effect, ...]:

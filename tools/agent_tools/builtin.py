@@ -13,6 +13,7 @@ from agent_tools.list import LS
 from agent_tools.plan import ExitPlanMode, PlanProgress
 from agent_tools.read import Read
 from agent_tools.shell import Bash
+from agent_tools.task import Task
 from agent_tools.todo import TodoRead, TodoWrite
 from agent_tools.write import Write
 
@@ -28,5 +29,6 @@ BUILTIN: tuple[Tool[Any], ...] = (
     TodoRead(),
     PlanProgress(),
     AskUserQuestion(),
+    Task(),
     ExitPlanMode(),
 )

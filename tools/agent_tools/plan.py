@@ -75,7 +75,9 @@ class PlanProgress(Tool[PlanProgressArgs]):
     def read(self, arguments: dict[str, object]) -> PlanProgressArgs:
         args = super().read(arguments)
         if not (args.step_id or args.next_step or args.plan_status == "completed"):
-            raise ToolError('Name the step that is done (step_id), the one that begins (next_step), or say "completed".')
+            raise ToolError(
+                'Name the step that is done (step_id), the one that begins (next_step), or say "completed".'
+            )
         return args
 
     def effects(self, args: PlanProgressArgs, ctx: ToolContext) -> tuple[Effect, ...]:

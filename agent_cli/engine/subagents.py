@@ -1,0 +1,123 @@
+"""Sub-agents: a nested turn with its own history, prompt and tools, paid for from the parent's budget.
+
+Its events are wrapped, its questions go to the same person, its suspension suspends the parent; resuming the parent's
+open Task call resumes it where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from agent_cli.config.agent_types import AgentType
+from agent_cli.core.events import Event, MessageAdded, SubagentEvent
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
+from agent_cli.engine.checking import Prepared
+from agent_cli.engine.turn import Kit, Turn
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.cancel import Cancelled
+
+MOST_DEPTH = 2
+
+
+def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | Suspended]:
+    """Run (or resume) the sub-agent of a Task call. Raises ToolError for an unknown type, Cancelled."""
+    kind = _type_of(turn, item.args.subagent_type)
+    kit = nested_kit(turn, kind)
+    options = turn.options.but(
+        system=f"{kind.prompt}\n\n{environment_of(turn.options.system)}",
+        tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
+        spent=turn.budget.spent,
+        plan_review="off",
+        saved={},
+        prefill="",
+    )
+    label = options.label
+    if kind.model and turn.kit.open_model is not None:
+        label, model, kit.transport = turn.kit.open_model(kind.model)
+        options = options.but(model=model, label=label)
+    history = list(turn.kit.nested.get(item.call.id, ()))
+    if not history:
+        history = [UserMessage(item.args.prompt)]
+        yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
+    result = yield from _wrapped(turn.start(history, kit, options), kind.name, item.call.id)
+    turn.usage += result.end.usage
+    turn.budget.take(kit.spent_by(result))
+    turn.denials += result.end.denials
+    turn.kit.nested[item.call.id] = (*history, *result.end.messages)
+    if isinstance(result, Suspended):
+        return result
+    turn.kit.nested.pop(item.call.id)
+    return _result(result)
+
+
+def _type_of(turn: Turn, name: str) -> AgentType:
+    types = turn.kit.agents
+    if turn.kit.depth >= MOST_DEPTH:
+        raise ToolError("Sub-agents cannot be nested deeper than this. Do the work yourself.")
+    if name not in types:
+        listed = "; ".join(f"{t.name}: {t.description}" for t in types.values())
+        raise ToolError(f"There is no sub-agent type {name!r}. The types are: {listed}")
+    return types[name]
+
+
+def nested_kit(turn: Turn, kind: AgentType) -> Kit:
+    """The parent's kit with the type's tools and a context of its own: what it read, and its plan."""
+    parent = turn.kit
+    allowed = set(kind.tools) or set(parent.tools)
+    tools = [t for t in parent.tools.values() if t.name in allowed and t.name != "ExitPlanMode"]
+    if parent.depth + 1 >= MOST_DEPTH:
+        tools = [t for t in tools if not t.nested]
+    context = ToolContext(
+        parent.context.workspace,
+        cancel=parent.context.cancel,
+        env=parent.context.env,
+        settings=parent.context.settings,
+        demand_read=parent.context.demand_read,
+    )
+    kit = Kit(
+        turn.transport,
+        tools,
+        context,
+        parent.policy,
+        parent.approver,
+        asker=parent.asker,
+        price=parent.price,
+        clock=parent.clock,
+        attended=parent.attended,
+        verify=parent.verify,
+    )
+    kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
+    kit.ids, kit.nested = parent.ids, parent.nested
+    return kit
+
+
+def environment_of(system: str) -> str:
+    """The environment block of the parent's system prompt; the rest is not the sub-agent's business."""
+    _, found, rest = system.partition("# Environment\n")
+    return f"# Environment\n{rest}" if found else ""
+
+
+def _wrapped(run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
+    while True:
+        try:
+            event = next(run)
+        except StopIteration as stop:
+            return stop.value
+        yield SubagentEvent(agent, call_id, event)
+
+
+def _result(result: TurnResult) -> ToolResult:
+    """The sub-agent's last word as the result of the parent's call."""
+    match result:
+        case Complete(degraded=False, text=text, return_value=value):
+            return ToolResult(text or str(value or "The sub-agent ended without a word."))
+        case Complete(text=text) | MaxIterations(text=text):
+            return ToolResult(f"The sub-agent did not finish. {text}", is_error=True)
+        case Failed(failure=None):
+            if result.end.diagnostics.terminal_reason == "cancelled":
+                return ToolResult("The user cancelled the sub-agent's work.", is_error=True)
+            raise Cancelled
+        case _:
+            return ToolResult(f"The sub-agent failed: {getattr(result, 'text', '')}", is_error=True)

@@ -1,0 +1,139 @@
+"""Sub-agents: nested turns with their own history, the parent's budget, and questions that come through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Approve, Defer
+from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, innermost
+from agent_cli.core.limits import Limits
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete, MaxIterations, Suspended
+from agent_cli.core.usage import Usage
+from tests.engine.world import World
+from tests.helpers import agent, call, script
+
+
+def task(kind: str = "general", prompt: str = "find it") -> dict[str, Any]:
+    return call("Task", subagent_type=kind, description="find it", prompt=prompt)
+
+
+READ = call("Read", file_path="a.txt")
+RUN = call("Bash", command="echo x >> log")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("hello\n")
+    return tmp_path
+
+
+class Split:
+    """One script for the parent, one for its sub-agents, told apart by what the first message says."""
+
+    def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
+        from agent_cli.model.scripted import Scripted
+
+        self.parent = world.model
+        self.nested = Scripted(nested, "nested")
+
+    def stream(self, request: Any, cancel: Any) -> Any:
+        first = request.messages[0]
+        assert isinstance(first, UserMessage)
+        return (self.nested if first.text == "find it" else self.parent).stream(request, cancel)
+
+
+def story(
+    root: Path, parent: list[dict[str, Any]], nested: list[dict[str, Any]], *answers: Any, **more: Any
+) -> tuple[World, Split]:
+    world = World(root, parent, list(answers), **more)
+    models = Split(world, nested)
+    world.kit.transport = models
+    return world, models
+
+
+def test_a_sub_agent_works_by_itself_and_reports_once(root: Path) -> None:
+    use = {"input": 10, "output": 1}
+    world, models = story(
+        root,
+        [{"calls": [task("explore")], "usage": use}, {"text": "It says hello.", "expect": "a.txt greets"}],
+        [
+            {"text": "Looking.", "calls": [READ], "usage": use},
+            {"text": "a.txt greets.", "expect": "hello", "usage": use},
+        ],
+    )
+    result = world.turn("what is there")
+    assert isinstance(result, Complete)
+    assert result.end.usage == Usage(30, 3)
+    assert (result.end.diagnostics.rounds, result.end.diagnostics.tool_calls) == (4, 2)
+    asked = models.nested.requests[0]
+    assert "You are a sub-agent that explores" in asked.system
+    assert asked.system.endswith("# Environment\nhere")
+    assert {t.name for t in asked.tools} == {"Read", "Grep", "Glob", "LS"}
+    assert len(world.history) == 4
+    wrapped = [e.event for e in world.of(SubagentEvent) if isinstance(e.event, MessageAdded)]
+    assert len(wrapped) == 4
+
+
+def test_unknown_types_are_named_errors(root: Path) -> None:
+    world, _ = story(root, [{"calls": [task("wizard")]}, {"text": "Ok.", "expect": "The types are: explore"}], [])
+    assert isinstance(world.turn(), Complete)
+
+
+def test_a_type_without_a_tool_cannot_call_it(root: Path) -> None:
+    nested = [{"calls": [RUN]}, {"text": "I may not.", "expect": "There is no tool named 'Bash'"}]
+    world, _ = story(root, [{"calls": [task("explore")]}, {"text": "Ok."}], nested, mode="bypassPermissions")
+    assert isinstance(world.turn(), Complete)
+    assert not (root / "log").exists()
+
+
+def test_its_questions_reach_the_person_and_its_budget_is_the_parents(root: Path) -> None:
+    nested = [{"calls": [RUN]}, {"calls": [READ]}, {"text": "never"}]
+    world, _ = story(root, [{"calls": [task()]}, {"text": "Cut short."}], nested, Approve())
+    result = world.turn(limits=Limits(rounds=3))
+    assert isinstance(result, MaxIterations)
+    assert (root / "log").read_text() == "x\n"
+    assert world.asked[0].effects[0].target == "echo x >> log"
+
+
+def test_its_suspension_bubbles_up_and_resumes_down(root: Path) -> None:
+    nested = [{"calls": [READ]}, {"calls": [RUN]}, {"text": "Ran it."}]
+    world, _ = story(root, [{"calls": [task()]}, {"text": "All done.", "expect": "Ran it."}], nested, Defer())
+    paused = world.turn()
+    assert isinstance(paused, Suspended)
+    assert paused.pending == ("call-1-1",)
+    world.answers = [Approve()]
+    result = world.turn(None)
+    assert isinstance(result, Complete)
+    assert result.text == "All done."
+    assert (root / "log").read_text() == "x\n"
+    assert [e.tool for e in map(innermost, world.events) if isinstance(e, ToolStarted)].count("Bash") == 1
+
+
+def test_depth_is_limited(root: Path) -> None:
+    nested = [{"calls": [task()]}, {"text": "Alone then.", "expect": "There is no tool named 'Task'"}]
+    world, _ = story(root, [{"calls": [task()]}, {"text": "Ok."}], nested)
+    assert isinstance(world.turn(), Complete)
+
+
+def test_a_suspended_sub_agent_is_resumed_by_another_process(tmp_path: Path) -> None:
+    """Parent and sub-agent replay the same script here, each by the number of answers in its own history."""
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    replies = [{"calls": [task()]}, {"calls": [RUN]}, {"text": "Ran it."}]
+    model = script(work / "s.toml", replies)
+    first = agent(["-p", "--model", model, "--on-ask", "suspend", "go"], work)
+    assert first.returncode == 3, first.stderr
+    assert not (work / "log").exists()
+    listed = agent(["pending"], work)
+    assert "Run: echo x >> log" in listed.stdout
+    for level in ("the inner sub-agent", "the outer one"):
+        assert agent(["approve"], work).returncode == 3, level
+    last = agent(["approve"], work)
+    assert (last.returncode, last.stdout) == (0, "Ran it.\n"), last.stderr
+    assert (work / "log").read_text() == "x\nx\nx\n"
+    log = next((tmp_path / "home" / "state").rglob("*.jsonl")).read_text()
+    assert log.count('"text":"find it"') == 2

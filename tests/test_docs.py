@@ -1,0 +1,143 @@
+"""What the documentation says is held to the program: flags, links, exit codes, settings, providers, tools, events."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agent_cli import options
+from agent_cli.__main__ import COMMANDS
+from agent_cli.config.layers import Layers
+from agent_cli.core import events
+from agent_cli.headless import exits
+from agent_cli.model.providers import PROVIDERS
+from agent_cli.model.scripted import KEYS
+from agent_tools.builtin import BUILTIN
+from agent_tools.values import Value
+from tests.helpers import ROOT
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+# Typer's own, and those of commands beside the agent, which are read from the source of the command line.
+TYPER = {"--help", "--version", "--install-completion", "--show-completion"}
+IDS = [str(p.relative_to(ROOT)) for p in PAGES]
+
+
+def text_of(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+def page(name: str) -> str:
+    return text_of(ROOT / "docs" / name)
+
+
+def fences(text: str, language: str) -> list[str]:
+    """The contents of the code blocks in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def known_flags() -> set[str]:
+    named = {name for flag, _ in options.flags().values() for name in flag.names}
+    return named | TYPER | set(re.findall(r'"(--?[a-z][\w-]*)"', (ROOT / "agent_cli" / "cli.py").read_text("utf-8")))
+
+
+def agent_lines(text: str) -> list[str]:
+    """Command lines of `agent` in code, continuation lines joined, quoted words left out."""
+    code = "\n".join(
+        [*re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE), *re.findall(r"`(agent [^`]*)`", text)]
+    )
+    code = re.sub(r"\\\n", " ", code)
+    code = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "''", code)
+    found = re.findall(r"(?:^|[\s|$(;/])agent ((?:-|[a-z])[^|\n;#]*)", code, re.MULTILINE)
+    return [line for line in found if not line.startswith("said")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_every_flag_of_agent_exists(path: Path) -> None:
+    used = {
+        w.partition("=")[0]
+        for line in agent_lines(text_of(path))
+        for w in re.findall(r"(?<!\S)--?[a-zA-Z][\w=-]*", line)
+    }
+    assert used <= known_flags()
+
+
+def test_the_headless_page_has_every_flag() -> None:
+    left_out = {"--plain"}
+    shown = set(re.findall(r"(--?[a-zA-Z][\w-]*)", page("headless.md")))
+    assert {n for flag, _ in options.flags().values() for n in flag.names} - left_out <= shown
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(path)):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (path.parent / name).resolve() if name else path
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(text_of(linked)), target
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    section = page("headless.md").partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| ([\w, ]*) \|", section, re.MULTILINE)
+    table = {int(code): set(filter(None, words.split(", "))) for code, words in rows}
+    words = exits.Outcome.__args__  # type: ignore[attr-defined]
+    told: dict[int, set[str]] = {exits.USAGE: set(), exits.PIPE: set()}
+    for word in words:
+        for degraded in (False, True):
+            told.setdefault(exits.exit_code(word, fail_on_degraded=degraded), set()).add(word)
+    assert table == told
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_settings_in_examples_are_accepted(path: Path) -> None:
+    for text in fences(text_of(path), "toml"):
+        if "[[reply]]" in text:
+            assert all(reply.keys() <= KEYS for reply in tomllib.loads(text)["reply"])
+            continue
+        layers = Layers()
+        layers.add_text(text, "the example", ROOT)
+        assert layers.origins
+        assert not layers.ignored
+
+
+def test_the_table_of_providers_is_complete() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| ([^|]+) \|.*\| (.*) \|$", page("models.md"), re.MULTILINE)
+    ways = {"openai": "Chat Completions", "anthropic": "Anthropic Messages", "litellm": "LiteLLM"}
+    shown = [(name, way, tuple(re.findall(r"`(\w+)`", keys)), default.strip(" `")) for name, way, keys, default in rows]
+    assert [r for r in shown if r[1] in ways.values()] == [(p.name, ways[p.wire], p.keys, p.default) for p in PROVIDERS]
+
+
+def test_the_table_of_events_is_complete() -> None:
+    section = page("architecture.md").partition("\n## Events\n")[2]
+    shown = set(re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in section.splitlines() if "| `" in line)))
+    kinds = {
+        n
+        for n, c in vars(events).items()
+        if inspect.isclass(c) and issubclass(c, Value) and c.__module__ == events.__name__
+    }
+    assert shown == kinds
+
+
+def test_every_tool_and_command_is_named() -> None:
+    assert all(f"{tool.name}" in text_of(ROOT / "CHANGELOG.md") for tool in BUILTIN)
+    assert all(f"`{name}`" in page("guide.md") for name in COMMANDS)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_lines_are_not_too_long(path: Path) -> None:
+    if path.name in ("configuration.md", "benchmarks.md"):
+        return
+    prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
+    assert not [line for line in prose.splitlines() if len(line) > 130 and not line.startswith("|")]

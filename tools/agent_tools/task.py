@@ -1,0 +1,33 @@
+"""Task: work handed to a sub-agent. The tool says what is asked; the engine runs the nested turn."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.values import Value
+
+
+class TaskArgs(Value):
+    """A task for a sub-agent."""
+
+    subagent_type: Annotated[str, "explore (read-only search), plan, general, review"]
+    description: Annotated[str, "The task in three to five words"]
+    prompt: Annotated[str, "Everything the sub-agent needs to know, and what to report"]
+
+
+class Task(Tool[TaskArgs]):
+    """Runs a sub-agent. What it does is decided call by call, so the call itself has no effect of its own."""
+
+    name = "Task"
+    Args = TaskArgs
+    nested = True
+
+    def effects(self, args: TaskArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("state"),)
+
+    def summary(self, args: TaskArgs, ctx: ToolContext) -> str:
+        return f"Sub-agent {args.subagent_type}: {' '.join(args.description.split())}"
+
+    def run(self, args: TaskArgs, ctx: ToolContext) -> ToolResult:
+        raise ToolError("Sub-agents run only inside a turn.")
