@@ -12,7 +12,7 @@ import sys
 from agent_cli import __version__
 
 # The first word that names a command; the table itself is in cli.py, and a test holds this to it.
-COMMANDS = ("answer", "approve", "demo", "doctor", "models", "pending", "reject", "sessions", "tools")
+COMMANDS = ("answer", "approve", "demo", "doctor", "models", "pending", "reject", "sessions", "show", "tools")
 
 
 def main() -> None:

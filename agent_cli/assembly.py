@@ -107,8 +107,11 @@ def build(
     if restored is not None:
         context.seen |= restored.seen
         context.plan = restored.plan
+    transport = _open(model, settings)
+    if options.debug:
+        transport = _debugged(transport, model, place, header, warn)
     kit = Kit(
-        _open(model, settings),
+        transport,
         tools,
         context,
         policy,
@@ -189,6 +192,23 @@ def _open(model: Resolved, settings: Settings) -> Transport:
         return opened() if model.wire == "scripted" else _OnFirstUse(opened)
     except ModelSetupError as error:
         raise Mistake(str(error)) from None
+
+
+def _debugged(
+    transport: Transport, model: Resolved, place: Place, header: Header, warn: Callable[[str], None]
+) -> Transport:
+    """The wire with its requests and responses written down, without secrets."""
+    from agent_cli.core.redact import Redactor
+    from agent_cli.model.debug import Debugged
+
+    folder = state_folder(place.env) / "debug"
+    path = folder / f"{header.session_id}.jsonl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Mistake(f"--debug: cannot write to {folder}: {error.strerror}.") from None
+    warn(f"requests and responses are written to {path}")
+    return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
 
 
 def _fallback(name: str, settings: Settings, place: Place) -> Callable[[], tuple[str, str, Transport]]:

@@ -259,6 +259,18 @@ def answer(
     _decision(words[:-1], "answer", output_format, verbose, every=False, text=words[-1])
 
 
+@app.command()
+def show(
+    session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
+    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the last.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Show what happened in a session: rounds, calls, decisions, durations, tokens, cost."""
+    from agent_cli.commands.show import show_session
+
+    raise typer.Exit(show_session(session, turn, as_json=json))
+
+
 def run_cli(argv: list[str]) -> int:
     """Let Typer read the command line; the exit code."""
     command = typer.main.get_command(app)

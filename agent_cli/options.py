@@ -56,7 +56,7 @@ class RunOptions(Value):
         tuple[str, ...], _flag("--settings", RUN, "Settings from a file, or as TOML or JSON text.", metavar="FILE|JSON")
     ] = ()
     verbose: Annotated[bool, _flag("--verbose", RUN, "Say more on standard error.")] = False
-    debug: Annotated[bool, _flag("--debug", RUN, "Show what is done inside, and tracebacks.")] = False
+    debug: Annotated[bool, _flag("--debug", RUN, "Write requests and responses to a file; show tracebacks.")] = False
     plain: Annotated[bool, _flag("--plain", RUN, "Line by line, without colours or redrawing.")] = False
 
     model: Annotated[str | None, _flag("--model -m", MODEL, "Model as provider/model.", setting="model")] = None

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from typing import Any
 
 from agent_cli.commands.output import put, put_json, table
 from agent_cli.headless.run import say
 from agent_cli.place import find_place
 from agent_cli.session.records import SessionInfo
 from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.values import Value, to_plain
 
 SHORT = 8
+# What a list says of sessions that are not simply done.
+STAGES = {
+    "awaiting_tool_approval": "waiting for approval",
+    "awaiting_plan_approval": "a plan waits",
+    "awaiting_answer": "a question waits",
+    "executing": "not ended",
+    "failed": "failed",
+}
 
 
 def list_sessions(as_json: bool) -> int:
@@ -19,7 +29,7 @@ def list_sessions(as_json: bool) -> int:
     place = find_place(os.environ)
     sessions = list(SessionStore(state_folder(place.env), place.root).list())
     if as_json:
-        put_json([{name: getattr(s, name) for name in SessionInfo._fields} for s in sessions])
+        put_json([{name: _untyped(getattr(s, name)) for name in SessionInfo._fields} for s in sessions])
         return 0
     if not sessions:
         say(f"There are no sessions of {place.root} yet.")
@@ -33,12 +43,19 @@ def list_sessions(as_json: bool) -> int:
             s.model,
             str(s.messages),
             f"${s.cost:.4f}" if s.cost else "-",
-            f"{s.first_message}{' (waiting for approval)' if s.pending else ''}",
+            f"{s.first_message}{f' ({STAGES[s.stage]})' if s.stage in STAGES else ''}",
         )
         for s in sessions
     ]
     put("\n".join(table(("ID", "AGE", "MODEL", "MESSAGES", "COST", "FIRST MESSAGE"), rows, frozenset((1, 3, 4)))))
     return 0
+
+
+def _untyped(value: Any) -> Any:
+    """Plain data; the steps of a plan without their type tags."""
+    if isinstance(value, tuple):
+        return [_untyped(v) for v in value]
+    return {k: v for k, v in to_plain(value).items() if k != "type"} if isinstance(value, Value) else value
 
 
 def short_length(ids: list[str]) -> int:

@@ -55,7 +55,8 @@ class Waiting(Value):
 
 
 class Restored(Value):
-    """A session as read from disk. `bad` counts damaged records that were skipped; seq and parent continue the log."""
+    """A session as read from disk. `bad` counts damaged records that were skipped; seq and parent continue the log.
+    last: the end of the last turn; None while it runs, or where it broke off."""
 
     header: Header
     history: tuple[Message, ...]
@@ -72,14 +73,18 @@ class Restored(Value):
 
 
 class SessionInfo(Value):
-    """A line of `agent sessions list`."""
+    """A line of `agent sessions list`. pending and completed: what calls do, in words; stage: see `story.Stage`."""
 
     session_id: str
     cwd: str
     model: str
     first_message: str
+    query: str
+    stage: str
     messages: int
     cost: float
-    pending: int
+    plan: tuple[TodoItem, ...]
+    pending: tuple[str, ...]
+    completed: tuple[str, ...]
     created: str
     updated: str

@@ -77,7 +77,7 @@ class _State:
             case PlanChanged(items=items):
                 self.plan = items
             case TurnStarted():
-                self.started, self.paused = event, None
+                self.started, self.paused, self.last = event, None, None
             case TurnPaused():
                 self.paused = event
             case TurnFinished(usage=usage, diagnostics=diagnostics):

@@ -9,9 +9,9 @@ from binascii import crc32
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agent_cli.core.messages import UserMessage, pending_calls
 from agent_cli.session.records import Restored, SessionInfo
 from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.story import TurnTold, stage_of, tell
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -76,18 +76,27 @@ class SessionStore:
         """All sessions of the project, the latest changed first; unreadable ones are left out."""
         for session_id in self.ids():
             try:
-                session = self.load(session_id)
-            except NoSession:
+                data = self.path(session_id).read_bytes()
+                session = restore(data, session_id)
+            except (NoSession, OSError):
                 continue
-            said = [m.text for m in session.history if isinstance(m, UserMessage)]
-            yield SessionInfo(
-                session_id=session_id,
-                cwd=session.header.cwd,
-                model=session.header.model,
-                first_message=" ".join(said[0].split())[:80] if said else "",
-                messages=len(session.history),
-                cost=session.usage.cost,
-                pending=len(pending_calls(session.history)),
-                created=session.created,
-                updated=session.updated,
-            )
+            yield _info(session_id, session, tell(data))
+
+
+def _info(session_id: str, session: Restored, turns: list[TurnTold]) -> SessionInfo:
+    calls = [c for t in turns for c in t.calls]
+    return SessionInfo(
+        session_id=session_id,
+        cwd=session.header.cwd,
+        model=session.header.model,
+        first_message=" ".join(turns[0].query.split())[:80] if turns else "",
+        query=turns[-1].query if turns else "",
+        stage=stage_of(session),
+        messages=len(session.history),
+        cost=session.usage.cost,
+        plan=session.plan,
+        pending=tuple(c.summary for c in calls if not c.outcome),
+        completed=tuple(c.summary for c in calls if c.outcome == "done"),
+        created=session.created,
+        updated=session.updated,
+    )

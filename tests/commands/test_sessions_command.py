@@ -44,8 +44,8 @@ def test_json_has_every_field(work: Path) -> None:
     (session,) = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert session["first_message"] == "hello"
     assert session["messages"] == 2
-    assert session["pending"] == 0
-    assert {"session_id", "cwd", "model", "cost", "created", "updated"} <= session.keys()
+    assert (session["query"], session["stage"], session["pending"], session["plan"]) == ("hello", "completed", [], [])
+    assert {"session_id", "cwd", "model", "cost", "completed", "created", "updated"} <= session.keys()
 
 
 @pytest.mark.parametrize(

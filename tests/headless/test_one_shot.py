@@ -284,3 +284,21 @@ def test_tools_are_chosen(work: Path) -> None:
     assert "Bash" not in names[1]
     assert "Read" in names[1]
     assert names[2] == []
+
+
+def test_debug_writes_requests_and_responses_without_secrets(work: Path) -> None:
+    secret = "sk-test-0123456789abcdefghij"
+    (work / "a.txt").write_text(f"token ghp_{'a' * 36} and {secret}\n")
+    replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="Done, really.")]
+    with ModelServer(replies) as server:
+        env = {**openai(server), "OPENAI_API_KEY": secret}
+        done = agent(["-p", "--debug", "--model", "openai/m", "q"], work, env)
+    assert done.returncode == 0
+    path = Path(done.stderr.split("written to ")[1].split("\n")[0])
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [x["kind"] for x in lines] == ["request", "response", "request", "response"]
+    assert {"type": "TextChunk", "text": "Done, really."} in lines[3]["data"]
+    assert secret not in path.read_text()
+    assert "ghp_a" not in path.read_text()
+    assert "[redacted]" in path.read_text()

@@ -76,7 +76,8 @@ class PlanProgress(Tool[PlanProgressArgs]):
         args = super().read(arguments)
         if not (args.step_id or args.next_step or args.plan_status == "completed"):
             raise ToolError(
-                'Name the step that is done (step_id), the one that begins (next_step), or say "completed".'
+                "Invalid arguments. Name the step that is done (step_id), the one that begins (next_step), or say that "
+                'the whole plan is completed (plan_status "completed").'
             )
         return args
 

@@ -1,0 +1,85 @@
+"""`agent show SESSION`: what happened, turn by turn; who decided what, how long it took, what it cost."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from agent_cli.commands.output import put, put_json
+from agent_cli.core.usage import Usage
+from agent_cli.place import Mistake, find_place
+from agent_cli.session.restore import NoSession
+from agent_cli.session.story import CallTold, TurnTold, tell
+from agent_cli.waiting import project_store
+from agent_tools.values import to_plain
+
+
+def show_session(start: str, turn: int | None, as_json: bool) -> int:
+    """Print a session's story, or one turn of it (from 1; negative from the end). Raises Mistake."""
+    store = project_store(find_place(os.environ))
+    try:
+        session_id = store.find(start) if start else store.latest()
+        data = store.path(session_id).read_bytes()
+    except NoSession as error:
+        raise Mistake(str(error)) from None
+    turns = list(enumerate(tell(data), 1))
+    if turn is not None:
+        index = turn - 1 if turn > 0 else turn
+        if not turns or not -len(turns) <= index < len(turns) or turn == 0:
+            raise Mistake(f"Session {session_id} has {len(turns)} turns, and no turn {turn}.")
+        turns = [turns[index]]
+    total = Usage()
+    for _, told in turns:
+        total += told.usage
+    if as_json:
+        shown = [{"turn": number, **_plain(told)} for number, told in turns]
+        put_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
+        return 0
+    put(f"session {session_id}")
+    for number, told in turns:
+        put("\n".join(_lines(number, told)))
+    put(f"in all: {_used(total)}")
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    """Plain data with every field and without type tags."""
+    plain = to_plain(value.but(**{n: getattr(value, n) for n in value._fields}))
+    return _untagged(plain)
+
+
+def _untagged(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {k: _untagged(v) for k, v in data.items() if k != "type"}
+    return [_untagged(v) for v in data] if isinstance(data, list) else data
+
+
+def _lines(number: int, turn: TurnTold) -> list[str]:
+    lines = [f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}", f"  > {' '.join(turn.query.split())[:200]}"]
+    current = 0
+    for call in turn.calls:
+        if call.round != current:
+            current = call.round
+            lines.append(f"  round {current}")
+        lines.append(f"    {_call(call)}")
+    lines += [f"  warning: {text}" for text in turn.warnings]
+    for call_id, used in turn.agents.items():
+        lines.append(f"  sub-agent {call_id}: {_used(used)}")
+    how = turn.terminal_reason or "not ended"
+    lines.append(f"  {how}: {turn.rounds} rounds, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
+    return lines
+
+
+def _call(call: CallTold) -> str:
+    decided = {"approve": "approved", "reject": "rejected", "defer": "waiting"}.get(call.decision, call.decision)
+    by = f" by {call.by}" if call.by and call.by != "default" else ""
+    why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
+    ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
+    agent = f"[{call.agent}] " if call.agent else ""
+    return f"{agent}{call.summary}: {decided or 'not decided'}{by}{why}{ended}"
+
+
+def _used(usage: Usage) -> str:
+    cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown"
+    cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
+    return f"{usage.input} tokens in{cached}, {usage.output} out, {cost}"

@@ -1,0 +1,62 @@
+"""`agent show` and the stage in lists: a session as it is told afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import agent, call, script
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def stage(work: Path) -> str:
+    found: list[dict[str, Any]] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
+    return str(found[0]["stage"])
+
+
+def test_a_session_is_told_turn_by_turn(work: Path) -> None:
+    use = {"input": 100, "output": 5, "cache_read": 40}
+    replies = [
+        {"calls": [call("LS", path="."), call("Bash", command="touch x")], "usage": use},
+        {"text": "Done.", "usage": use},
+        {"text": "Again.", "usage": use},
+    ]
+    model = script(work / "s.toml", replies)
+    agent(["-p", "--model", model, "list it"], work)
+    agent(["-p", "-c", "--model", model, "and again"], work)
+    shown = agent(["show"], work).stdout
+    assert "> list it" in shown
+    assert "LS .: approved, done" in shown or "List" in shown
+    assert "Run: touch x: rejected" in shown
+    assert "in all: 300 tokens in (120 cached), 15 out" in shown
+    told = json.loads(agent(["show", "--json", "--turn", "-1"], work).stdout)
+    (turn,) = told["turns"]
+    assert (turn["turn"], turn["query"], turn["rounds"], turn["terminal_reason"]) == (2, "and again", 1, "completed")
+    assert turn["usage"]["input"] == 100
+    assert agent(["show", "--turn", "7"], work).returncode == 2
+    assert agent(["show", "ffffffff"], work).returncode == 2
+
+
+def test_stages(work: Path) -> None:
+    run = call("Bash", command="true")
+    ask = call("AskUserQuestion", questions=[{"question": "Which?"}])
+    plan = call("ExitPlanMode", plan="1. Go")
+    for reply, flags, expected in (
+        ({"text": "Hi."}, [], "completed"),
+        ({"calls": [run]}, ["--on-ask", "suspend"], "awaiting_tool_approval"),
+        ({"calls": [ask]}, ["--on-ask", "suspend"], "awaiting_answer"),
+        ({"calls": [plan]}, ["--permission-mode", "plan"], "awaiting_plan_approval"),
+        ({"error": {"kind": "auth", "message": "No."}}, [], "failed"),
+    ):
+        model = script(work / "s.toml", [reply])
+        agent(["-p", "--model", model, *flags, "go"], work)
+        assert stage(work) == expected
