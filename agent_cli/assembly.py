@@ -6,7 +6,7 @@ Nothing here prints or decides how a run looks; the front ends do. Mistakes are 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,12 @@ from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
-from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
-from agent_cli.model.catalog import ModelInfo, lookup, price
-from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
-from agent_cli.model.transport import Chunk, Request, ToolSpec, Transport
+from agent_cli.model.catalog import ModelInfo, lookup
+from agent_cli.model.select import Resolved
+from agent_cli.model.transport import ToolSpec
 from agent_cli.options import ASK_WHICH, RunOptions
 from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, Place, check_mode
@@ -38,11 +37,13 @@ from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.wires import choose_model, debugged, fallback, open_wire, pricing
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
-from agent_tools.cancel import CancelToken
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
+
+BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 
 
 class Agent:
@@ -107,9 +108,9 @@ def build(
     if restored is not None:
         context.seen |= restored.seen
         context.plan = restored.plan
-    transport = _open(model, settings)
+    transport = open_wire(model, settings)
     if options.debug:
-        transport = _debugged(transport, model, place, header, warn)
+        transport = debugged(transport, model, place, header, warn)
     kit = Kit(
         transport,
         tools,
@@ -121,102 +122,30 @@ def build(
         verify=settings.verify,
         asker=asker,
         attended=attended,
-        fallbacks=[_fallback(name, settings, place) for name in settings.fallback_models],
+        fallbacks=[fallback(name, settings, place) for name in settings.fallback_models],
     )
     kit.agents = builtin_agent_types() if "Task" in kit.tools else {}
-    kit.open_model = lambda name: _fallback(name, settings, place)()
+    kit.open_model = lambda name: fallback(name, settings, place)()
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tools).but(saved=saved_with(options, place, settings)),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
     )
+    if restored is not None and restored.last is None:
+        conversation.closing = BROKEN_OFF
     return Agent(conversation, place, layers, settings, model, info, header, log, restored)
-
-
-def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
-    """The model to use: the one named, or what is found. Raises Mistake."""
-    try:
-        return resolve(
-            name or default_model(place.env),
-            base_url=settings.base_url,
-            transport=settings.transport,
-            env=place.env,
-            key_command=settings.key_command,
-            keyring=settings.keyring,
-        )
-    except ModelSetupError as error:
-        text = str(error)
-        raise Mistake(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
-
-
-def pricing(model: Resolved, info: ModelInfo | None) -> Callable[[Usage], Usage]:
-    """What adds the cost to a model call's usage; a script costs nothing."""
-    return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
 
 
 def switch_model(agent: Agent, name: str) -> None:
     """Go on with another model in the same conversation. Raises Mistake."""
     model = choose_model(name, agent.settings, agent.place)
     conversation = agent.conversation
-    conversation.kit.transport = _open(model, agent.settings)
+    conversation.kit.transport = open_wire(model, agent.settings)
     info = lookup(model.provider, model.model)
     conversation.kit.price = pricing(model, info)
     conversation.options = conversation.options.but(model=model.model, label=model.name)
     agent.model, agent.info = model, info
-
-
-class _OnFirstUse:
-    """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
-
-    def __init__(self, opened: Callable[[], Transport]) -> None:
-        self._opened = opened
-        self._transport: Transport | None = None
-
-    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        if self._transport is None:
-            self._transport = self._opened()
-        return self._transport.stream(request, cancel)
-
-
-def _open(model: Resolved, settings: Settings) -> Transport:
-    """The wire of a model. Raises Mistake for a script that cannot be read."""
-
-    def opened() -> Transport:
-        from agent_cli.model.http import Timeouts
-
-        timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
-        return open_transport(model, timeouts=timeouts, attempts=settings.retries)
-
-    try:
-        return opened() if model.wire == "scripted" else _OnFirstUse(opened)
-    except ModelSetupError as error:
-        raise Mistake(str(error)) from None
-
-
-def _debugged(
-    transport: Transport, model: Resolved, place: Place, header: Header, warn: Callable[[str], None]
-) -> Transport:
-    """The wire with its requests and responses written down, without secrets."""
-    from agent_cli.core.redact import Redactor
-    from agent_cli.model.debug import Debugged
-
-    folder = state_folder(place.env) / "debug"
-    path = folder / f"{header.session_id}.jsonl"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise Mistake(f"--debug: cannot write to {folder}: {error.strerror}.") from None
-    warn(f"requests and responses are written to {path}")
-    return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
-
-
-def _fallback(name: str, settings: Settings, place: Place) -> Callable[[], tuple[str, str, Transport]]:
-    def opened() -> tuple[str, str, Transport]:
-        model = choose_model(name, settings, place)
-        return model.name, model.model, _open(model, settings)
-
-    return opened
 
 
 def make_workspace(place: Place, settings: Settings) -> Workspace:
@@ -306,7 +235,7 @@ def make_header(
     if restored is not None:
         old = restored.header
         changed = {}
-        if settings.system_prompt is not None or settings.append_system_prompt:
+        if options.system_prompt is not None or options.append_system_prompt is not None:
             changed["system"] = system_prompt(place, settings, model, options.bare)
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}

@@ -11,6 +11,7 @@ from agent_cli.assembly import Agent, build
 from agent_cli.config.prompts import memory_paths
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, later
+from agent_cli.core.messages import ToolMessage
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.exits import SUSPENDED
 from agent_cli.headless.result import pending_item
@@ -27,8 +28,8 @@ from agent_cli.headless.run import (
 )
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, find_place, read_settings
-from agent_cli.session.plans import expired_at, feedback_block, take_plan
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.plans import expired_at, feedback_block, is_expired, take_plan
+from agent_cli.session.store import SessionStore, close_call, state_folder
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -55,6 +56,7 @@ def one_shot(options: RunOptions) -> int:
         agent = build(options, place, layers, approver, lambda text: say(f"agent: {text}"), asker=asker)
         built.append(agent)
         _refuse_if_waiting(agent)
+        _take_up_plan(agent)
         return agent.conversation, report_of(agent, options.bare)
 
     try:
@@ -95,6 +97,20 @@ def _refuse_if_waiting(agent: Agent) -> None:
     plan = waiting.questions[waiting.undecided[0]].data
     agent.conversation.closing = "The user answered in words; see their next message."
     agent.conversation.frame = lambda text: feedback_block(plan, text)
+
+
+def _take_up_plan(agent: Agent) -> None:
+    """With `plan_review_fresh`: the first message of a new session answers the plan that waits in the project."""
+    if agent.restored is not None or not agent.settings.plan_review_fresh:
+        return
+    store = SessionStore(state_folder(agent.place.env), agent.place.root)
+    plan = take_plan(store.folder)
+    if plan is None:
+        return
+    text = f"The plan was taken up by session {agent.header.session_id}."
+    close_call(store, plan.session_id, ToolMessage(plan.call_id, "ExitPlanMode", text, is_error=True))
+    if not is_expired(plan.created, agent.settings.plan_ttl):
+        agent.conversation.frame = lambda words: feedback_block(plan.plan, words)
 
 
 def unattended(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:

@@ -198,6 +198,9 @@ class TurnFinished(Value):
     degraded: bool = False
     failure: Failure | None = None
     denials: tuple[str, ...] = ()
+    plan_unfinished: bool = False
+    verified: str = ""
+    changed_files: bool = False
 
 
 Event = (

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, MessageAdded
+from agent_cli.core.events import Event, MessageAdded, PlanChanged
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import Run, run_turn
+from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.cancel import CancelToken
+from agent_tools.display import TodoItem
 
 Listener = Callable[[Event], None]
 
@@ -35,8 +37,9 @@ def drive(run: Run, *listeners: Listener) -> TurnResult:
 class Conversation:
     """A history that grows by turns. `kit` and `options` may be changed between turns.
 
-    closing: how calls that an earlier turn left open are answered when a new message comes. frame: what is made of the
-    next message (once), where it answers something that waited.
+    inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
+    left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
+    something that waited.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -44,6 +47,8 @@ class Conversation:
         self.options = options
         self.history: list[Message] = list(history)
         self.record = record
+        self.inbox: list[str] = []
+        kit.inbox = self._take_inbox
         self.closing = "Not run: the user went on with another message."
         self.frame: Callable[[str], str] = str
 
@@ -64,6 +69,16 @@ class Conversation:
         result = drive(run_turn(self.history, self.kit, options), self.record, show)
         self.history += result.end.messages
         return result
+
+    def change_plan(self, items: tuple[TodoItem, ...]) -> None:
+        """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
+        self.kit.context.plan = items
+        self.record(PlanChanged(items))
+        self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{spelled(items)}\n</plan_change>")
+
+    def _take_inbox(self) -> list[str]:
+        texts, self.inbox = self.inbox, []
+        return texts
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

@@ -69,7 +69,7 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
         result = Failed(turn.end("interrupted"))
     except ModelError as error:
         result = yield from _without_model(turn, error.failure)
-    yield _finished(result)
+    yield _finished(turn, result)
     return result
 
 
@@ -180,7 +180,7 @@ def _without_model(turn: Turn, failure: Failure) -> Run:
     return Complete(turn.end("inference_error"), text=text, degraded=True, failure=failure)
 
 
-def _finished(result: TurnResult) -> TurnFinished:
+def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
     return TurnFinished(
         result=type(result).__name__,  # type: ignore[arg-type]
         diagnostics=result.end.diagnostics,
@@ -189,4 +189,7 @@ def _finished(result: TurnResult) -> TurnFinished:
         degraded=getattr(result, "degraded", False),
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
+        plan_unfinished=unfinished(turn.kit.context.plan),
+        verified=verified(turn),
+        changed_files=turn.checks.wrote,
     )

@@ -50,11 +50,12 @@ class Checks:
         self._more = tuple(more)
         self.last: Check | None = None
         self.changed_since = False
+        self.wrote = False
 
     def note(self, item: Prepared, result: ToolResult) -> None:
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
-                self.changed_since = True
+                self.changed_since = self.wrote = True
             if effect.kind == "run" and isinstance(result.display, CommandOutput) and self.is_check(effect.target):
                 self.last = Check(" ".join(effect.target.split())[:120], result.display.exit_code)
                 self.changed_since = False

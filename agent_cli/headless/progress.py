@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent_cli.core.events import ApprovalResolved, Event, TextDelta, ToolFinished, ToolRequested, TurnFinished, Warned
+from agent_cli.core.events import (
+    ApprovalResolved,
+    Event,
+    SubagentEvent,
+    TextDelta,
+    ToolFinished,
+    ToolRequested,
+    TurnFinished,
+    Warned,
+    innermost,
+)
 from agent_tools.display import CommandOutput, Diff
 from agent_tools.inert import inert
 
@@ -19,6 +29,10 @@ class Progress:
         self._words: list[str] = []
 
     def __call__(self, event: Event) -> None:
+        nested = isinstance(event, SubagentEvent)
+        event = innermost(event)
+        if nested and isinstance(event, (TextDelta, TurnFinished)):
+            return
         match event:
             case TextDelta(text=text) if self._verbose:
                 self._words.append(text)

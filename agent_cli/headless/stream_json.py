@@ -13,12 +13,14 @@ from agent_cli import __version__
 from agent_cli.core.events import (
     Event,
     MessageAdded,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
     TurnPaused,
     UsageAdded,
     Warned,
+    innermost,
 )
 from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage
 from agent_cli.core.usage import Usage
@@ -36,6 +38,7 @@ class StreamJson:
         self._partial = partial
         self._usage = Usage()
         self._results: dict[str, ToolMessage] = {}
+        self._parent: str | None = None
 
     def line(self, fields: dict[str, Any]) -> None:
         self._write({**fields, "session_id": self._session_id, "uuid": new_uuid()})
@@ -63,7 +66,8 @@ class StreamJson:
         )
 
     def __call__(self, event: Event) -> None:
-        match event:
+        self._parent = event.call_id if isinstance(event, SubagentEvent) else None
+        match innermost(event):
             case TextDelta(text=text):
                 self._delta({"type": "text_delta", "text": text})
             case ThinkingDelta(text=text):
@@ -74,8 +78,8 @@ class StreamJson:
                 self._assistant(message)
             case MessageAdded(message=ToolMessage() as message):
                 self._results[message.call_id] = message
-            case ToolFinished():
-                self._result(event)
+            case ToolFinished() as finished:
+                self._result(finished)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
@@ -84,7 +88,7 @@ class StreamJson:
     def _delta(self, delta: dict[str, Any]) -> None:
         if self._partial:
             event = {"type": "content_block_delta", "index": 0, "delta": delta}
-            self.line({"type": "stream_event", "event": event, "parent_tool_use_id": None})
+            self.line({"type": "stream_event", "event": event, "parent_tool_use_id": self._parent})
 
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
@@ -102,7 +106,7 @@ class StreamJson:
                 "stop_reason": message.stop_reason if last else None,
                 "usage": usage_object(self._usage if last else Usage()),
             }
-            self.line({"type": "assistant", "message": body, "parent_tool_use_id": None})
+            self.line({"type": "assistant", "message": body, "parent_tool_use_id": self._parent})
         self._usage = Usage()
 
     def _result(self, event: ToolFinished) -> None:
@@ -131,7 +135,7 @@ class StreamJson:
                 "message": {"role": "user", "content": [block]},
                 "tool_use_result": details,
                 "duration_ms": event.duration_ms,
-                "parent_tool_use_id": None,
+                "parent_tool_use_id": self._parent,
             }
         )
 

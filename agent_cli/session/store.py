@@ -9,6 +9,9 @@ from binascii import crc32
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from agent_cli.core.events import MessageAdded
+from agent_cli.core.messages import ToolMessage, pending_calls
+from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Restored, SessionInfo
 from agent_cli.session.restore import NoSession, restore
 from agent_cli.session.story import TurnTold, stage_of, tell
@@ -100,3 +103,18 @@ def _info(session_id: str, session: Restored, turns: list[TurnTold]) -> SessionI
         created=session.created,
         updated=session.updated,
     )
+
+
+def close_call(store: SessionStore, session_id: str, result: ToolMessage) -> None:
+    """Answer an open call of another session, unless that session is open elsewhere or gone."""
+    log = SessionLog(store.path(session_id), lambda text: None)
+    try:
+        log.acquire()
+        session = store.load(session_id)
+    except (SessionBusy, NoSession):
+        log.close()
+        return
+    log.go_on(session.seq, session.parent)
+    if any(c.id == result.call_id for c in pending_calls(session.history)):
+        log.record(MessageAdded(result))
+    log.close()

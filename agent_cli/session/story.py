@@ -32,7 +32,10 @@ class CallTold(Value):
 
 
 class TurnTold(Value):
-    """A turn: the query, its calls, what it used, how it ended. agents: the usage of each sub-agent by its Task call."""
+    """A turn: the query, its calls, what it used, how it ended.
+
+    agents: the usage of each sub-agent, by its Task call.
+    """
 
     query: str
     started: str

@@ -10,6 +10,7 @@ from agent_cli.core.events import (
     Event,
     MessageAdded,
     PlanContinued,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -19,6 +20,7 @@ from agent_cli.core.events import (
     TurnFinished,
     UsageAdded,
     Warned,
+    innermost,
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
@@ -73,6 +75,8 @@ class Show:
                     self._say(f"  denied: it {reason}", "bad")
             case PlanContinued():
                 self._say("  (the plan is not finished; going on)", "dim")
+            case SubagentEvent(agent=agent, event=inner):
+                self._nested(agent, innermost(inner))
             case UsageAdded(usage=usage):
                 self.usage += usage
                 self.context_tokens = usage.input + usage.output
@@ -80,6 +84,18 @@ class Show:
                 self._say(f"warning: {text}", "ask")
             case TurnFinished():
                 self._end(event)
+
+    def _nested(self, agent: str, event: Event) -> None:
+        """Of a sub-agent: its calls and warnings, a line each."""
+        match event:
+            case ToolRequested(summary=summary):
+                self._say(f"  [{agent}] {summary}", "dim")
+            case ApprovalResolved(decision="reject", by=by, reason=reason) if by != "person":
+                self._say(f"  [{agent}] denied: it {reason}", "bad")
+            case Warned(text=text):
+                self._say(f"  [{agent}] warning: {text}", "ask")
+            case UsageAdded(usage=usage):
+                self.usage += usage
 
     def _write(self, text: str) -> None:
         if text:
@@ -129,6 +145,10 @@ class Show:
             self._say("interrupted; the conversation is kept", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")
+        if event.result == "Complete" and (event.verified or event.changed_files):
+            self._say(f"checked by: {event.verified or 'nothing was run'}", "dim")
+        if event.result == "Complete" and event.plan_unfinished:
+            self._say("the plan is not finished: /todos shows it", "ask")
         used = event.usage
         cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
         tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""

@@ -125,7 +125,7 @@ def from_plain(hint: Any, data: Any, place: str = "") -> Any:
     elif isinstance(hint, type) and issubclass(hint, Value):
         return _from_object(hint, data, place)
     elif hint is float:
-        if isinstance(data, (int, float)) and not isinstance(data, bool):
+        if isinstance(data, (int, float)) and not isinstance(data, bool) and data - data == 0:  # finite
             return float(data)
     elif hint is None or hint is type(None):
         if data is None:

@@ -1,0 +1,89 @@
+"""Models made ready: chosen by name, their wires opened when they are needed, their calls priced and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from agent_cli.config.schema import Settings
+from agent_cli.core.usage import Usage
+from agent_cli.model.catalog import ModelInfo, price
+from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
+from agent_cli.model.transport import Chunk, Request, Transport
+from agent_cli.place import Mistake, Place
+from agent_cli.session.records import Header
+from agent_cli.session.store import state_folder
+from agent_tools.cancel import CancelToken
+
+
+def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
+    """The model to use: the one named, or what is found. Raises Mistake."""
+    try:
+        return resolve(
+            name or default_model(place.env),
+            base_url=settings.base_url,
+            transport=settings.transport,
+            env=place.env,
+            key_command=settings.key_command,
+            keyring=settings.keyring,
+        )
+    except ModelSetupError as error:
+        text = str(error)
+        raise Mistake(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+
+
+def pricing(model: Resolved, info: ModelInfo | None) -> Callable[[Usage], Usage]:
+    """What adds the cost to a model call's usage; a script costs nothing."""
+    return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
+
+
+class _OnFirstUse:
+    """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
+
+    def __init__(self, opened: Callable[[], Transport]) -> None:
+        self._opened = opened
+        self._transport: Transport | None = None
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        if self._transport is None:
+            self._transport = self._opened()
+        return self._transport.stream(request, cancel)
+
+
+def open_wire(model: Resolved, settings: Settings) -> Transport:
+    """The wire of a model. Raises Mistake for a script that cannot be read."""
+
+    def opened() -> Transport:
+        from agent_cli.model.http import Timeouts
+
+        timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
+        return open_transport(model, timeouts=timeouts, attempts=settings.retries)
+
+    try:
+        return opened() if model.wire == "scripted" else _OnFirstUse(opened)
+    except ModelSetupError as error:
+        raise Mistake(str(error)) from None
+
+
+def debugged(
+    transport: Transport, model: Resolved, place: Place, header: Header, warn: Callable[[str], None]
+) -> Transport:
+    """The wire with its requests and responses written down, without secrets."""
+    from agent_cli.core.redact import Redactor
+    from agent_cli.model.debug import Debugged
+
+    folder = state_folder(place.env) / "debug"
+    path = folder / f"{header.session_id}.jsonl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Mistake(f"--debug: cannot write to {folder}: {error.strerror}.") from None
+    warn(f"requests and responses are written to {path}")
+    return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
+
+
+def fallback(name: str, settings: Settings, place: Place) -> Callable[[], tuple[str, str, Transport]]:
+    def opened() -> tuple[str, str, Transport]:
+        model = choose_model(name, settings, place)
+        return model.name, model.model, open_wire(model, settings)
+
+    return opened
