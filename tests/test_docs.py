@@ -19,6 +19,7 @@ from agent_cli.model.providers import PROVIDERS
 from agent_cli.model.scripted import KEYS
 from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
+from agent_cli.terminal.slash import REGISTRY
 from agent_tools.base import Effect
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import Value
@@ -147,9 +148,18 @@ def test_the_table_of_events_is_complete() -> None:
     assert shown == kinds
 
 
+def test_files_named_in_the_architecture_exist() -> None:
+    tree = page("architecture.md").partition("\n## Tree\n")[2].partition("\n## ")[0]
+    names = set(re.findall(r"[\w/]+\.(?:py|md)", tree))
+    there = {p.name for folder in ("agent_cli", "tools", "prompts") for p in (ROOT / folder).rglob("*.*")}
+    assert len(names) > 30
+    assert not {n for n in names if n.rpartition("/")[2] not in there}
+
+
 def test_every_tool_and_command_is_named() -> None:
     assert all(f"`{tool.name}`" in page("guide.md") for tool in BUILTIN)
     assert all(f"`{name}`" in page("guide.md") for name in COMMANDS)
+    assert all(re.search(rf"`/{name}\b", page("guide.md")) for name in REGISTRY)
 
 
 # What stands for something else in the guide's table of errors: names, numbers, the system's own words.

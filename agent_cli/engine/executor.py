@@ -62,6 +62,7 @@ class Round:
         self.finish: Finish | None = None
         self._announced: set[str] = set()
         self._edited: set[str] = set()
+        self._answered: dict[str, tuple[str, Answer]] = {}
 
     def run(self) -> Steps:
         """Give every call its result. Raises Cancelled after the call that was interrupted is answered."""
@@ -98,14 +99,23 @@ class Round:
             except ToolError as error:
                 doomed[proposal.call.id] = str(error)
             else:
-                yield requests[proposal.call.id]
+                if not self._stands(requests[proposal.call.id]):
+                    yield requests[proposal.call.id]
         answers: dict[str, Answer] = {}
         for request in requests.values():
+            if self._stands(request):
+                answers[request.call_id] = self._answered[request.call_id][1]
+                continue
             answers[request.call_id] = answer = self._ask(request)
+            self._answered[request.call_id] = (request.binding, answer)
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return Ended(suspended="approval")
         return (yield from self._run_decided(requests, answers, doomed))
+
+    def _stands(self, request: ApprovalRequested) -> bool:
+        """Whether just this was decided earlier in the round; it then waited for a call before it."""
+        return request.call_id in self._answered and self._answered[request.call_id][0] == request.binding
 
     def _ask(self, request: ApprovalRequested) -> Answer:
         clock = self.turn.kit.clock

@@ -1,0 +1,145 @@
+"""Turns that would run away: repeated calls, failures, refusals, floods of calls, and ids that clash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Approve, Reject
+from agent_cli.core.events import ApprovalRequested, ToolStarted, Warned
+from agent_cli.core.limits import Limits
+from agent_cli.core.messages import AssistantMessage
+from agent_cli.core.outcome import Complete, MaxIterations
+from tests.engine.world import World
+from tests.helpers import call
+
+READ = call("Read", file_path="a.txt")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("hello\n")
+    return tmp_path
+
+
+def test_a_read_of_an_unchanged_file_is_not_run_again_but_said(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Ok."}])
+    assert isinstance(world.turn(), Complete)
+    assert len(world.of(ToolStarted)) == 1
+    assert world.results[1].text == "Skipped: unchanged since round 1, where the same call was made. Use that result."
+
+
+def test_a_read_of_a_changed_file_is_run_again(root: Path) -> None:
+    write = call("Bash", command="echo more >> a.txt")
+    world = World(root, [{"calls": [READ]}, {"calls": [write]}, {"calls": [READ]}, {"text": "Ok."}], allow=("Bash",))
+    world.turn()
+    assert "more" in world.results[2].text
+
+
+def test_commands_are_never_suppressed_only_named(root: Path) -> None:
+    run = {"calls": [call("Bash", command="echo same")]}
+    world = World(root, [run] * 4 + [{"text": "Ok."}], allow=("Bash",), attended=True)
+    assert isinstance(world.turn(), Complete)
+    assert len(world.of(ToolStarted)) == 4
+    assert ["3 times in a row" in r.text for r in world.results] == [False, False, True, False]
+    assert "4 times in a row" in world.results[3].text
+    assert [w.text for w in world.of(Warned)] == [
+        "The model repeats itself: Run: echo same gave the same result 4 times in a row."
+    ]
+
+
+def test_where_nobody_watches_a_circle_ends_the_turn(root: Path) -> None:
+    run = {"calls": [call("Bash", command="echo same")]}
+    world = World(root, [run] * 5 + [{"text": "I am stuck."}], allow=("Bash",))
+    result = world.turn()
+    assert isinstance(result, MaxIterations)
+    assert (result.cap, result.text, result.end.diagnostics.terminal_reason) == ("repetition", "I am stuck.", "failed")
+
+
+def test_different_results_are_no_circle(root: Path) -> None:
+    run = {"calls": [call("Bash", command="echo x >> log; wc -l < log")]}
+    world = World(root, [run] * 7 + [{"text": "Ok."}], allow=("Bash",))
+    assert isinstance(world.turn(), Complete)
+    assert not world.of(Warned)
+
+
+def test_failures_in_a_row_end_the_turn_and_a_success_starts_anew(root: Path) -> None:
+    bad = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(8)]
+    world = World(root, [*bad[:2], {"calls": [READ]}, *bad[2:4], {"text": "Ok."}])
+    assert isinstance(world.turn(limits=Limits(failures=3)), Complete)
+    world = World(root, [*bad[:3], {"text": "I cannot find it."}])
+    result = world.turn(limits=Limits(failures=3))
+    assert isinstance(result, MaxIterations)
+    assert result.cap == "failures"
+
+
+def test_the_same_refusal_again_and_again_ends_the_turn(root: Path) -> None:
+    run = {"calls": [call("Bash", command="rm a.txt")]}
+    world = World(root, [run, run, run, {"text": "I may not."}], [Reject(), Reject(), Reject()])
+    result = world.turn()
+    assert isinstance(result, MaxIterations)
+    assert (result.cap, result.end.diagnostics.terminal_reason) == ("denials", "denied")
+    others = [{"calls": [call("Bash", command=f"rm {n}")]} for n in range(4)]
+    world = World(root, [*others, {"text": "Ok."}], [Reject()] * 4)
+    assert isinstance(world.turn(), Complete)
+
+
+def test_the_bound_of_calls_holds_within_a_round(root: Path) -> None:
+    flood = [call("Bash", command=f"echo {n} >> log") for n in range(100)]
+    world = World(root, [{"calls": flood}, {"text": "Too many."}], allow=("Bash",))
+    result = world.turn(limits=Limits(tool_calls=10))
+    assert isinstance(result, MaxIterations)
+    assert (root / "log").read_text().split() == [str(n) for n in range(10)]
+    assert len(world.results) == 100
+    assert all("limit of tool calls" in r.text for r in world.results[10:])
+
+
+def test_ids_that_clash_or_are_missing_are_made_unlike(root: Path) -> None:
+    def with_id(call_id: str) -> dict[str, Any]:
+        return {**call("Glob", pattern=f"*{call_id}*"), "id": call_id}
+
+    world = World(
+        root, [{"calls": [with_id("x"), with_id("x"), with_id("")]}, {"calls": [with_id("x")]}, {"text": "Ok."}]
+    )
+    assert isinstance(world.turn(), Complete)
+    ids = [c.id for m in world.history if isinstance(m, AssistantMessage) for c in m.calls]
+    assert ids == ["x", "x-2", "call", "x-3"]
+    assert [r.call_id for r in world.results] == ids
+
+
+def test_names_are_made_fit_to_be_sent_back(root: Path) -> None:
+    world = World(root, [{"calls": [{"name": "No such/tool!", "arguments": {}}]}, {"text": "Ok."}])
+    assert isinstance(world.turn(), Complete)
+    assert world.results[0].name == "No_such_tool_"
+
+
+def test_an_edit_that_builds_on_another_is_proposed_once_it_can_be_shown(root: Path) -> None:
+    first = call("Edit", file_path="a.txt", old_string="hello", new_string="good day")
+    second = call("Edit", file_path="a.txt", old_string="good day", new_string="goodbye")
+    run = call("Bash", command="cat a.txt")
+    replies = [{"calls": [READ]}, {"calls": [first, second, run]}, {"text": "Ok."}]
+    world = World(root, replies, [Approve(), Approve(), Approve()])
+    assert isinstance(world.turn(), Complete)
+    assert (root / "a.txt").read_text() == "goodbye\n"
+    asked = [r.call_id for r in world.of(ApprovalRequested)]
+    assert asked == ["call-2-1", "call-2-3", "call-2-2"]
+    assert "goodbye" in world.results[-1].text
+
+
+def test_what_changes_between_the_question_and_the_answer_is_asked_again(root: Path) -> None:
+    edit = call("Edit", file_path="a.txt", old_string="hello", new_string="bye")
+    world = World(root, [{"calls": [READ]}, {"calls": [edit]}, {"text": "Ok."}])
+    answers: list[str] = []
+
+    def slow(request: ApprovalRequested) -> Approve:
+        answers.append(request.binding)
+        if len(answers) == 1:
+            (root / "a.txt").write_text("hello, changed meanwhile\n")
+        return Approve()
+
+    world.kit.approver = slow
+    assert isinstance(world.turn(), Complete)
+    assert (root / "a.txt").read_text() == "hello, changed meanwhile\n"
+    assert world.results[1].is_error
