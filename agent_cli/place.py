@@ -52,6 +52,9 @@ def read_settings(options: RunOptions, place: Place) -> Layers:
         if from_env := from_environment(place.env):
             layers.add(from_env, "the environment", place.root)
         layers.add(_overrides(options), "the command line", place.root)
+        if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
+            layers.add({"save_sessions": False}, "the missing home folder", place.root)
+            layers.ignored.append("There is no home folder, so this session is not saved")
     except SettingsError as error:
         raise Mistake(str(error)) from None
     return layers

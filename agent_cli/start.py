@@ -47,7 +47,7 @@ def one_shot(options: RunOptions) -> int:
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {text}; name the file with --settings if it is yours.")
+        say(f"agent: {text}.")
     approver, asker, fails = unattended(options.on_ask)
     asked = asked_of(options, layers.settings()).but(fails=fails)
     built: list[Agent] = []

@@ -60,7 +60,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {inert(text)}; name the file with --settings if it is yours.")
+        say(f"agent: {inert(text)}.")
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     workspace = make_workspace(place, settings)

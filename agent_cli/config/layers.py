@@ -102,7 +102,7 @@ class Layers:
             raise SettingsError(f"{where(key)}: {name}: there is no such setting{_nearest(key, list(hints))}")
         value = check_value(hints[key], raw, name, where(key))
         if trust == "project" and (reason := self._refused(cls, key, hints[key], value, into)):
-            self.ignored.append(f"{source}: {name} {reason}")
+            self.ignored.append(f"{source}: {name} {reason}; name the file with --settings if it is yours")
             return
         if key in _ADDED and prefix:
             value = into.get(key, ()) + value
@@ -231,6 +231,6 @@ def user_file(home: Path | None) -> Path | None:
 
 def home_folder(env: Mapping[str, str]) -> Path | None:
     """The home folder, or None where it is unset or not a folder."""
-    home = env.get("HOME") or os.path.expanduser("~")
+    home = env["HOME"] if "HOME" in env else os.path.expanduser("~")
     # os.path, here and where else a folder may be closed to us: the methods of Path raise there.
     return Path(home) if home not in ("", "~") and os.path.isdir(home) else None  # noqa: PTH112

@@ -78,7 +78,7 @@ def test_layers_overrides_and_rules_are_told_with_their_source(work: Path) -> No
     assert settings[str(project)]["sets"] == ["model", "permissions.deny"]
     assert settings[str(project)]["details"] == [
         f"overrides model of {own}",
-        "ignored: base_url can only be set in your own settings",
+        "ignored: base_url can only be set in your own settings; name the file with --settings if it is yours",
     ]
     assert settings["the environment"]["sets"] == ["effort"]
     assert found["permissions"][0]["rules"] == [
