@@ -90,13 +90,14 @@ def build(
     """Join everything for one run. Raises Mistake."""
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
-    model = choose_model(settings.model, settings, place)
-    info = lookup(model.provider, model.model)
     store = SessionStore(state_folder(place.env), place.root)
     log, restored = open_session(options, settings, store, warn)
+    model = choose_model(model_name(options, settings, restored), settings, place)
+    info = lookup(model.provider, model.model)
     workspace = make_workspace(place, settings)
     policy = Policy(workspace, layers.rules, settings.permissions.mode)
     context = make_context(workspace, settings, place)
+    context.readable = policy.readable()
     tools = list(choose_tools(settings, layers.rules, context, restored))
     guards = []
     if options.json_schema is not None:
@@ -196,6 +197,13 @@ def _schema(text: str) -> dict[str, Any]:
         return read_schema(text)
     except ValueError as error:
         raise Mistake(f"--json-schema: {error}") from None
+
+
+def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
+    """The model a flag names; else the one that the session was held with; else that of the settings."""
+    if options.model or restored is None:
+        return settings.model
+    return restored.model or settings.model
 
 
 def open_session(

@@ -277,5 +277,7 @@ def run_cli(argv: list[str]) -> int:
     try:
         code = command.main(args=spell_out(argv), prog_name="agent", standalone_mode=True)
     except SystemExit as exit_:
+        if isinstance(exit_.__context__, BrokenPipeError):  # which Typer turns into a plain 1
+            raise exit_.__context__ from None
         return exit_.code if isinstance(exit_.code, int) else 1
     return code if isinstance(code, int) else 0

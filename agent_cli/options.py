@@ -9,6 +9,7 @@ import re
 from typing import Annotated, Any, Literal, get_args
 
 from agent_cli.core.modes import MODES, Effort
+from agent_cli.core.rules import KNOWN_TOOLS
 from agent_tools.values import Value
 
 Format = Literal["text", "json", "stream-json"]
@@ -186,8 +187,13 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
         return None
 
 
-_RULE = re.compile(r"(?:[A-Z][A-Za-z]+(?:\(.*\))?|mcp__\w+)", re.DOTALL)
 _SESSION = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,35}")
+
+
+def _is_rule(word: str) -> bool:
+    """Whether a word is a rule beyond doubt: the name of a known tool, alone or with parentheses."""
+    name, opened, rest = word.partition("(")
+    return name.startswith("mcp__") or (name in KNOWN_TOOLS and (not opened or rest.endswith(")")))
 
 
 def spell_out(argv: list[str]) -> list[str]:
@@ -210,7 +216,7 @@ def spell_out(argv: list[str]) -> list[str]:
         elif word in listing and index < len(argv):
             out.append(argv[index])
             index += 1
-            while index < len(argv) and _RULE.fullmatch(argv[index]):
+            while index < len(argv) and _is_rule(argv[index]):
                 out += [word, argv[index]]
                 index += 1
     return out

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_cli.config.layers import Layers, SettingsError, from_environment, home_folder
 from agent_cli.config.prompts import workspace_root
-from agent_cli.core.rules import split_rules
+from agent_cli.core.rules import BadRule, split_rules
 from agent_cli.options import RunOptions, flags
 from agent_tools.values import Value
 
@@ -55,7 +55,7 @@ def read_settings(options: RunOptions, place: Place) -> Layers:
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", place.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
-    except SettingsError as error:
+    except (SettingsError, BadRule) as error:
         raise Mistake(str(error)) from None
     return layers
 

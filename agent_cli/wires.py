@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from agent_cli.config.schema import Settings
+from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
 from agent_cli.model.catalog import ModelInfo, price
 from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
-from agent_cli.model.transport import Chunk, Request, Transport
+from agent_cli.model.transport import Chunk, ModelError, Request, Transport
 from agent_cli.place import Mistake, Place
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
@@ -83,7 +84,10 @@ def debugged(
 
 def fallback(name: str, settings: Settings, place: Place) -> Callable[[], tuple[str, str, Transport]]:
     def opened() -> tuple[str, str, Transport]:
-        model = choose_model(name, settings, place)
-        return model.name, model.model, open_wire(model, settings)
+        try:
+            model = choose_model(name, settings, place)
+            return model.name, model.model, open_wire(model, settings)
+        except Mistake as mistake:
+            raise ModelError(Failure("auth", str(mistake))) from None
 
     return opened

@@ -66,6 +66,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
     policy = Policy(workspace, layers.rules, settings.permissions.mode)
+    context.readable = policy.readable()
     watch = _Signals(context)
     with watch:
         ran = _left_out(name, settings) or _run(call, context, policy)

@@ -140,6 +140,8 @@ def check_value(hint: Any, raw: Any, name: str, where: str) -> Any:
 
     An empty text means "unset" for a key that can be unset.
     """
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool) and raw < 0:
+        raise SettingsError(f"{where}: {name}: expected a number that is not negative, found {raw!r}")
     try:
         return None if raw == "" and type(None) in get_args(hint.__origin__) else from_plain(hint, raw)
     except Mismatch:

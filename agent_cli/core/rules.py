@@ -15,6 +15,12 @@ from typing import Literal
 
 from agent_tools.values import Value
 
+# Tools that rules may name: ours, and those of Claude Code, whose lists are read as they are.
+KNOWN_TOOLS = frozenset(
+    "Agent AskUserQuestion Bash BashOutput Edit ExitPlanMode Glob Grep KillShell LS MultiEdit NotebookEdit "
+    "NotebookRead PlanProgress Read "
+    "Skill SlashCommand StructuredOutput Task TodoRead TodoWrite WebFetch WebSearch Write".split()
+)
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:\((?P<spec>.*)\))?", re.DOTALL)
 RuleList = Literal["allow", "ask", "deny"]
 
@@ -43,6 +49,8 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     if match is None:
         raise BadRule(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
     tool, spec = match["tool"], match["spec"]
+    if tool not in KNOWN_TOOLS and (near := _meant(tool)):
+        raise BadRule(f"{text!r} names no tool; did you mean {near}?")
     tool = "Task" if tool == "Agent" else tool
     if tool == "WebFetch" and spec is not None and not spec.startswith("domain:"):
         raise BadRule(f"{text!r}: WebFetch rules name a domain, for example WebFetch(domain:example.org)")
@@ -50,6 +58,21 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     return Rule(kind, tool, spec, source, str(base))
 
 
+def _meant(tool: str) -> str:
+    """The tool that a mistyped name is close to; "" for a name that is none of ours and near none."""
+    same = [k for k in KNOWN_TOOLS if k.lower() == tool.lower()]
+    if same:
+        return same[0]
+    import difflib  # only for a name that is not known
+
+    return next(iter(difflib.get_close_matches(tool, KNOWN_TOOLS, 1, 0.8)), "")
+
+
 def split_rules(text: str) -> list[str]:
-    """A comma or blank separated list, where commas and blanks inside parentheses do not separate."""
+    """A comma or blank separated list, where commas and blanks inside parentheses do not separate.
+
+    Raises BadRule for a parenthesis that is not closed: what stands before it must not become a rule by itself.
+    """
+    if text.count("(") != text.count(")"):
+        raise BadRule(f"{text!r}: a parenthesis is not closed")
     return re.findall(r"(?:[^\s,()]+(?:\((?:[^()]|\([^()]*\))*\))?)", text)

@@ -76,6 +76,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
         settings=parent.context.settings,
         demand_read=parent.context.demand_read,
     )
+    context.readable = parent.context.readable
     kit = Kit(
         turn.transport,
         tools,

@@ -19,7 +19,7 @@ from agent_cli.engine.budget import Budget
 from agent_cli.engine.plan_guard import reminder
 from agent_cli.engine.repeats import Repeats
 from agent_cli.engine.verify import Checks
-from agent_cli.model.transport import ToolSpec, Transport
+from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Tool, ToolContext
 from agent_tools.display import TodoItem
@@ -183,8 +183,11 @@ class Turn:
         """Switch to the next fallback model for the rest of the turn; False where there is none or it cannot help."""
         if failure.kind in ("script", "context_too_long") or self._fallback >= len(self.kit.fallbacks):
             return False
-        label, model, transport = self.kit.fallbacks[self._fallback]()
         self._fallback += 1
+        try:
+            label, model, transport = self.kit.fallbacks[self._fallback - 1]()
+        except ModelError:
+            return self.fall_back(failure)
         self.transport = transport
         self.options = self.options.but(label=label, model=model)
         return True

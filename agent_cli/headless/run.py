@@ -191,8 +191,11 @@ def finish(
         say("The model gave no answer that fits the JSON schema.")
     if asked.output_format == "text":
         text = getattr(result, "text", "")
-        if outcome in ("failed", "retryable"):
-            say(text or "The run ended before its end.")
+        if outcome == "interrupted":
+            say("Interrupted. Go on with: agent -c")
+        elif outcome in ("failed", "retryable"):
+            if text:
+                say(text)
         elif isinstance(result, Complete) and result.return_value is not None:
             _print_line(result.return_value)
         elif text:

@@ -8,7 +8,7 @@ into yes or no but never overrides a deny, an ask rule or a protected path.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_cli.core.modes import Mode
@@ -51,6 +51,14 @@ class Policy:
         rule = read_rule("allow", text, "this session", self._workspace.root)
         self._rules.append(rule)
         return rule
+
+    def readable(self) -> Callable[[Path], bool] | None:
+        """Whether a search may show a file; None where no deny rule could say no."""
+        denying = [r for r in self._rules if r.list == "deny" and r.tool in ("Read", "Grep")]
+        if not denying:
+            return None
+        matcher = Matcher(denying, self._workspace.cwd, Path(os.path.expanduser("~")))
+        return lambda path: matcher.first("deny", "Grep", Effect("read", os.path.realpath(path))) is None
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """The strictest decision over all effects of one call."""

@@ -70,6 +70,7 @@ class Restored(Value):
     updated: str
     bad: int = 0
     waiting: Waiting | None = None
+    model: str = ""
 
 
 class SessionInfo(Value):

@@ -189,4 +189,5 @@ def restore(data: bytes, name: str) -> Restored:
         updated=good[-1]["time"],
         bad=bad,
         waiting=state.waiting(),
+        model=state.started.model or header.model,
     )

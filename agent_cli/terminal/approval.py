@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import termios
 from collections.abc import Callable
 
 from rich.console import Console
@@ -29,12 +31,13 @@ class AskInLines:
 
     def __call__(self, request: ApprovalRequested) -> Answer:
         self._show(request)
-        always = f", a = always: {request.always}" if request.always else ""
-        prompt = f"Allow? [y = yes, n = no{always}, or say what to do instead] "
+        always = f" · a: always in this session, by {request.always}" if request.always else ""
+        self._console.print(styled(f"  y: yes · n: no{always} · or say what to do instead", "dim"))
+        forget_typed_ahead()
         try:
-            words = with_interrupts(lambda: self._read_line(prompt)).strip()
+            words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
         except EOFError:
-            return Reject("nobody is there to answer", by="default")
+            return Reject("needs a person, and nobody is there to answer", by="default")
         except KeyboardInterrupt:
             raise Cancelled from None
         if words.lower() in ("y", "yes"):
@@ -62,6 +65,12 @@ class AskInLines:
         for line in lines_of(request.preview, whole=True):
             self._console.print(line)
         self._console.print(styled(f"  asked because it {request.reason}", "dim"))
+
+
+def forget_typed_ahead() -> None:
+    """Drop what was typed before the question could be seen: it was not an answer to it."""
+    with contextlib.suppress(OSError, termios.error):
+        termios.tcflush(0, termios.TCIFLUSH)
 
 
 def with_interrupts(read: Callable[[], str]) -> str:

@@ -100,7 +100,9 @@ class Repl:
         if waiting is None or not waiting.calls:
             return
         take_plan(self._folder, self.agent.header.session_id)
-        self.say(f"  {len(waiting.undecided)} calls of this session wait for you")
+        count = len(waiting.undecided)
+        what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
+        self.say(f"  {what} for you")
         conversation = self.agent.conversation
         self._interruptible(lambda: conversation.resume(self.show, waiting.spent))
 
@@ -139,7 +141,7 @@ class Repl:
 
     def _farewell(self) -> None:
         if self.agent.conversation.history and self.agent.settings.save_sessions:
-            self.say(f"To go on with this session: agent --resume {self.agent.header.session_id}")
+            self.say(f"To go on with this session: agent --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
         self._console.print(styled(text))

@@ -26,7 +26,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.console import styled
 from agent_cli.terminal.views import lines_of
-from agent_tools.display import CommandOutput
+from agent_tools.display import CommandOutput, Diff
 from agent_tools.inert import inert
 
 OUTPUT_LINES = 20
@@ -44,6 +44,7 @@ class Show:
         self._partial = ""
         self._errors: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
+        self._shown: set[str] = set()
         self.usage = Usage()
         self.context_tokens = 0
 
@@ -66,8 +67,10 @@ class Show:
                 self._errors[call_id] = text
             case ToolFinished():
                 self._finished(event)
-            case ApprovalRequested():
+            case ApprovalRequested(call_id=call_id, preview=preview):
                 self._line()
+                if preview is not None:
+                    self._shown.add(call_id)
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
@@ -132,7 +135,8 @@ class Show:
         self._partial = ""
         if event.display is None and error and self._summaries.get(event.call_id):
             self._say(f"  {error.splitlines()[0]}", "bad")
-        for line in lines_of(event.display):
+        # A diff that was just approved is not shown a second time.
+        for line in () if isinstance(event.display, Diff) and event.call_id in self._shown else lines_of(event.display):
             self._line()
             self._console.print(line)
         self._summaries.pop(event.call_id, None)
@@ -142,6 +146,7 @@ class Show:
         if event.degraded or event.result == "MaxIterations":
             self._say(event.text, "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
+            self._console.file.write("\n")
             self._say("interrupted; the conversation is kept", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")

@@ -69,9 +69,9 @@ def test_always_is_for_this_session(work: Path) -> None:
     touch = {"calls": [call("Bash", command="touch made")]}
     model = script(work / "s.toml", [touch, touch, run, {"text": "Finished."}])
     terminal = Terminal(["--model", model, "please"], work)
-    assert "a = always: Bash(touch made)" in terminal.expect("or say what to do")
+    assert "always in this session, by Bash(touch made)" in terminal.expect("Allow?")
     terminal.type("a")
-    assert "a = always" not in terminal.expect("or say what to do")
+    assert "always in this session" not in terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("Finished.")
     assert (work / "log").read_text() == "x\n"
@@ -177,7 +177,7 @@ def test_what_waits_is_asked_before_anything_else(work: Path) -> None:
     suspended = agent(["-p", "--model", model, "--on-ask", "suspend", "go"], work)
     assert suspended.returncode == 3
     terminal = Terminal(["-c", "--model", model], work)
-    terminal.expect("1 calls of this session wait for you")
+    terminal.expect("a call of this session waits for you")
     terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("Made it.")

@@ -7,7 +7,8 @@ would happen (`preview`), and does it (`run`). Adding one is described in docs/a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from agent_tools.arguments import ToolError as ToolError
@@ -65,7 +66,8 @@ class ToolContext:
 
     seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
     plan: the todo list as it stands.
-    env: the environment for commands.
+    env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
+    file's may.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class ToolContext:
         self.demand_read = demand_read
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
+        self.readable: Callable[[Path], bool] | None = None
 
 
 class Tool(ABC, Generic[A]):

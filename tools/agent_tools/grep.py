@@ -61,6 +61,11 @@ class Grep(Tool[GrepArgs]):
             hits, notes = search_slowly(args, start, ctx), [WITHOUT]
         else:
             hits, notes = _search(rg, args, start, top, ctx)
+        if ctx.readable is not None:
+            allowed = {path: ctx.readable(top / path) for path in {path_of(h) for h in hits}}
+            hits = [h for h in hits if allowed[path_of(h)]]
+            if hidden := sum(not a for a in allowed.values()):
+                notes.append(f"[{hidden} files were left out: a rule denies reading them]")
         hits = ordered(hits, args.output_mode, top)
         return _result(args, hits, notes, top, ctx)
 
