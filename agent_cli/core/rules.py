@@ -65,7 +65,7 @@ def _meant(tool: str) -> str:
         return same[0]
     import difflib  # only for a name that is not known
 
-    return next(iter(difflib.get_close_matches(tool, KNOWN_TOOLS, 1, 0.8)), "")
+    return next(iter(difflib.get_close_matches(tool, KNOWN_TOOLS, 1, 0.7)), "")
 
 
 def split_rules(text: str) -> list[str]:

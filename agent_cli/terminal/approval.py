@@ -56,8 +56,9 @@ class AskInLines:
         written = {e.target for e in request.effects if e.kind == "write"}
         for effect in request.effects:
             if effect.kind == "run":
-                for words in effect.target.splitlines() or [""]:
-                    self._console.print(styled(f"  $ {words}"))
+                if request.summary != f"Run: {effect.target}":
+                    for words in effect.target.splitlines() or [""]:
+                        self._console.print(styled(f"  $ {words}"))
                 self._console.print(styled(f"  in {request.cwd}", "dim"))
             elif effect.kind != "state" and not (effect.kind == "read" and effect.target in written):
                 verb = {"read": "reads", "write": "writes", "fetch": "fetches"}[effect.kind]

@@ -141,7 +141,7 @@ def test_on_a_terminal_a_person_approves(work: Path) -> None:
     shown, status = on_a_terminal(work, ["y", "y", "y"])
     assert status == 0, shown
     assert "y approves" in shown
-    assert f"$ {sys.executable} -m unittest" in shown
+    assert f"? Run: {sys.executable} -m unittest" in shown
     assert shown.index("+    return full - full * discount // 100") < shown.index("Now the tests again.")
 
 

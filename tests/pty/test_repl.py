@@ -205,3 +205,16 @@ def test_a_plan_is_approved_with_words(work: Path) -> None:
     terminal.expect("Done.")
     assert (work / "made").exists()
     terminal.leave()
+
+
+def test_what_was_typed_before_the_question_is_no_answer_to_it(work: Path) -> None:
+    slow = {"text": "one two three four five six seven eight nine ten", "pause": 0.1, "calls": EDIT["calls"]}
+    model = script(work / "s.toml", [READ, slow, {"text": "Not done."}])
+    terminal = Terminal(["--model", model, "please"], work)
+    terminal.expect("three")
+    terminal.type("y")
+    terminal.expect("Allow?")
+    terminal.type("n")
+    terminal.expect("Not done.")
+    assert (work / "a.txt").read_text() == "hello world\n"
+    terminal.leave()

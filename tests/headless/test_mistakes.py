@@ -1,0 +1,73 @@
+"""Mistakes that once went unnoticed, or went wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.options import parse
+from tests.helpers import agent, call, script
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".env").write_text("KEY=1\n")
+    (folder / "a.txt").write_text("KEY of the map\n")
+    return folder
+
+
+def test_a_rule_that_is_not_closed_is_no_rule_at_all(work: Path) -> None:
+    done = agent(["tools", "run", "Bash", '{"command":"touch made"}', "--allowedTools", "Bash(npm test"], work)
+    assert done.returncode == 2
+    assert "a parenthesis is not closed" in done.stderr
+    assert not (work / "made").exists()
+
+
+@pytest.mark.parametrize("rule", ["bash(rm:*)", "Reed", "Bahs"])
+def test_a_mistyped_rule_is_named(work: Path, rule: str) -> None:
+    done = agent(["-p", "--model", "x/y", "--disallowedTools", rule, "--", "q"], work)
+    assert done.returncode == 2
+    assert "did you mean" in done.stderr
+
+
+def test_a_prompt_of_one_capitalised_word_is_a_prompt() -> None:
+    options = parse(["-p", "--allowedTools", "Read", "Summarize"])
+    assert options is not None
+    assert (options.allowed_tools, options.prompt) == (("Read",), ("Summarize",))
+
+
+@pytest.mark.parametrize("flags", [["--max-turns", "-1"], ["--max-budget-usd=-2"]])
+def test_negative_limits_are_refused(work: Path, flags: list[str]) -> None:
+    done = agent(["-p", "--model", "x/y", *flags, "q"], work)
+    assert done.returncode == 2
+    assert "not negative" in done.stderr
+
+
+def test_a_resumed_session_keeps_its_model(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}, {"text": "Two."}])
+    agent(["-p", "--model", model, "a"], work)
+    done = agent(["-p", "-c", "b"], work)
+    assert (done.returncode, done.stdout) == (0, "Two.\n"), done.stderr
+    missing = agent(["-p", "-r", "dead", "b"], work)
+    assert "No session of this project begins with dead" in missing.stderr
+
+
+def test_a_fallback_that_cannot_be_opened_does_not_abort_the_run(work: Path) -> None:
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, {"error": {"kind": "network", "message": "Gone."}}]
+    model = script(work / "s.toml", replies)
+    done = agent(["-p", "--model", model, "--fallback-model", "openai/gpt-5", "--output-format", "json", "q"], work)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["outcome"] == "degraded"
+
+
+@pytest.mark.parametrize("where", [{"glob": ".env"}, {"path": "."}, {"path": ".", "glob": "*"}, {"path": ".env"}])
+def test_a_search_does_not_show_what_may_not_be_read(work: Path, where: dict[str, str]) -> None:
+    arguments = json.dumps({"pattern": "KEY", "output_mode": "content", **where})
+    done = agent(["tools", "run", "Grep", arguments, "--disallowedTools", "Read(.env)"], work)
+    assert "KEY=1" not in done.stdout
+    if "glob" not in where and where.get("path") == ".":
+        assert "KEY of the map" in done.stdout
