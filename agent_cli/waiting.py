@@ -113,6 +113,7 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     kit = agent.conversation.kit
     kit.approver, kit.asker = decided.approve, decided.answer
     kit.nested.update(waiting.nested)
+    kit.nested_seen.update(waiting.nested_seen)
     kit.ids.update(call_id for messages in waiting.nested.values() for call_id in call_ids(messages))
     policy = kit.policy
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)

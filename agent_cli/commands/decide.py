@@ -10,7 +10,7 @@ from agent_cli.assembly import Agent
 from agent_cli.commands.output import put, put_json
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.headless.exits import SUSPENDED
-from agent_cli.headless.run import Asked, FailOnQuestion, plan_text, resume, say, tell_pending
+from agent_cli.headless.run import Asked, FailOnQuestion, resume, say, tell_pending
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place
 from agent_cli.session.plans import expired_at, take_plan
@@ -18,6 +18,7 @@ from agent_cli.session.restore import NoSession
 from agent_cli.start import asked_of, report_of, unattended
 from agent_cli.waiting import decide, load, pending_items, pending_sessions, project_store, reopen
 from agent_tools.inert import inert
+from agent_tools.plan import plan_text
 
 
 def list_pending(as_json: bool) -> int:

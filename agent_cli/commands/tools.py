@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import signal
 import sys
 from typing import Any
 
@@ -21,7 +20,7 @@ from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
-from agent_cli.headless.run import deny, say
+from agent_cli.headless.run import Signals, deny, say
 from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
 from agent_cli.permission.policy import Policy
@@ -67,7 +66,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     context = make_context(workspace, settings, place, demand_read=False)
     policy = Policy(workspace, layers.rules, settings.permissions.mode)
     context.readable = policy.readable()
-    watch = _Signals(context)
+    watch = Signals(lambda: context.cancel.cancel())
     with watch:
         ran = _left_out(name, settings) or _run(call, context, policy)
     _print(ran, as_json)
@@ -154,24 +153,3 @@ def _decode(text: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Mistake('The arguments must be one JSON object, for example {"pattern": "*.py"}.')
     return data
-
-
-class _Signals:
-    """INT, TERM and HUP end the tool, with its children, before the process."""
-
-    def __init__(self, context: ToolContext) -> None:
-        self._context = context
-        self._before: dict[int, Any] = {}
-        self.caught = 0
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[number] = signal.signal(number, self._on_signal)
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        self.caught = number
-        self._context.cancel.cancel()

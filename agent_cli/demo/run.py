@@ -105,7 +105,7 @@ class _Demo:
             raise Mistake(f"The demo's project cannot be written: {error.strerror}.") from None
         self._introduce()
         agent = self._build()
-        watch = Signals(agent.conversation)
+        watch = Signals(agent.conversation.interrupt)
         with watch:
             result = agent.conversation.say(TASK, Show(self._console))
         if keep:

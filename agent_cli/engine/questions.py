@@ -10,6 +10,7 @@ from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Suspend, ToolResult
 from agent_tools.display import TodoItem
+from agent_tools.plan import listed
 from agent_tools.values import to_plain
 
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
@@ -58,6 +59,9 @@ def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> 
         turn.kit.policy.mode = reply.mode
     elif turn.kit.policy.mode == "plan":
         turn.kit.policy.mode = "default"
+    steps = listed(reply.plan) if reply.plan else suspend.data.get("steps", ())
     if item.tool.asks_person:
-        turn.kit.context.plan = tuple(TodoItem(step) for step in suspend.data.get("steps", ()))
+        turn.kit.context.plan = tuple(TodoItem(step) for step in steps)
+    if reply.plan:
+        words += f" They rewrote it; it is now:\n{reply.plan}\n"
     return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")

@@ -38,6 +38,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         label, model, kit.transport = turn.kit.open_model(kind.model)
         options = options.but(model=model, label=label)
     history = list(turn.kit.nested.get(item.call.id, ()))
+    kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
@@ -46,6 +47,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     turn.budget.take(kit.spent_by(result))
     turn.denials += result.end.denials
     turn.kit.nested[item.call.id] = (*history, *result.end.messages)
+    turn.kit.nested_seen[item.call.id] = kit.context.seen
     if isinstance(result, Suspended):
         return result
     turn.kit.nested.pop(item.call.id)
@@ -90,7 +92,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
         verify=parent.verify,
     )
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
-    kit.ids, kit.nested = parent.ids, parent.nested
+    kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     return kit
 
 

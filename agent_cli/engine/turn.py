@@ -96,11 +96,12 @@ class Kit:
         self.attended = attended
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
-        # that wait, and the call ids given out so far.
+        # that wait and what they have read, and the call ids given out so far.
         self.agents: Mapping[str, AgentType] = {}
         self.open_model: Callable[[str], tuple[str, str, Transport]] | None = None
         self.depth = 0
         self.nested: dict[str, tuple[Message, ...]] = {}
+        self.nested_seen: dict[str, dict[str, str]] = {}
         self.ids: set[str] = set()
 
     def spent_by(self, result: TurnResult) -> Spent:

@@ -25,6 +25,7 @@ from agent_cli.headless.stream_json import StreamJson
 from agent_cli.session.plans import WaitingPlan, save_plan
 from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
+from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
 NOBODY = "nobody is there to approve it"
@@ -156,7 +157,7 @@ def resume(asked: Asked, conversation: Conversation, report: Report, spent: Spen
 
 def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: Iterable[TurnStep]) -> int:
     """Run turns one after another and report on each; the exit code of the last."""
-    watch = Signals(conversation)
+    watch = Signals(conversation.interrupt)
     tally = Tally()
     progress = Progress(say, asked.verbose)
     stream: StreamJson | None = None
@@ -226,22 +227,16 @@ def tell_pending(session_id: str, items: list[dict[str, Any]], *, plan_on_stdout
     """What waits for a person and how to decide it; a plan goes to standard output, where a caller wants it."""
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
-            _print(plan_text(item["plan"]))
+            _print(plan_text(item["plan"]) + "\n")
         say(f"waiting: {inert(item['summary'])} ({item['call_id']})")
     say(f"Decide with: agent approve {session_id[:8]}, agent reject {session_id[:8]} --why WORDS; see agent pending")
 
 
-def plan_text(plan: dict[str, Any]) -> str:
-    """A plan as text: its prose, or its steps."""
-    steps = [s["content"] if isinstance(s, dict) else s for s in plan.get("steps", ())]
-    return (plan.get("plan") or "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))).rstrip("\n") + "\n"
-
-
 class Signals:
-    """INT, TERM and HUP interrupt the turn, so that its result is still printed; a second one ends the process."""
+    """INT, TERM and HUP interrupt what runs, so that its result is still printed; a second one ends the process."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
         self._before: dict[int, Any] = {}
         self.caught = 0
 
@@ -257,7 +252,7 @@ class Signals:
         if self.caught:
             os._exit(128 + number)
         self.caught = number
-        self._conversation.interrupt()
+        self._interrupt()
 
 
 def _print_line(fields: Any) -> None:

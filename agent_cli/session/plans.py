@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_tools.plan import plan_text
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 _NAME = "plan.json"
@@ -68,9 +69,8 @@ def expired_at(stamp: str, minutes: int) -> bool:
 
 def feedback_block(plan: dict[str, Any], words: str) -> str:
     """What a message says to a plan that waited, for the model."""
-    text = plan.get("plan") or "\n".join(str(s) for s in plan.get("steps", ()))
     return (
-        f"<plan_feedback>\nThe plan:\n{text}\n\nThe user's feedback:\n{words}\n\n"
+        f"<plan_feedback>\nThe plan:\n{plan_text(plan)}\n\nThe user's feedback:\n{words}\n\n"
         "Change the plan to fit and propose it again; where the feedback says to go on, carry the plan out.\n"
         "</plan_feedback>"
     )

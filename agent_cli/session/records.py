@@ -47,6 +47,7 @@ class Waiting(Value):
     saved: dict[str, Any]
     asked_at: str
     nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
+    nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class _State:
         self.answers: dict[str, QuestionAnswered] = {}
         self.asked_at = ""
         self.nested: dict[str, list[Message]] = {}
+        self.nested_seen: dict[str, dict[str, str]] = {}
 
     def take(self, event: Event, time: str) -> None:
         match event:
@@ -104,6 +105,8 @@ class _State:
                 self.nested.setdefault(call_id, []).append(message)
                 if isinstance(message, ToolMessage):
                     self._forget(message.call_id)
+            case ToolFinished(seen=seen):
+                self.nested_seen.setdefault(call_id, {}).update(seen)
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
@@ -135,6 +138,7 @@ class _State:
             grants=tuple(self.grants),
             saved=self.started.saved,
             asked_at=self.asked_at,
+            nested_seen=dict(self.nested_seen),
             nested={call_id: tuple(messages) for call_id, messages in self.nested.items()},
         )
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -9,9 +14,10 @@ from rich.console import Console
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
-from agent_cli.terminal.approval import ReadLine, with_interrupts
+from agent_cli.terminal.approval import ReadLine, forget_typed_ahead, with_interrupts
 from agent_cli.terminal.console import styled
 from agent_tools.cancel import Cancelled
+from agent_tools.plan import plan_text
 
 _LISTS = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
 
@@ -31,12 +37,20 @@ class QuestionsInLines:
         except KeyboardInterrupt:
             raise Cancelled from None
 
-    def _plan(self, data: dict[str, Any]) -> Reply:
-        for line in plan_lines(data):
+    def _plan(self, data: dict[str, Any], edited: str = "") -> Reply:
+        """Show the plan, as it is or as the person has rewritten it, and take the verdict."""
+        for line in plan_lines({"plan": edited} if edited else data):
             self._say(line)
-        prompt = "Approve this plan? [y = yes, y MODE, y then words; n = no, end here; or say what to change] "
-        words = with_interrupts(lambda: self._read_line(prompt)).strip()
-        return read_verdict(words)
+        self._say("  y: yes (y MODE, y WORDS) · e: edit it first · n: no, end here · or say what to change", "dim")
+        forget_typed_ahead()
+        words = with_interrupts(lambda: self._read_line("Approve this plan? ")).strip()
+        if words.lower() != "e":
+            reply = read_verdict(words)
+            return reply.but(plan=edited) if edited and reply.verdict == "approve" else reply
+        changed = in_editor(edited or plan_text(data))
+        if changed is None:
+            self._say("The editor failed; set EDITOR to one that runs here.", "bad")
+        return self._plan(data, changed or edited)
 
     def _questions(self, questions: list[dict[str, Any]]) -> Reply:
         answers = []
@@ -53,6 +67,20 @@ class QuestionsInLines:
 
     def _say(self, text: str, style: str = "") -> None:
         self._console.print(styled(text, style))
+
+
+def in_editor(text: str) -> str | None:
+    """The text as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.NamedTemporaryFile("w+", suffix=".md", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        try:
+            done = subprocess.run([*editor, file.name], check=False)
+        except OSError:
+            return None
+        changed = Path(file.name).read_text("utf-8", "replace").strip()
+    return changed if done.returncode == 0 and changed else None
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:
@@ -80,12 +108,8 @@ def plan_lines(data: dict[str, Any]) -> list[str]:
     """A plan as lines: the prose, then what it comes down to."""
     lines = ["? Plan", *(f"  {line}" for line in str(data.get("plan", "")).splitlines())]
     if not data.get("plan"):
-        lines += [f"  {n}. {_content(step)}" for n, step in enumerate(data.get("steps", ()), 1)]
+        lines += [f"  {line}" for line in plan_text(data).splitlines()]
     for name in _LISTS:
         if data.get(name):
             lines.append(f"  {name.replace('_', ' ')}: {', '.join(data[name])}")
     return lines
-
-
-def _content(step: Any) -> str:
-    return str(step["content"]) if isinstance(step, dict) else str(step)

@@ -6,16 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.helpers import agent, call, script
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    return folder
 
 
 def stage(work: Path) -> str:

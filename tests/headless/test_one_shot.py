@@ -12,14 +12,6 @@ from tests.helpers import agent, call, script
 from tests.model.server import Call, ModelServer, Reply
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    (folder / "a.txt").write_text("hello world\n")
-    return folder
-
-
 def openai(server: ModelServer) -> dict[str, str]:
     return {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": server.openai_url, "AGENT_RETRIES": "0"}
 

@@ -12,14 +12,6 @@ from tests.helpers import agent, call, script
 from tests.model.server import Call, ModelServer, Reply
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    (folder / "a.txt").write_text("hello world\n")
-    return folder
-
-
 def session_of(stdout: str) -> str:
     return str(json.loads(stdout)["session_id"])
 

@@ -15,13 +15,6 @@ from tests.helpers import call, clean_env, script
 from tests.model.server import ModelServer, Reply
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    return folder
-
-
 def begin(work: Path, args: list[str], stdin: int = subprocess.DEVNULL, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "agent_cli", "-p", *args],

@@ -14,14 +14,6 @@ import pytest
 from tests.helpers import agent, call, clean_env, script
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    (folder / "a.txt").write_text("hello world\n")
-    return folder
-
-
 def once(line: str) -> dict[str, Any]:
     return call("Bash", command=f"echo {line} >> log")
 

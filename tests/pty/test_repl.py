@@ -11,15 +11,6 @@ import pytest
 from tests.helpers import agent, call, script
 from tests.pty.screen import Terminal
 
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
-    (folder / "a.txt").write_text("hello world\n")
-    return folder
-
-
 READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
 EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}
 
@@ -191,13 +182,21 @@ def test_a_plan_is_approved_with_words(work: Path) -> None:
     replies = [
         {"calls": [ask]},
         {"calls": [plan], "expect": "Which? -> B"},
-        {"calls": [call("Bash", command="touch made")], "expect": "be quick"},
+        {"calls": [call("Bash", command="touch made")], "expect": "2. Look at it"},
+        {"calls": [call("TodoWrite", todos=[{"content": "all", "status": "completed"}])]},
         {"text": "Done."},
     ]
-    terminal = Terminal(["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"], work)
+    editor = work / "editor"
+    editor.write_text('#!/bin/sh\nprintf "\\n2. Look at it\\n" >> "$1"\n')
+    editor.chmod(0o755)
+    args = ["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"]
+    terminal = Terminal(args, work, EDITOR=str(editor))
     terminal.expect("2. B")
     terminal.type("2")
     terminal.expect("commands: touch made")
+    terminal.expect("Approve this plan?")
+    terminal.type("e")
+    terminal.expect("2. Look at it")
     terminal.expect("Approve this plan?")
     terminal.type("y be quick")
     terminal.expect("Allow?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import TodoItem, TodoView
@@ -36,7 +36,7 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
         return "Propose a plan"
 
     def run(self, args: ExitPlanModeArgs, ctx: ToolContext) -> ToolResult:
-        steps = args.steps or tuple(_listed(args.plan))
+        steps = args.steps or tuple(listed(args.plan))
         data = {
             "plan": args.plan,
             "steps": list(steps),
@@ -49,7 +49,13 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
         return ToolResult("", suspend=Suspend("plan", data))
 
 
-def _listed(plan: str) -> list[str]:
+def plan_text(data: dict[str, Any]) -> str:
+    """A proposed plan (the data of its `Suspend`) as text: its prose, or its numbered steps."""
+    steps = [s["content"] if isinstance(s, dict) else s for s in data.get("steps", ())]
+    return str(data.get("plan") or "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))).rstrip("\n")
+
+
+def listed(plan: str) -> list[str]:
     """The numbered items of a plan that names no steps, else its bullets."""
     numbered = re.findall(r"^\d+[.)]\s+(.+)$", plan, re.MULTILINE)
     return numbered or re.findall(r"^[-*]\s+(.+)$", plan, re.MULTILINE)
