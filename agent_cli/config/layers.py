@@ -19,6 +19,7 @@ from agent_tools.values import Mismatch, from_plain, hints_of, name_of
 Trust = Literal["own", "project"]
 _ADDED = ("allow", "ask", "deny", "additional_directories")
 _STRICT_MODES = ("plan", "dontAsk")
+_REVIEWS = ("off", "plan", "always")
 
 
 class SettingsError(Exception):
@@ -113,6 +114,8 @@ class Layers:
 
     def _refused(self, cls: type, key: str, hint: Any, value: Any, into: dict[str, Any]) -> str:
         """Why a project's file may not set this value; "" where it may."""
+        if any(str(v).startswith("scripted:") for v in (value if isinstance(value, tuple) else (value,))):
+            return "cannot name a script as the model"
         scope = next((m for m in hint.__metadata__ if isinstance(m, Scope)), None)
         if scope is None:
             return ""
@@ -121,6 +124,8 @@ class Layers:
         before = into.get(key, getattr(cls, key))
         if key == "mode":
             stricter = value in _STRICT_MODES and before not in ("plan",)
+        elif key == "plan_review":
+            stricter = _REVIEWS.index(value) >= _REVIEWS.index(before)
         elif isinstance(value, tuple):
             stricter = before is None or set(value) <= set(before)
         else:

@@ -67,7 +67,9 @@ class Settings(Value):
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
 
     plan_review: Annotated[
-        Literal["off", "plan", "always"], "whose plans are put to the person: none, those of plan mode, every first one"
+        Literal["off", "plan", "always"],
+        "whose plans are put to the person: none, those of plan mode, every first one",
+        TIGHTEN,
     ] = "plan"
     plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here", USER] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
@@ -84,6 +86,6 @@ class Settings(Value):
     stdin_limit: Annotated[int, "bytes of piped input that are read"] = 1_048_576
     stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
     color: Annotated[Literal["auto", "always", "never"], "colours on the terminal"] = "auto"
-    save_sessions: Annotated[bool, "keep sessions on disk"] = True
+    save_sessions: Annotated[bool, "keep sessions on disk", USER] = True
 
     permissions: Annotated[Permissions, "rules and mode"] = Permissions()

@@ -60,6 +60,10 @@ def test_rules_add_up(tmp_path: Path) -> None:
         ('[permissions]\nmode = "acceptEdits"', "permissions.mode"),
         ("max_rounds = 1000", "max_rounds"),
         ("max_rounds = 0", "max_rounds"),
+        ('model = "scripted:evil.toml"', "model"),
+        ('fallback_models = ["scripted:evil.toml"]', "fallback_models"),
+        ('plan_review = "off"', "plan_review"),
+        ("save_sessions = false", "save_sessions"),
     ],
 )
 def test_a_project_cannot_widen_anything(tmp_path: Path, text: str, key: str) -> None:
