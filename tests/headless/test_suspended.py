@@ -202,3 +202,27 @@ def test_a_plan_is_taken_exactly_once(tmp_path: Path) -> None:
     assert take_plan(tmp_path, "s") == plan
     assert take_plan(tmp_path) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_session_takes_up_the_plan_only_where_that_is_set(work: Path) -> None:
+    plan_run(work)
+    model = script(work / "t.toml", [{"text": "Plain."}])
+    assert agent(["-p", "--model", model, "hello"], work).stdout == "Plain.\n"
+    model = script(work / "t.toml", [{"text": "On it.", "expect": "<plan_feedback>"}])
+    fresh = ["-p", "--model", model, "--settings", "plan_review_fresh = true", "smaller steps"]
+    assert agent(fresh, work).stdout == "On it.\n"
+    assert pending(work) == []
+    model = script(work / "t.toml", [{"text": "Plain again."}])
+    done = agent(["-p", "--model", model, "--settings", "plan_review_fresh = true", "hello"], work)
+    assert done.stdout == "Plain again.\n"
+
+
+def test_sub_agents_are_told_apart_in_stream_json(work: Path) -> None:
+    task = call("Task", subagent_type="explore", description="look", prompt="look")
+    model = script(work / "s.toml", [{"calls": [task]}, {"text": "Seen."}])
+    done = agent(["-p", "--model", model, "--output-format", "stream-json", "q"], work)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    parents = [x["parent_tool_use_id"] for x in lines if x["type"] in ("assistant", "user")]
+    assert parents[0] is None
+    assert "call-1-1" in parents
+    assert parents[-1] is None

@@ -1,0 +1,61 @@
+"""Changes of the plan by the person."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_cli.terminal.asking import chosen, read_verdict
+from agent_cli.terminal.slash import changed_plan
+from agent_tools.display import TodoItem
+
+PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
+
+
+@pytest.mark.parametrize(
+    ("words", "contents"),
+    [
+        ("add d e", ["a", "b", "c", "d e"]),
+        ("drop 2", ["a", "c"]),
+        ("first 3", ["c", "a", "b"]),
+        ("done 1", ["a", "b", "c"]),
+    ],
+)
+def test_steps_are_added_dropped_moved_and_marked(words: str, contents: list[str]) -> None:
+    assert [t.content for t in changed_plan(PLAN, words)] == contents
+
+
+def test_done_marks_the_step() -> None:
+    assert changed_plan(PLAN, "done 2")[1].status == "completed"
+
+
+@pytest.mark.parametrize("words", ["", "add", "drop", "drop 9", "drop x", "swap 1"])
+def test_anything_else_is_said(words: str) -> None:
+    with pytest.raises(ValueError, match=r"Say:|There is no step"):
+        changed_plan(PLAN, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "mode", "text"),
+    [
+        ("y", "approve", None, ""),
+        ("yes acceptEdits", "approve", "acceptEdits", ""),
+        ("y acceptEdits skip the tests", "approve", "acceptEdits", "skip the tests"),
+        ("y skip the tests", "approve", None, "skip the tests"),
+        ("n", "cancel", None, ""),
+        ("", "cancel", None, ""),
+        ("no tests please", "revise", None, "no tests please"),
+        ("yesterday's plan", "revise", None, "yesterday's plan"),
+    ],
+)
+def test_verdicts_on_a_plan(words: str, verdict: str, mode: str | None, text: str) -> None:
+    reply = read_verdict(words)
+    assert (reply.verdict, reply.mode, reply.text) == (verdict, mode, text)
+
+
+def test_numbers_stand_for_options_and_words_for_themselves() -> None:
+    options = [{"label": "A"}, {"label": "B"}]
+    assert chosen("2", options) == "B"
+    assert chosen("1, 2", options) == "A, B"
+    assert chosen("3", options) == "3"
+    assert chosen("neither", options) == "neither"
+    assert chosen("", options) == "(no answer)"
