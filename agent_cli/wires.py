@@ -51,16 +51,18 @@ class _OnFirstUse:
 
 
 def open_wire(model: Resolved, settings: Settings) -> Transport:
-    """The wire of a model. Raises Mistake for a script that cannot be read."""
+    """The wire of a model, opened with its first request. Raises Mistake for a script that cannot be read."""
 
     def opened() -> Transport:
-        from agent_cli.model.http import Timeouts
+        from agent_cli.model.http import Timeouts  # HTTP and TLS, which a script does without
 
         timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
         return open_transport(model, timeouts=timeouts, attempts=settings.retries)
 
+    if model.wire != "scripted":
+        return _OnFirstUse(opened)
     try:
-        return opened() if model.wire == "scripted" else _OnFirstUse(opened)
+        return open_transport(model)
     except ModelSetupError as error:
         raise Mistake(str(error)) from None
 

@@ -47,6 +47,8 @@ def run_demo(yes: bool, keep: bool) -> int:
     """Run the demo; 0 only if the tests went from red to green. Raises Mistake where it cannot begin."""
     try:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-demo-")))
+        # Wherever it was started, a folder that is there: Python 3.13.0 fails to import from one that was deleted.
+        os.chdir(folder.parent)
     except OSError as error:
         raise Mistake(f"There is no folder for temporary files: {error.strerror}.") from None
     try:
