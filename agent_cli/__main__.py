@@ -34,6 +34,7 @@ def guarded(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        # The last line of defence: no traceback reaches a user who did not ask for one.
         if debug:
             raise
         return _tell(error)

@@ -97,7 +97,9 @@ class Round:
             try:
                 requests[proposal.call.id] = approval_request(self.turn, proposal)
             except ToolError as error:
-                doomed[proposal.call.id] = str(error)
+                # Behind an undecided call it may yet succeed: it is looked at again when that one has run.
+                if not requests:
+                    doomed[proposal.call.id] = str(error)
             else:
                 if not self._stands(requests[proposal.call.id]):
                     yield requests[proposal.call.id]

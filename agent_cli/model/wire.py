@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -62,7 +63,7 @@ class Memory(Generic[T]):
         self._known.clear()
 
 
-class Wire:
+class Wire(ABC):
     """One endpoint of one provider. `options` that it rejected are kept as pairs of model and option."""
 
     def __init__(self, url: str, headers: Mapping[str, str], provider: str, timeouts: Timeouts) -> None:
@@ -76,13 +77,14 @@ class Wire:
         """Drop the connections that are kept for further requests."""
         self._http.close()
 
+    @abstractmethod
     def _body(self, request: Request) -> bytes:
-        raise NotImplementedError
+        """The request as this wire writes it."""
 
+    @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a person
         (nothing, if that is not worth it). None: the request cannot be helped."""
-        raise NotImplementedError
 
     def _takes(self, request: Request, option: str) -> bool:
         return (request.model, option) not in self._rejected

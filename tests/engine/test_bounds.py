@@ -128,6 +128,19 @@ def test_an_edit_that_builds_on_another_is_proposed_once_it_can_be_shown(root: P
     assert "goodbye" in world.results[-1].text
 
 
+def test_an_edit_behind_the_command_that_makes_its_file_waits_for_it(root: Path) -> None:
+    make = call("Bash", command="echo one > made.txt; cat made.txt")
+    edit = call("Write", file_path="made.txt", content="two\n")
+    change = call("Edit", file_path="made.txt", old_string="two", new_string="three")
+    replies = [{"calls": [make, edit, change]}, {"text": "Ok."}]
+    world = World(root, replies, [Approve()] * 4)
+    world.kit.context.demand_read = False
+    assert isinstance(world.turn(), Complete)
+    # The command made the file that the write was first shown as creating, so the write was shown again.
+    assert [r.call_id for r in world.of(ApprovalRequested)] == ["call-1-1", "call-1-2", "call-1-2", "call-1-3"]
+    assert (root / "made.txt").read_text() == "three\n"
+
+
 def test_what_changes_between_the_question_and_the_answer_is_asked_again(root: Path) -> None:
     edit = call("Edit", file_path="a.txt", old_string="hello", new_string="bye")
     world = World(root, [{"calls": [READ]}, {"calls": [edit]}, {"text": "Ok."}])
