@@ -16,6 +16,8 @@ from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
 
 ReadLine = Callable[[str], str]
+# Runs a slash command that may be given at a question; False where the words are none.
+Aside = Callable[[str], bool]
 
 
 class AskInLines:
@@ -23,11 +25,14 @@ class AskInLines:
 
     Exactly `y` or `yes` approves, `a` or `always` also remembers the rule that was shown, `n`, `no` or nothing refuses,
     and any other sentence refuses and goes to the model as the reason. The end of input refuses; Ctrl-C interrupts.
+    `aside` runs slash commands that may be given here (so the plan can be changed while a turn waits); the question
+    then stands again.
     """
 
-    def __init__(self, console: Console, read_line: ReadLine) -> None:
+    def __init__(self, console: Console, read_line: ReadLine, aside: Aside | None = None) -> None:
         self._console = console
         self._read_line = read_line
+        self._aside = aside
 
     def __call__(self, request: ApprovalRequested) -> Answer:
         self._show(request)
@@ -36,6 +41,8 @@ class AskInLines:
         forget_typed_ahead()
         try:
             words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
+            while self._aside is not None and words.startswith("/") and self._aside(words):
+                words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
         except EOFError:
             return Reject("needs a person, and nobody is there to answer", by="default")
         except KeyboardInterrupt:

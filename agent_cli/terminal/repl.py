@@ -66,7 +66,15 @@ class Repl:
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
-        return AskInLines(self._console, self._input.line), QuestionsInLines(self._console, self._input.line)
+        approver = AskInLines(self._console, self._input.line, self._aside)
+        return approver, QuestionsInLines(self._console, self._input.line)
+
+    def _aside(self, words: str) -> bool:
+        """A slash command at a question: those that look, and those that change the plan."""
+        if words[1:].partition(" ")[0] not in ("todos", "cost", "help"):
+            return False
+        run_slash(self, words)
+        return True
 
     def _warn(self, text: str) -> None:
         self.say(f"warning: {text}")

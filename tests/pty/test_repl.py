@@ -217,3 +217,23 @@ def test_what_was_typed_before_the_question_is_no_answer_to_it(work: Path) -> No
     terminal.expect("Not done.")
     assert (work / "a.txt").read_text() == "hello world\n"
     terminal.leave()
+
+
+def test_the_plan_is_changed_at_a_question_and_the_model_sees_it(work: Path) -> None:
+    todos = [{"content": "write", "status": "in_progress"}, {"content": "test", "status": "pending"}]
+    done = [{"content": "write", "status": "completed"}, {"content": "test", "status": "completed"}]
+    replies = [
+        {"calls": [call("TodoWrite", todos=todos)]},
+        {"calls": [call("Bash", command="touch made")]},
+        {"calls": [call("TodoWrite", todos=done)], "expect": "[ ] say so in the docs"},
+        {"text": "All of it."},
+    ]
+    terminal = Terminal(["--model", script(work / "s.toml", replies), "do it"], work)
+    terminal.expect("Allow?")
+    terminal.type("/todos add say so in the docs")
+    terminal.expect("[ ] say so in the docs")
+    terminal.expect("Allow?")
+    terminal.type("y")
+    terminal.expect("All of it.")
+    assert (work / "made").exists()
+    terminal.leave()
