@@ -22,10 +22,10 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
     for name, _ in _found(env, probe or probe_server):
         return name
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
-    servers = ", ".join(f"{p.name} {base_url_of(p, env).removesuffix('/v1')}" for p in _local_servers())
+    servers = ", ".join(p.name for p in _local_servers())
     raise NoModel(
-        f"no model is configured, no key is in the environment ({keys}, ...) and no local server answers "
-        f"({servers}): set a key, start a server, or see it work with `agent demo`"
+        f"no model is configured, and none was found: no key in the environment ({keys}, ...), no local server "
+        f"({servers}). Set a key, start a server, or see it work: agent demo"
     )
 
 

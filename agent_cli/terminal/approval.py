@@ -36,8 +36,10 @@ class AskInLines:
 
     def __call__(self, request: ApprovalRequested) -> Answer:
         self._show(request)
-        always = f" · a: always in this session, by {request.always}" if request.always else ""
+        always = " · a: always, in this session" if request.always else ""
         self._console.print(styled(f"  y: yes · n: no{always} · or say what to do instead", "dim"))
+        if request.always:
+            self._console.print(styled(f"  a adds the rule {request.always}", "dim"))
         forget_typed_ahead()
         try:
             words = with_interrupts(lambda: self._read_line("Allow? ")).strip()

@@ -213,7 +213,7 @@ def test_with_nothing_there_it_says_what_was_looked_for() -> None:
     with pytest.raises(NoModel) as caught:
         default_model({}, nothing)
     said = str(caught.value)
-    assert "ANTHROPIC_API_KEY" in said and "localhost:11434" in said and "agent demo" in said and "\n" not in said
+    assert "ANTHROPIC_API_KEY" in said and "ollama" in said and "agent demo" in said and "\n" not in said
 
 
 class Server(BaseHTTPRequestHandler):

@@ -60,9 +60,9 @@ def test_always_is_for_this_session(work: Path) -> None:
     touch = {"calls": [call("Bash", command="touch made")]}
     model = script(work / "s.toml", [touch, touch, run, {"text": "Finished."}])
     terminal = Terminal(["--model", model, "please"], work)
-    assert "always in this session, by Bash(touch made)" in terminal.expect("Allow?")
+    assert "a adds the rule Bash(touch made)" in terminal.expect("Allow?")
     terminal.type("a")
-    assert "always in this session" not in terminal.expect("Allow?")
+    assert "always, in this session" not in terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("Finished.")
     assert (work / "log").read_text() == "x\n"
