@@ -151,6 +151,7 @@ def report_of(agent: Agent, bare: bool) -> Report:
         tools=tuple(agent.conversation.kit.tools),
         mode=settings.permissions.mode,
         memory=tuple(str(p) for p in memory),
+        agents=tuple(agent.conversation.kit.agents),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )

@@ -46,6 +46,7 @@ class Report(Value):
     mode: str
     memory: tuple[str, ...]
     windows: tuple[int | None, ...]
+    agents: tuple[str, ...] = ()
     folder: Path | None = None
 
 
@@ -163,7 +164,9 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
         stream = StreamJson(_print_line, report.session_id, report.model, asked.partial)
-        stream.init(report.cwd, list(report.tools), report.mode, report.key_source, list(report.memory))
+        stream.init(
+            report.cwd, list(report.tools), report.mode, report.key_source, list(report.memory), list(report.agents)
+        )
 
     def show(event: Event) -> None:
         tally(event)

@@ -13,11 +13,14 @@ from agent_cli import __version__
 from agent_cli.core.events import (
     Event,
     MessageAdded,
+    PlanChanged,
+    PlanContinued,
     SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
     TurnPaused,
+    TurnResumed,
     UsageAdded,
     Warned,
     innermost,
@@ -43,7 +46,9 @@ class StreamJson:
     def line(self, fields: dict[str, Any]) -> None:
         self._write({**fields, "session_id": self._session_id, "uuid": new_uuid()})
 
-    def init(self, cwd: str, tools: list[str], mode: str, key_source: str, memory: list[str]) -> None:
+    def init(
+        self, cwd: str, tools: list[str], mode: str, key_source: str, memory: list[str], agents: list[str]
+    ) -> None:
         """The first line: what this run works with."""
         self.line(
             {
@@ -58,7 +63,7 @@ class StreamJson:
                 "apiKeySource": key_source,
                 "agent_version": __version__,
                 "output_style": "default",
-                "agents": [],
+                "agents": agents,
                 "skills": [],
                 "plugins": [],
                 "memory_paths": memory,
@@ -84,6 +89,12 @@ class StreamJson:
                 self._system("informational", level="warning", content=text)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
+            case TurnResumed(reason=reason, rounds_left=left):
+                self._system("resumed", reason=reason, rounds_left=left)
+            case PlanChanged(items=items):
+                self._system("plan", items=[{"content": i.content, "status": i.status} for i in items])
+            case PlanContinued(round=number, attempt=attempt):
+                self._system("plan_continued", round=number, attempt=attempt)
 
     def _delta(self, delta: dict[str, Any]) -> None:
         if self._partial:

@@ -217,6 +217,23 @@ def test_a_new_session_takes_up_the_plan_only_where_that_is_set(work: Path) -> N
     assert done.stdout == "Plain again.\n"
 
 
+def test_waiting_resuming_and_the_plan_are_told_in_stream_json(work: Path) -> None:
+    todos = [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "pending"}]
+    done = [{"content": "a", "status": "completed"}, {"content": "b", "status": "completed"}]
+    replies = [
+        {"calls": [call("TodoWrite", todos=todos), once("one")]},
+        {"text": "Half."},
+        {"calls": [call("TodoWrite", todos=done)]},
+        {"text": "All."},
+    ]
+    first = suspend(work, replies, "--output-format", "stream-json")
+    second = agent(["approve", "--output-format", "stream-json"], work)
+    told = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
+    kinds = [x["subtype"] for x in told if x["type"] == "system" and x["subtype"] != "init"]
+    assert kinds == ["plan", "paused", "resumed", "plan_continued", "plan"]
+    assert told[0]["agents"] == ["explore", "general", "plan", "review"]
+
+
 def test_sub_agents_are_told_apart_in_stream_json(work: Path) -> None:
     task = call("Task", subagent_type="explore", description="look", prompt="look")
     model = script(work / "s.toml", [{"calls": [task]}, {"text": "Seen."}])
