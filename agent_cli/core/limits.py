@@ -24,7 +24,7 @@ class Limits(Value):
 
 
 class Spent(Value):
-    """What earlier parts of the same turn used."""
+    """What earlier parts of the same turn used: sums, refusals by call, and how often it was sent on by which guard."""
 
     rounds: int = 0
     seconds: float = 0.0
@@ -32,3 +32,4 @@ class Spent(Value):
     cost: float = 0.0
     failures: int = 0
     denials: dict[str, int] = {}  # noqa: RUF012 - never changed
+    nudges: dict[str, int] = {}  # noqa: RUF012 - never changed

@@ -147,7 +147,7 @@ def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None
 
 def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
-    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.budget.spent, turn.kit.policy.mode)
+    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.spent, turn.kit.policy.mode)
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 

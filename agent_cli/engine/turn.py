@@ -135,7 +135,7 @@ class Turn:
         self.stop_reason = ""
         self.denials: list[Denial] = []
         self.actions: list[Action] = []
-        self.nudges: dict[str, int] = {}
+        self.nudges = dict(options.spent.nudges)
         self.repeats = Repeats(self)
         self.checks = Checks(kit.verify)
         self.plan_round = 0
@@ -175,6 +175,11 @@ class Turn:
         if self.options.plan_review != "always" or self.plan_approved or item.tool.name != "TodoWrite":
             return False
         return len(item.args.todos) >= 2
+
+    @property
+    def spent(self) -> Spent:
+        """What a resumed turn begins with."""
+        return self.budget.spent.but(nudges=dict(self.nudges))
 
     @property
     def tools_ran(self) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Defer, Reply
-from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted
+from agent_cli.core.answers import Approve, Defer, Reply
+from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, Suspended
 from agent_tools.display import TodoItem
@@ -52,6 +52,18 @@ def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:
     result = world.turn(plan_nudges=2)
     assert isinstance(result, Complete)
     assert result.plan_unfinished
+    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2]
+
+
+def test_a_pause_does_not_give_new_nudges(root: Path) -> None:
+    run = {"calls": [call("Bash", command="true")]}
+    world = World(root, [{"calls": [OPEN]}, {"text": "a"}, run, {"text": "b"}, {"text": "c"}], [Defer()])
+    paused = world.turn(plan_nudges=2)
+    assert isinstance(paused, Suspended)
+    spent = world.of(TurnPaused)[0].spent
+    world.answers = [Approve()]
+    result = world.turn(None, plan_nudges=2, spent=spent)
+    assert isinstance(result, Complete)
     assert [e.attempt for e in world.of(PlanContinued)] == [1, 2]
 
 
