@@ -14,7 +14,6 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.core.modes import Effort
 from agent_cli.model.anthropic_stream import MessageReader
-from agent_cli.model.dial import network_error
 from agent_cli.model.http import Reply, Timeouts
 from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
 from agent_cli.model.wire import Memory, Wire, encoded
@@ -87,21 +86,7 @@ class Anthropic(Wire):
 
     def _read(self, request: Request, reply: Reply) -> Iterator[Chunk]:
         reader = MessageReader(self._provider, request.model, self._prefill(request))
-        try:
-            for event in self._objects(reply):
-                yield from reader.read(event)
-                if event.get("type") == "message_stop":
-                    reply.done()
-                    break
-        except ModelError as error:
-            # Whatever happens after the last word does not make it unsaid.
-            if not reader.finished or error.failure.kind != "network":
-                raise
-        finally:
-            reply.close()
-        if not reader.finished:
-            raise network_error(f"The answer of {self._provider} broke off before its end.")
-        yield from reader.end()
+        return self._listen(reader, reply, lambda event: event.get("type") == "message_stop")
 
     def _thinks_by_budget(self, request: Request) -> bool:
         old = bool(re.search(_WITH_BUDGET, request.model)) or "claude" not in request.model

@@ -171,7 +171,7 @@ def dial(route: Route, context: ssl.SSLContext | None, seconds: float, cancel: C
             sock.settimeout(_left(until))
             sock.do_handshake()
         return sock
-    except BaseException as error:
+    except BaseException as error:  # also an interrupt: no socket is left open; the caller tells what it was
         sock.close()
         cancel.check()
         if isinstance(error, OSError):
@@ -219,7 +219,7 @@ def _connect(host: str, port: int, until: float, cancel: CancelToken) -> socket.
             continue
         try:
             code = _connect_one(sock, address, share, cancel)
-        except BaseException:
+        except BaseException:  # as above
             sock.close()
             raise
         if not code:

@@ -274,7 +274,7 @@ class Http:
                 cancel.check()
                 message = f"{line.host} did not answer in HTTP. Is the base URL right?"
                 raise ModelError(Failure("malformed", message)) from error
-            except BaseException:
+            except BaseException:  # a line that broke off half-way must not be used again; the caller tells why
                 line.hang_up()
                 raise
 

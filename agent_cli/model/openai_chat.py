@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage
-from agent_cli.model.dial import network_error
 from agent_cli.model.http import Reply, Timeouts
 from agent_cli.model.openai_stream import ChatReader
 from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
@@ -83,21 +82,7 @@ class OpenAIChat(Wire):
         prefill = "" if echoed else self._prefill(request)
         made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
         reader = ChatReader(self._provider, request.model, made, prefill)
-        try:
-            for event in self._objects(reply):
-                yield from reader.read(event)
-                if "done" in event:
-                    reply.done()
-                    break
-        except ModelError as error:
-            # Whatever happens after the last word does not make it unsaid.
-            if not reader.finished or error.failure.kind != "network":
-                raise
-        finally:
-            reply.close()
-        if not reader.finished:
-            raise network_error(f"The answer of {self._provider} broke off before its end.")
-        yield from reader.end()
+        return self._listen(reader, reply, lambda event: "done" in event)
 
     def _lacking(self, request: Request) -> Iterator[str]:
         """What the request asks for and this wire cannot say."""

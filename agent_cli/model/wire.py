@@ -11,13 +11,14 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from agent_cli.core.messages import Message
+from agent_cli.model.dial import network_error
 from agent_cli.model.errors import malformed, refusal
 from agent_cli.model.http import Http, Reply, Timeouts
 from agent_cli.model.sse import Splitter
-from agent_cli.model.transport import ModelError, Notice, Request
+from agent_cli.model.transport import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
 
 T = TypeVar("T")
@@ -61,6 +62,16 @@ class Memory(Generic[T]):
     def forget(self) -> None:
         """Encode everything anew."""
         self._known.clear()
+
+
+class Reader(Protocol):
+    """Makes chunks of a protocol's events. `finished`: the answer is whole, whatever may still come."""
+
+    finished: bool
+
+    def read(self, event: dict[str, Any]) -> Iterator[Chunk]: ...
+
+    def end(self) -> Iterator[Chunk]: ...
 
 
 class Wire(ABC):
@@ -112,7 +123,7 @@ class Wire(ABC):
                     model=request.model,
                     now=time.time(),
                 )
-            except BaseException:
+            except BaseException:  # whatever it was, the connection must not stay open; it is told where it is caught
                 reply.close()
                 raise
             reply.close()
@@ -120,6 +131,24 @@ class Wire(ABC):
             if advice is None:
                 raise error
             yield from self._once(advice)
+
+    def _listen(self, reader: Reader, reply: Reply, last: Callable[[dict[str, Any]], bool]) -> Iterator[Chunk]:
+        """The chunks that `reader` makes of a reply, up to the event that is the last."""
+        try:
+            for event in self._objects(reply):
+                yield from reader.read(event)
+                if last(event):
+                    reply.done()
+                    break
+        except ModelError as error:
+            # Whatever happens after the last word does not make it unsaid.
+            if not reader.finished or error.failure.kind != "network":
+                raise
+        finally:
+            reply.close()
+        if not reader.finished:
+            raise network_error(f"The answer of {self._provider} broke off before its end.")
+        yield from reader.end()
 
     def _without_key(self, body: bytes) -> bytes:
         """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""

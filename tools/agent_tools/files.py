@@ -132,7 +132,7 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
                 _fill(temporary, directory, data, old, path)
                 _same_as(path, before, directory)
                 os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
+            except BaseException:  # no temporary file stays behind, whatever stopped the write; the caller tells it
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=directory)
                 raise
