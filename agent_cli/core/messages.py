@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from agent_tools.media import Media
 from agent_tools.values import Value
 
 
@@ -43,6 +44,7 @@ class UserMessage(Value):
     """What a person, or the program on their behalf, tells the model."""
 
     text: str
+    media: tuple[Media, ...] = ()
 
 
 class AssistantMessage(Value):
@@ -69,6 +71,7 @@ class ToolMessage(Value):
     name: str
     text: str
     is_error: bool = False
+    media: tuple[Media, ...] = ()
 
 
 Message = UserMessage | AssistantMessage | ToolMessage

@@ -15,7 +15,7 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Kit, Turn
-from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 
 MOST_DEPTH = 2
@@ -71,14 +71,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     tools = [t for t in parent.tools.values() if t.name in allowed and t.name != "ExitPlanMode"]
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
-    context = ToolContext(
-        parent.context.workspace,
-        cancel=parent.context.cancel,
-        env=parent.context.env,
-        settings=parent.context.settings,
-        demand_read=parent.context.demand_read,
-    )
-    context.readable = parent.context.readable
+    context = parent.context.nested()
     kit = Kit(
         turn.transport,
         tools,

@@ -30,7 +30,7 @@ def test_every_tool_is_taught_and_all_together_stay_small() -> None:
     taught = {name: (PROMPTS / f"{name}.md").read_text("utf-8") for name in NAMES}
     assert all(text.strip() for text in taught.values())
     sent = [{"name": t.name, "description": taught[t.name], "input_schema": t.schema()} for t in BUILTIN]
-    assert len(json.dumps(sent, separators=(",", ":"))) < 12_800
+    assert len(json.dumps(sent, separators=(",", ":"))) < 17_500
 
 
 @pytest.mark.parametrize("name", NAMES)

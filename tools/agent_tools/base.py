@@ -15,6 +15,7 @@ from agent_tools.arguments import ToolError as ToolError
 from agent_tools.arguments import read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.display import Display, TodoItem
+from agent_tools.media import Media, MediaKind
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -42,13 +43,14 @@ class Finish(Value):
 
 
 class ToolResult(Value):
-    """What came of a call: `text` for the model, `display` for the person."""
+    """What came of a call: `text` and `media` for the model, `display` for the person."""
 
     text: str
     display: Display | None = None
     is_error: bool = False
     suspend: Suspend | None = None
     finish: Finish | None = None
+    media: tuple[Media, ...] = ()
 
 
 class Progress(Value):
@@ -57,7 +59,15 @@ class Progress(Value):
     text: str
 
 
-Outcome = ToolResult | Generator[Progress, None, ToolResult]
+class Ask(Value):
+    """A question to the small model, yielded by a running tool, which is sent the answer. `text` may be untrusted."""
+
+    system: str
+    text: str
+    max_tokens: int = 2_000
+
+
+Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
 
 
@@ -67,7 +77,7 @@ class ToolContext:
     seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
     plan: the todo list as it stands.
     env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
-    file's may.
+    file's may. takes: what the model can be shown beside text.
     """
 
     def __init__(
@@ -87,6 +97,18 @@ class ToolContext:
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path], bool] | None = None
+        self.takes: frozenset[MediaKind] = frozenset()
+
+    def nested(self) -> ToolContext:
+        """The context of a sub-agent: everything shared but what it has read and its plan."""
+        child = ToolContext.__new__(type(self))
+        child.__dict__.update(self.__dict__)
+        child.seen, child.plan = {}, ()
+        return child
+
+    def notices(self) -> list[str]:
+        """What happened meanwhile that the model should know at its next round; each is told once."""
+        return []
 
 
 class Tool(ABC, Generic[A]):
@@ -98,6 +120,8 @@ class Tool(ABC, Generic[A]):
     asks_person: ClassVar[bool] = False
     # A tool whose work is a turn of its own, run by the engine.
     nested: ClassVar[bool] = False
+    # A tool that only looks, and may run beside others of its kind.
+    side_by_side: ClassVar[bool] = False
 
     @abstractmethod
     def effects(self, args: A, ctx: ToolContext) -> tuple[Effect, ...]:
@@ -105,7 +129,7 @@ class Tool(ABC, Generic[A]):
 
     @abstractmethod
     def run(self, args: A, ctx: ToolContext) -> Outcome:
-        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` and returns one.
+        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or `Ask`) and returns one.
 
         Raises ToolError for failures the model should read, Cancelled when the turn is interrupted.
         """
