@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.wires import choose_model, debugged, fallback, open_wire, pricing
+from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import to_plain
@@ -123,10 +124,11 @@ def build(
         verify=settings.verify,
         asker=asker,
         attended=attended,
-        fallbacks=[fallback(name, settings, place) for name in settings.fallback_models],
+        fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
+        small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
     )
     kit.agents = builtin_agent_types() if "Task" in kit.tools else {}
-    kit.open_model = lambda name: fallback(name, settings, place)()
+    kit.open_model = lambda name: later_model(name, settings, place)()
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tools).but(saved=saved_with(options, place, settings)),

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from agent_cli.config.schema import Settings
 from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
-from agent_cli.model.catalog import ModelInfo, price
+from agent_cli.engine.turn import Opened
+from agent_cli.model.catalog import ModelInfo, lookup, price
 from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
 from agent_cli.model.transport import Chunk, ModelError, Request, Transport
 from agent_cli.place import Mistake, Place
@@ -84,11 +85,14 @@ def debugged(
     return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
 
 
-def fallback(name: str, settings: Settings, place: Place) -> Callable[[], tuple[str, str, Transport]]:
-    def opened() -> tuple[str, str, Transport]:
+def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Opened]:
+    """A further model, made ready when it is needed. Calling it raises ModelError where that cannot be."""
+
+    def opened() -> Opened:
         try:
             model = choose_model(name, settings, place)
-            return model.name, model.model, open_wire(model, settings)
+            wire = open_wire(model, settings)
+            return Opened(model.name, model.model, wire, pricing(model, lookup(model.provider, model.model)))
         except Mistake as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

@@ -9,7 +9,7 @@ badly formed becomes an error result that teaches; one that is refused carries t
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.answers import Answer, Approve, Defer, Edit, Reject
 from agent_cli.core.events import (
@@ -24,14 +24,18 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
+from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Action, Turn
 from agent_cli.permission.decision import Level
-from agent_tools.base import Finish, ToolError, ToolResult
+from agent_tools.base import Ask, Finish, ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_cli.engine.ahead import Begun
 
 INTERRUPTED = "Interrupted by the user before this finished."
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
@@ -63,6 +67,7 @@ class Round:
         self._announced: set[str] = set()
         self._edited: set[str] = set()
         self._answered: dict[str, tuple[str, Answer]] = {}
+        self._begun: dict[str, Begun] = {}
 
     def run(self) -> Steps:
         """Give every call its result. Raises Cancelled after the call that was interrupted is answered."""
@@ -77,14 +82,39 @@ class Round:
     def _run_until_asked(self) -> Generator[Event, None, Ended | None]:
         """Run the calls before the first one that needs a person."""
         while self.waiting:
-            item = check(self.turn, self.waiting[0], together=self._together)
-            yield from self._announce(self.waiting[0], item)
+            call = self.waiting[0]
+            begun = self._begun.get(call.id)
+            item = begun.item if begun else check(self.turn, call, together=self._together)
+            yield from self._announce(call, item)
             if not isinstance(item, str) and item.asks:
                 return None
+            if begun is None and len(self.waiting) > 1:
+                self._begin(item)
             ended = yield from self._carry_out(item)
             if ended is not None:
                 return ended
         return None
+
+    def _begin(self, first: Checked) -> None:
+        """Start the next calls side by side, where they only look; each still gets its result in its turn."""
+        # Threads, which most rounds do without.
+        from agent_cli.engine.ahead import begin, can_go_ahead
+
+        group: list[Prepared] = []
+        known: list[ToolCall] = []
+        item = first
+        left = self.turn.budget.calls_left
+        for call in self.waiting[:left]:
+            if call is not self.waiting[0]:
+                item = check(self.turn, call, together=self._together)
+            # A call that repeats another of the group is answered from that one's result.
+            same = any(k.name == call.name and k.arguments == call.arguments for k in known)
+            if same or isinstance(item, str) or not can_go_ahead(self.turn, item):
+                break
+            group.append(item)
+            known.append(call)
+        if len(group) > 1:
+            self._begun = begin(self.turn, group)
 
     def _decide_and_run(self) -> Generator[Event, None, Ended | None]:
         """Propose what needs a person, ask, and run in order what is decided."""
@@ -210,7 +240,7 @@ class Round:
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
                 return Ended(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
-        result = yield from run(turn, item, note, last=last)
+        result = yield from run(turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
         if isinstance(result, Suspended):
             return Ended(
                 suspended="approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
@@ -245,8 +275,10 @@ def rejection_text(answer: Reject) -> str:
     return "The user refused this call. Do not try the same again; ask what they want, or take another way."
 
 
-def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event, None, ToolResult | Suspended]:
-    """Run the tool and add its result. An interrupted call is answered before Cancelled goes on.
+def run(
+    turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
+) -> Generator[Event, None, ToolResult | Suspended]:
+    """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
 
     A sub-agent that waits for a person leaves its call open.
     """
@@ -254,7 +286,7 @@ def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event
     yield ToolStarted(call.id, call.name)
     started = turn.kit.clock()
     seen, plan = dict(context.seen), context.plan
-    before = turn.repeats.signature(item)
+    before = begun.signature if begun else turn.repeats.signature(item)
     interrupted = False
     result: ToolResult
     try:
@@ -264,11 +296,11 @@ def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event
                 return nested
             result = nested
         else:
-            outcome = item.tool.run(item.args, context)
+            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
             if isinstance(outcome, ToolResult):
                 result = outcome
             else:
-                result = yield from _forward(call.id, outcome)
+                result = yield from _forward(turn, call.id, outcome)
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except Cancelled:
@@ -295,15 +327,20 @@ def run(turn: Turn, item: Prepared, note: str, *, last: bool) -> Generator[Event
     return result
 
 
-def _forward(call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
-    """Pass a running tool's progress on as events."""
+def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
+    """Pass a running tool's progress on as events, and its questions to the small model."""
+    answer = None
     while True:
         try:
-            progress = next(outcome)
+            step = outcome.send(answer)
         except StopIteration as stop:
             result: ToolResult = stop.value
             return result
-        yield ToolProgress(call_id, progress.text)
+        answer = None
+        if isinstance(step, Ask):
+            answer = yield from ask_aside(turn, step)
+        else:
+            yield ToolProgress(call_id, step.text)
 
 
 def fail(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:

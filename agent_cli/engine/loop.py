@@ -80,7 +80,7 @@ def _rounds(turn: Turn) -> Run:
         if over := (yield from _over(turn, None, ended)):
             return over
     while True:
-        for text in turn.kit.inbox():
+        for text in [*turn.kit.inbox(), *turn.kit.context.notices()]:
             yield from turn.add(UserMessage(text))
         if cap := turn.budget.reached():
             return (yield from _out_of_budget(turn, cap))

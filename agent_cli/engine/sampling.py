@@ -169,7 +169,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
         if draft.usage is not None:
-            draft.usage = turn.kit.price(draft.usage)
+            draft.usage = turn.price(draft.usage)
             turn.usage += draft.usage
             turn.budget.cost += draft.usage.cost
     if draft.usage is not None:

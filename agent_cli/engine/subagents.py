@@ -33,10 +33,10 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         saved={},
         prefill="",
     )
-    label = options.label
     if kind.model and turn.kit.open_model is not None:
-        label, model, kit.transport = turn.kit.open_model(kind.model)
-        options = options.but(model=model, label=label)
+        own = turn.kit.open_model(kind.model)
+        kit.transport, kit.price = own.transport, own.price
+        options = options.but(model=own.model, label=own.label)
     history = list(turn.kit.nested.get(item.call.id, ()))
     kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
     if not history:
@@ -79,7 +79,8 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
         parent.policy,
         parent.approver,
         asker=parent.asker,
-        price=parent.price,
+        price=turn.price,
+        small=parent.small,
         clock=parent.clock,
         attended=parent.attended,
         verify=parent.verify,

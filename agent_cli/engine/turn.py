@@ -53,6 +53,17 @@ class TurnOptions(Value):
 
 
 Guard = Callable[["Turn", AssistantMessage], str | None]
+Price = Callable[[Usage], Usage]
+
+
+class Opened:
+    """A model made ready. label: the name people use. model: the provider's own. price: adds the cost of a call."""
+
+    def __init__(self, label: str, model: str, transport: Transport, price: Price = lambda usage: usage) -> None:
+        self.label = label
+        self.model = model
+        self.transport = transport
+        self.price = price
 
 
 class Kit:
@@ -62,7 +73,8 @@ class Kit:
     guards: asked when the model stops calling tools; a text they return goes to the model, and the turn goes on.
     asker: puts a question of the model, or a plan, to the person. attended: a person watches the turn.
     verify: names of commands that check the work, beside the known ones.
-    fallbacks: what to try when the model fails: (label, provider's model name, transport), opened on demand.
+    fallbacks: what to try when the model fails, opened on demand. small: what answers the questions of tools; None: the
+    model itself.
     """
 
     def __init__(
@@ -74,10 +86,11 @@ class Kit:
         approver: Approver,
         *,
         asker: Asker = later,
-        price: Callable[[Usage], Usage] = lambda usage: usage,
+        price: Price = lambda usage: usage,
         inbox: Callable[[], list[str]] = list,
         guards: Sequence[Guard] = (),
-        fallbacks: Sequence[Callable[[], tuple[str, str, Transport]]] = (),
+        fallbacks: Sequence[Callable[[], Opened]] = (),
+        small: Callable[[], Opened] | None = None,
         clock: Callable[[], float] = time.monotonic,
         attended: bool = False,
         verify: Sequence[str] = (),
@@ -92,13 +105,14 @@ class Kit:
         self.inbox = inbox
         self.guards = guards
         self.fallbacks = fallbacks
+        self.small = small
         self.clock = clock
         self.attended = attended
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
         # that wait and what they have read, and the call ids given out so far.
         self.agents: Mapping[str, AgentType] = {}
-        self.open_model: Callable[[str], tuple[str, str, Transport]] | None = None
+        self.open_model: Callable[[str], Opened] | None = None
         self.depth = 0
         self.nested: dict[str, tuple[Message, ...]] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
@@ -141,6 +155,7 @@ class Turn:
         self.plan_round = 0
         self.plan_approved = bool(kit.context.plan)
         self.transport = kit.transport
+        self.price = kit.price
         self._fallback = 0
         self._known = len(self.history)
         kit.ids |= call_ids(self.history)
@@ -191,11 +206,11 @@ class Turn:
             return False
         self._fallback += 1
         try:
-            label, model, transport = self.kit.fallbacks[self._fallback - 1]()
+            spare = self.kit.fallbacks[self._fallback - 1]()
         except ModelError:
             return self.fall_back(failure)
-        self.transport = transport
-        self.options = self.options.but(label=label, model=model)
+        self.transport, self.price = spare.transport, spare.price
+        self.options = self.options.but(label=spare.label, model=spare.model)
         return True
 
     def end(self, reason: TerminalReason) -> TurnEnd:

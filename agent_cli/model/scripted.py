@@ -9,6 +9,8 @@ A script is TOML: a list of `[[reply]]` tables, one per request, each with any o
     stop     = "max_tokens"          pause = 0.5   (seconds before each chunk)
     error    = { kind = "overloaded", message = "...", retryable = true }
 
+`[[small]]` tables are the replies to questions beside the conversation (one message, no tools), in order.
+
 It is strict: a request past the end, an unmet `expect`, or a history in which a call does not have exactly one result
 is a ModelError of kind "script". Which reply is next is read from the history, so a resumed session goes on where it
 was.
@@ -17,7 +19,7 @@ was.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,10 +45,16 @@ KEYS = {"thinking", "text", "calls", "expect", "usage", "stop", "pause", "error"
 
 
 class Scripted:
-    """A transport over a list of replies. `name` is the model name it reports; `requests` is what it was asked."""
+    """A transport over a list of replies. `name` is the model name it reports; `requests` is what it was asked.
 
-    def __init__(self, replies: list[dict[str, Any]], name: str = "scripted") -> None:
+    small: the replies to questions beside the conversation.
+    """
+
+    def __init__(
+        self, replies: list[dict[str, Any]], name: str = "scripted", small: Iterable[dict[str, Any]] = ()
+    ) -> None:
         self.replies = replies
+        self.small = list(small)
         self.name = name
         self.requests: list[Request] = []
         self._unseen = 0
@@ -57,17 +65,20 @@ class Scripted:
         import tomllib
 
         try:
-            replies = tomllib.loads(path.read_text("utf-8")).get("reply", [])
+            script = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise _mistake(f"Cannot read the script {path}: {error}") from None
-        for number, reply in enumerate(replies, 1):
+        replies, small = script.get("reply", []), script.get("small", [])
+        for number, reply in enumerate([*replies, *small], 1):
             if unknown := reply.keys() - KEYS:
                 raise _mistake(f"{path}: reply {number} has unknown keys: {', '.join(sorted(unknown))}")
-        return cls(replies, f"scripted:{path.stem}")
+        return cls(replies, f"scripted:{path.stem}", small)
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         self.requests.append(request)
         _check_results(request)
+        if self.small and not request.tools and len(request.messages) == 1:
+            return self._reply(self.small.pop(0), 1, request, cancel)
         spoken = sum(isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages)
         number = spoken + self._unseen
         if number >= len(self.replies):

@@ -22,6 +22,7 @@ from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended
 from agent_cli.core.usage import Usage
+from agent_cli.engine.turn import Opened
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
@@ -232,7 +233,9 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
     from agent_cli.model.scripted import Scripted
 
     spare = Scripted([{"text": "From the spare."}], "spare")
-    world = World(root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ("spare", "spare", spare)])
+    world = World(
+        root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: Opened("spare", "spare", spare)]
+    )
     result = world.turn()
     assert isinstance(result, Complete)
     assert result.text == "From the spare."

@@ -21,8 +21,7 @@ class CancelToken:
 
     def __init__(self) -> None:
         self._cancelled = False
-        self._callbacks: dict[int, Callable[[], None]] = {}
-        self._next = 0
+        self._callbacks: dict[object, Callable[[], None]] = {}
 
     @property
     def cancelled(self) -> bool:
@@ -38,7 +37,7 @@ class CancelToken:
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Run `callback` on cancellation (at once, if that already happened); returns what unregisters it."""
-        key = self._next = self._next + 1
+        key = object()
         self._callbacks[key] = callback
         if self._cancelled:
             callback()

@@ -1,0 +1,37 @@
+"""A question beside the conversation: a tool asks the small model, and neither history nor prompt knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agent_cli.core.events import Event, UsageAdded, Warned
+from agent_cli.core.messages import UserMessage
+from agent_cli.engine.turn import Opened, Turn
+from agent_cli.model.transport import ModelError, Request, TextChunk, UsageChunk
+from agent_tools.base import Ask
+
+
+def ask_aside(turn: Turn, ask: Ask) -> Generator[Event, None, str | None]:
+    """The small model's answer, paid for from the turn's budget; None where it failed. Raises Cancelled."""
+    parts: list[str] = []
+    usage = None
+    opened = Opened(turn.options.label, turn.options.model, turn.transport, turn.price)
+    try:
+        opened = turn.kit.small() if turn.kit.small is not None else opened
+        request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens)
+        for chunk in opened.transport.stream(request, turn.kit.context.cancel):
+            if isinstance(chunk, TextChunk):
+                parts.append(chunk.text)
+            elif isinstance(chunk, UsageChunk):
+                usage = opened.price(chunk.usage)
+    except ModelError as error:
+        yield Warned(f"The small model did not answer: {error.failure.message}")
+        return None
+    finally:
+        if usage is not None:
+            turn.usage += usage
+            turn.budget.cost += usage.cost
+    if usage is not None:
+        yield UsageAdded(opened.label, usage)
+    turn.kit.context.cancel.check()
+    return "".join(parts).strip() or None
