@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from agent_cli.core.events import Decider
@@ -14,15 +15,30 @@ class Level(IntEnum):
     DENY = 2
 
 
+class Verdict(Value):
+    """What was decided about one part of a command line, or one file of it. `firm`: no mode waves it through."""
+
+    text: str
+    level: Level
+    reason: str
+    rule: str = ""
+    by: Decider = "default"
+    firm: bool = False
+
+
 class Decision(Value):
-    """`reason` is a sentence for a person and the model; `rule` is the rule's text where one decided."""
+    """`reason` is a sentence for a person and the model; `rule` is the rule's text where one decided.
+
+    parts: for a command line, the verdicts about what it consists of.
+    """
 
     level: Level
     reason: str
     by: Decider = "default"
     rule: str = ""
+    parts: tuple[Verdict, ...] = ()
 
 
-def strictest(decisions: list[Decision]) -> Decision:
+def strictest(decisions: Iterable[Decision]) -> Decision:
     """The highest level wins; among equals the first, so that reasons are stable."""
     return max(decisions, key=lambda d: d.level)

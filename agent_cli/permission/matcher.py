@@ -1,16 +1,22 @@
-"""Which rule speaks about an effect: commands by their words, paths by gitignore-style globs, URLs by host."""
+"""Which rule speaks about what: commands by their words, paths by gitignore-style globs, URLs by host."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from agent_cli.core.rules import Rule, RuleList
-from agent_cli.permission.shell import SimpleCommand, parse
+from agent_cli.permission.shell import analyse
+from agent_cli.permission.shell_values import Part
 from agent_tools.base import Effect
 
 _WRITERS = frozenset(("Edit", "MultiEdit", "NotebookEdit"))
+# Variables that a rule about a command need not name: they change how text looks, not what runs.
+PLAIN_VARIABLES = re.compile(r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI")
+_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
 
 
 class Matcher:
@@ -22,13 +28,17 @@ class Matcher:
         self._home = home
 
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
-        """The first rule of a list that matches the effect of a tool. For commands see `first_command`."""
-        return next((r for r in self.rules if r.list == kind and self._matches(r, tool, effect)), None)
+        """The first rule of a list that matches an effect of a tool other than a command."""
+        return next(self.all(kind, tool, effect), None)
+
+    def all(self, kind: RuleList, tool: str, effect: Effect) -> Iterator[Rule]:
+        """The rules of a list that match an effect of a tool other than a command."""
+        return (r for r in self.rules if r.list == kind and self._matches(r, tool, effect))
 
     def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
         if effect.kind == "run":
             return False
-        named = rule.tool == tool
+        named = rule.tool == tool or (rule.tool == "Task" and tool == "Agent") or _is_server(rule.tool, tool)
         if effect.kind == "write":
             named = named or rule.tool in _WRITERS
         elif effect.kind == "read":
@@ -39,7 +49,7 @@ class Matcher:
             return self._path_matches(rule, Path(effect.target))
         if effect.kind == "fetch":
             return _domain_matches(rule.spec.removeprefix("domain:"), effect.target)
-        return False
+        return effect.kind == "state" and rule.spec == effect.target
 
     def _path_matches(self, rule: Rule, path: Path) -> bool:
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
@@ -49,29 +59,117 @@ class Matcher:
             return False
         return glob_regex(pattern).fullmatch(relative) is not None
 
-    def first_command(self, kind: RuleList, tool: str, command: str, part: SimpleCommand | None) -> Rule | None:
-        """The first rule that matches the whole command text exactly, or (with `part`) one simple command of it."""
+    def for_command(self, kind: RuleList, tool: str, command: str) -> Rule | None:
+        """The first rule that covers a whole command line: the bare tool, or its exact text."""
         return next(
-            (r for r in self.rules if r.list == kind and r.tool == tool and command_matches(r.spec, command, part)),
-            None,
+            (r for r in self.rules if r.list == kind and r.tool == tool and r.spec in (None, command.strip())), None
         )
 
+    def for_part(self, kind: RuleList, tool: str, part: Part) -> Rule | None:
+        """The first rule that matches one simple command of a command line.
 
-def command_matches(spec: str | None, command: str, part: SimpleCommand | None) -> bool:
-    """Whether a Bash rule covers a whole command line (exact text) or one simple command of it."""
-    if spec is None or spec == command.strip():
+        An allow rule must name all there is to the command; a deny or ask rule also finds it behind a path, a wrapper,
+        or options of git.
+        """
+        for rule in self.rules:
+            if rule.list == kind and rule.tool == tool and rule.spec is not None:
+                if kind == "allow" and _allows(rule.spec, part):
+                    return rule
+                if kind != "allow" and any(_covers(rule.spec, words) for words in _disguises(part)):
+                    return rule
+        return None
+
+
+def _is_server(rule: str, tool: str) -> bool:
+    """`mcp__server` speaks about all of its tools."""
+    return rule.startswith("mcp__") and rule.count("__") == 1 and tool.startswith(f"{rule}__")
+
+
+def _allows(spec: str, part: Part) -> bool:
+    """Whether an allow rule names a command, and everything around it."""
+    if part.unknown or not part.words:
+        # What xargs or find adds is not known, but a rule may name the command that is given it.
+        return bool(part.layers) and not part.why and _names_wrapped(spec, part)
+    wrapped = any(layer.kind == "own" for layer in part.layers)
+    plain = all(PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in part.assigns)
+    if not wrapped and plain and _covers(spec, part.texts):
         return True
-    if part is None:
-        return False
+    if not wrapped and part.assigns and not part.layers and _covers(spec, (*_texts(part.assigns), *part.texts)):
+        return True
+    return _names_wrapped(spec, part)
+
+
+def _names_wrapped(spec: str, part: Part) -> bool:
+    """Whether the rule names a wrapper together with the program that it runs."""
+    for layer in part.layers:
+        words = _texts(layer.words)
+        known = not any(w.why for w in layer.words)
+        if known and _covers(spec, words) and (_size(spec) > layer.inner or spec == " ".join(words)):
+            return True
+        if layer.kind == "own":
+            return False
+    return False
+
+
+def _disguises(part: Part) -> Iterator[tuple[str, ...]]:
+    """The forms in which a deny or ask rule may know a command."""
+    for words in (part.texts, *(_texts(layer.words) for layer in part.layers)):
+        if not words:
+            continue
+        yield words
+        if part.assigns:
+            yield (*_texts(part.assigns), *words)
+        program = os.path.basename(words[0]).casefold()
+        bare = (program, *words[1:])
+        if bare != words:
+            yield bare
+        if program == "git" and (without := _without_git_options(bare)) != bare:
+            yield without
+
+
+def _without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_VALUED else 1
+    return (words[0], *words[at:])
+
+
+def _texts(words: Iterable[object]) -> tuple[str, ...]:
+    return tuple(w.text for w in words)  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=512)
+def _prefix(spec: str) -> tuple[tuple[str, ...], bool]:
+    """The words that a rule begins with, and whether more may follow; no words for a text pattern."""
     prefix = spec.removesuffix(":*") if spec.endswith(":*") else spec.removesuffix(" *") if spec.endswith(" *") else ""
-    if prefix and "*" not in prefix:
-        words = parse(prefix)
-        return words is not None and len(words) == 1 and part.words[: len(words[0].words)] == words[0].words
-    if "*" in spec:
-        pattern = ".*".join(re.escape(p) for p in spec.split("*"))
-        return re.fullmatch(pattern, part.text, re.DOTALL) is not None
-    words = parse(spec)
-    return words is not None and words == (part,)
+    if prefix and "*" in prefix:
+        return (), True
+    if not prefix and "*" in spec:
+        return (), True
+    found = analyse(prefix or spec)
+    if found.unclear or len(found.parts) != 1 or found.parts[0].unknown:
+        return tuple((prefix or spec).split()), bool(prefix)
+    part = found.parts[0]
+    words = part.layers[0].words if part.layers else (*part.assigns, *part.words)
+    return tuple(w.text for w in words), bool(prefix)
+
+
+def _size(spec: str) -> int:
+    """How many words of a command a rule names for certain."""
+    words, _ = _prefix(spec)
+    return len(words) if words else len(spec.partition("*")[0].split(" ")) - 1
+
+
+def _covers(spec: str, words: tuple[str, ...]) -> bool:
+    """Whether a rule's text fits the words of a command."""
+    wanted, more = _prefix(spec)
+    if wanted:
+        return words[: len(wanted)] == wanted if more else words == wanted
+    # "x *" and "x:*" end in a word of their own, as a prefix does.
+    text = spec.removesuffix(":*") + " *" if spec.endswith(":*") else spec
+    tail = "(?: .*)?" if text.endswith(" *") else ""
+    pattern = ".*".join(re.escape(p) for p in (text.removesuffix(" *") if tail else text).split("*"))
+    return re.fullmatch(pattern + tail, " ".join(words), re.DOTALL) is not None
 
 
 def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
@@ -86,6 +184,7 @@ def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
     return cwd, spec if "/" in spec.rstrip("/") else f"**/{spec}"
 
 
+@lru_cache(maxsize=512)
 def glob_regex(pattern: str) -> re.Pattern[str]:
     """A gitignore-style glob as a regular expression over a relative path with `/`."""
     out = []

@@ -1,0 +1,86 @@
+"""What rules and modes say about one file or URL that a call touches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_cli.core.events import Decider
+from agent_cli.core.rules import Rule
+from agent_cli.permission.decision import Level, Verdict
+from agent_cli.permission.matcher import Matcher
+from agent_cli.permission.paths import protected, secret
+from agent_tools.base import Effect
+from agent_tools.workspace import Workspace
+
+
+def by_rule(text: str, level: Level, rule: Rule, *, firm: bool = False) -> Verdict:
+    """The verdict that a rule gives."""
+    words = {Level.ALLOW: "is allowed", Level.ASK: "must be asked about", Level.DENY: "is denied"}
+    why = f": {rule.why}" if rule.why else ""
+    return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", firm)
+
+
+def judge(matcher: Matcher, workspace: Workspace, tool: str, effect: Effect) -> Verdict:
+    """The verdict about an effect that is no command: deny, protected, ask, allow, and what it is by itself."""
+    target = effect.target
+    if rule := matcher.first("deny", tool, effect):
+        return by_rule(target, Level.DENY, rule)
+    if effect.kind == "write":
+        kind, what = protected(Path(target))
+        if kind and not any(_opens(rule, kind) for rule in matcher.all("allow", tool, effect)):
+            return Verdict(target, Level.ASK, f"writes a protected file: {what}", firm=True)
+    if rule := matcher.first("ask", tool, effect):
+        return by_rule(target, Level.ASK, rule, firm=True)
+    if effect.kind == "read" and secret(Path(target)):
+        named = next((r for r in matcher.all("allow", tool, effect) if _names(r)), None)
+        if named is None:
+            return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", firm=True)
+    if rule := matcher.first("allow", tool, effect):
+        return by_rule(target, Level.ALLOW, rule)
+    return _by_itself(workspace, effect)
+
+
+def _opens(rule: Rule, kind: str) -> bool:
+    """Whether a rule opens a protected path: one of the person's own that names it without a wildcard."""
+    return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
+
+
+def _names(rule: Rule) -> bool:
+    """Whether a rule says more about a file's name than "any"."""
+    return bool(rule.spec) and bool((rule.spec or "").rstrip("/").rpartition("/")[2].strip("*."))
+
+
+def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
+    target = effect.target
+    if effect.kind == "state":
+        return Verdict(target, Level.ALLOW, "changes nothing outside the conversation")
+    if effect.kind == "fetch":
+        return Verdict(target, Level.ASK, f"sends a request to {target}")
+    inside = workspace.inside(Path(target))
+    if effect.kind == "read":
+        if inside:
+            return Verdict(target, Level.ALLOW, "reads inside the workspace")
+        return Verdict(target, Level.ASK, "reads outside the workspace")
+    return Verdict(target, Level.ASK, "changes a file" if inside else "changes a file outside the workspace")
+
+
+def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspace, *, reads: bool = False) -> Verdict:
+    """What the mode makes of a verdict. reads: it is a command that only reads."""
+    if mode == "plan" and effect_kind in ("write", "run") and not reads and verdict.level is not Level.DENY:
+        return _mode(verdict, Level.DENY, "is not read-only, as plan mode demands")
+    if verdict.level is not Level.ASK:
+        return verdict
+    if mode == "dontAsk":
+        return _mode(verdict, Level.DENY, f"{verdict.reason}, and the mode dontAsk denies what no rule allows")
+    if verdict.firm:
+        return verdict
+    if mode == "bypassPermissions":
+        return _mode(verdict, Level.ALLOW, "runs with permissions bypassed")
+    if mode == "acceptEdits" and effect_kind == "write" and workspace.inside(Path(verdict.text)):
+        return _mode(verdict, Level.ALLOW, "edits inside the workspace, which the mode accepts")
+    return verdict
+
+
+def _mode(verdict: Verdict, level: Level, reason: str) -> Verdict:
+    by: Decider = "mode"
+    return verdict.but(level=level, reason=reason, by=by, rule="")

@@ -1,0 +1,136 @@
+"""Calls of git that only read, by subcommand, each with a list of the options it may have.
+
+They run hardened (`HARDENED`): no pager, no external diff, no hooks or monitors, no optional locks. What a repository's
+own configuration could still start (text conversion, filters) is looked for by `git_config`.
+"""
+
+from __future__ import annotations
+
+from agent_cli.permission.option_words import NotListed, Options, read_options
+
+HARDENED = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_CONFIG_COUNT": "5",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "core.hooksPath",
+    "GIT_CONFIG_VALUE_1": "/dev/null",
+    "GIT_CONFIG_KEY_2": "log.showSignature",
+    "GIT_CONFIG_VALUE_2": "false",
+    "GIT_CONFIG_KEY_3": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_3": "explicit",
+    "GIT_CONFIG_KEY_4": "core.untrackedCache",
+    "GIT_CONFIG_VALUE_4": "false",
+}
+_HISTORY = Options(
+    "puszwbiEFPqMRacgt", "nUSGL",
+    "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
+    "no-abbrev-commit no-merges merges first-parent reverse follow cached staged no-color raw summary no-renames quiet "
+    "check exit-code topo-order date-order author-date-order no-ext-diff no-textconv left-right cherry-pick "
+    "cherry-mark cherry boundary compact-summary ignore-all-space ignore-space-change ignore-space-at-eol "
+    "ignore-blank-lines "
+    "ignore-cr-at-eol minimal patience histogram patch-with-stat full-index binary text root no-notes source full-diff "
+    "relative-date parents children use-mailmap no-mailmap regexp-ignore-case extended-regexp fixed-strings "
+    "perl-regexp all-match invert-grep full-history dense sparse simplify-merges simplify-by-decoration merge-base "
+    "pickaxe-all pickaxe-regex function-context no-prefix ita-invisible-in-index cc no-walk count "
+    "walk-reflogs left-only right-only",
+    "max-count since until after before author committer grep format pretty? date color? word-diff? word-diff-regex "
+    "unified diff-filter decorate? decorate-refs branches? tags? remotes? glob exclude skip abbrev? find-renames? "
+    "find-copies? stat? dirstat? diff-algorithm color-moved? ignore-submodules? relative? inter-hunk-context "
+    "min-parents max-parents anchored src-prefix dst-prefix encoding since-as-filter expand-tabs? no-walk?",
+    numbers=True,
+)  # fmt: skip
+_SUBCOMMANDS: dict[str, Options] = {
+    "status": Options(
+        "sbvz", "u", "short branch long verbose ahead-behind no-ahead-behind show-stash renames no-renames null",
+        "porcelain? untracked-files? ignored? column? find-renames? ignore-submodules?",
+    ),
+    "log": _HISTORY,
+    "show": _HISTORY,
+    "diff": _HISTORY,
+    "rev-list": _HISTORY,
+    "shortlog": Options("sne", "", "summary numbered email no-merges all", "since until author group format"),
+    "branch": Options(
+        "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
+        "contains no-contains merged? no-merged? points-at sort format color? column? abbrev?",
+    ),
+    "tag": Options("lin", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort format "
+                   "color? column?"),
+    "remote": Options("v", "", "verbose"),
+    "rev-parse": Options(
+        "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir is-bare-repository git-dir "
+        "git-common-dir absolute-git-dir show-prefix show-cdup all symbolic symbolic-full-name quiet "
+        "show-superproject-working-tree is-shallow-repository", "short? abbrev-ref? branches? tags? remotes? glob",
+    ),
+    "ls-files": Options(
+        "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed exclude-standard full-name "
+        "error-unmatch directory no-empty-directory eol deduplicate", "exclude abbrev?",
+    ),
+    "ls-tree": Options("rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? format"),
+    "blame": Options("lstewcfnpbk", "LCM", "root show-stats show-name show-number show-email porcelain line-porcelain "
+                     "incremental", "date abbrev since color-lines?"),
+    "describe": Options("", "", "all tags always long exact-match first-parent contains", "dirty? broken? abbrev "
+                        "candidates match exclude"),
+    "cat-file": Options("tspe"),
+    "merge-base": Options("a", "", "all octopus independent is-ancestor fork-point"),
+    "name-rev": Options("", "", "tags name-only always all no-undefined", "refs exclude"),
+    "show-ref": Options("dsq", "", "head tags heads branches dereference verify quiet exists", "hash? abbrev?"),
+    "for-each-ref": Options("", "", "ignore-case omit-empty include-root-refs", "count sort format points-at merged? "
+                            "no-merged? contains? no-contains? color? exclude"),
+    "count-objects": Options("vH", "", "verbose human-readable"),
+    "check-ignore": Options("vnq", "", "verbose non-matching quiet no-index"),
+    "grep": Options(
+        "IiwvhHEGFPnlLzocpWqa", "emABC", "cached untracked line-number ignore-case word-regexp "
+        "invert-match extended-regexp basic-regexp fixed-strings perl-regexp files-with-matches name-only "
+        "files-without-match count "
+        "only-matching show-function function-context break heading full-name text column no-color all-match quiet "
+        "recursive null and or not", "max-depth max-count threads context after-context before-context color?",
+    ),
+}  # fmt: skip
+_NESTED = {
+    ("stash", "list"): _HISTORY,
+    ("stash", "show"): _HISTORY,
+    ("reflog", "show"): _HISTORY,
+    ("worktree", "list"): Options("vz", "", "porcelain verbose"),
+    ("remote", "get-url"): Options("", "", "push all"),
+    ("config", "--get"): Options(),
+    ("config", "--get-all"): Options(),
+}
+# What makes `git branch` and `git tag` list, where a name would make a branch or tag.
+_LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
+_NO_OPERANDS = frozenset(("remote", "count-objects"))
+
+
+def git_reads(words: tuple[str, ...]) -> tuple[str, ...] | str:
+    """The paths that a git call names, if it only reads; else why not."""
+    queue = list(words)
+    while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
+        queue.pop(0)
+    if queue in (["--version"], ["version"]):
+        return ()
+    if not queue or queue[0].startswith("-"):
+        return f"the option {queue[0]}" if queue else "git without a subcommand"
+    name = queue.pop(0)
+    options = _NESTED.get((name, queue[0])) if queue else None
+    if options is not None:
+        queue.pop(0)
+    else:
+        options = _NESTED[("reflog", "show")] if name == "reflog" and not queue else _SUBCOMMANDS.get(name)
+    if options is None:
+        return f"git {name}"
+    try:
+        read = read_options(tuple(queue), options)
+    except NotListed as error:
+        return f"the option {error}"
+    names = {n for n, _ in read.options}
+    if any("%G" in value or "signature" in value for n, value in read.options if n in ("--format", "--pretty")):
+        return "a format that checks signatures"
+    if name in ("branch", "tag") and read.operands and not names & _LISTING:
+        return f"git {name} with a name"
+    if name in _NO_OPERANDS and options is _SUBCOMMANDS.get(name) and read.operands:
+        return f"git {name} {read.operands[0]}"
+    if name == "config" and len(read.operands) != 1:
+        return "git config"
+    return tuple(o.rpartition(":")[2] or o for o in read.operands) if name not in ("branch", "tag", "config") else ()

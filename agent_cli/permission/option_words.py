@@ -1,0 +1,93 @@
+"""Reading the words of a known program: its options, from a list of those that are allowed, and its operands."""
+
+from __future__ import annotations
+
+import re
+
+from agent_tools.values import Value
+
+
+class Options(Value):
+    """The options that are allowed, everything else being unknown.
+
+    flags: one-letter options without a value, clusters of which are understood. valued: those with one, in the same
+    word or the next. long: long options without a value, long_valued: with one ("name" or "name?" where it is
+    optional and then only given with "="). numbers: -5 is understood. files: options whose value is a file that is
+    read.
+    """
+
+    flags: str = ""
+    valued: str = ""
+    long: str = ""
+    long_valued: str = ""
+    numbers: bool = False
+    files: str = ""
+
+
+class Read(Value):
+    """What the words of a program say: option names with their values, in order, and operands."""
+
+    options: tuple[tuple[str, str], ...]
+    operands: tuple[str, ...]
+
+
+class NotListed(Exception):
+    """An option that is not among those allowed; the message names it."""
+
+
+def read_options(words: tuple[str, ...], allowed: Options) -> Read:
+    """Read the words behind a program's name as GNU programs do: options anywhere, `--` ends them.
+
+    Abbreviated long options are not listed, so they count as unknown. Raises NotListed.
+    """
+    found: list[tuple[str, str]] = []
+    operands: list[str] = []
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        if word == "--":
+            operands += queue
+            break
+        if word.startswith("--"):
+            found.append(_long(word, queue, allowed))
+        elif word.startswith("-") and word != "-":
+            if allowed.numbers and re.fullmatch(r"-\d+", word):
+                found.append(("-number", word[1:]))
+            else:
+                found += _short(word, queue, allowed)
+        else:
+            operands.append(word)
+    return Read(tuple(found), tuple(operands))
+
+
+def _long(word: str, queue: list[str], allowed: Options) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    listed = allowed.long_valued.split()
+    if name[2:] in listed:
+        if equals:
+            return name, value
+        if not queue:
+            raise NotListed(f"{word} without a value")
+        return name, queue.pop(0)
+    if f"{name[2:]}?" in listed:
+        return name, value
+    if name[2:] in allowed.long.split() and not equals:
+        return name, ""
+    raise NotListed(word)
+
+
+def _short(word: str, queue: list[str], allowed: Options) -> list[tuple[str, str]]:
+    found = []
+    letters = word[1:]
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        if letter in allowed.flags:
+            found.append((f"-{letter}", ""))
+        elif letter in allowed.valued:
+            if not letters and not queue:
+                raise NotListed(f"-{letter} without a value")
+            found.append((f"-{letter}", letters or queue.pop(0)))
+            break
+        else:
+            raise NotListed(word)
+    return found

@@ -1,0 +1,77 @@
+"""What is known at one point of a command line: the values of variables, and the directories it may be in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+# A value of these changes how later words are read or which program a name means.
+_MEANINGFUL = re.compile(r"IFS|PATH|HOME|PWD|OLDPWD|CDPATH|BASH.*|ENV|SHELLOPTS|GLOBIGNORE|POSIXLY_CORRECT|LC_.*|LANG")
+_MOST_PLACES = 8
+
+
+class Scope:
+    """Follows assignments and changes of directory through a command line, forgetting what is not certain.
+
+    variables: known values; None for a name whose value cannot be told. cwds: where the next command may run; None
+    where that cannot be told. failed: where it runs if the `cd` before it failed.
+    """
+
+    def __init__(self, variables: Mapping[str, str | None], cwds: tuple[str, ...] | None) -> None:
+        self.variables = dict(variables)
+        self.cwds = cwds
+        self.failed: tuple[str, ...] | None = ()
+        self.lost = ""
+
+    def copy(self) -> Scope:
+        other = Scope(self.variables, self.cwds)
+        other.failed, other.lost = self.failed, self.lost
+        return other
+
+    def assign(self, name: str, value: str | None) -> None:
+        """A variable gets a value; None for one that is not known."""
+        if _MEANINGFUL.fullmatch(name):
+            self.lose(f"{name} is set in it")
+        else:
+            # A name may by now be bound to another one.
+            self.variables[name] = None if self.lost else value
+
+    def lose(self, why: str) -> None:
+        """From here on nothing is certain any more: neither variables nor the directory."""
+        self.variables, self.cwds, self.lost = {}, None, self.lost or why
+
+    def forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.variables[name] = None
+
+    def change_directory(self, target: str | None) -> None:
+        """What `cd target` does; None for a target that cannot be told."""
+        if target is None or self.cwds is None:
+            self.cwds, self.failed = None, None
+            return
+        self.failed = self.cwds
+        self.cwds = tuple(dict.fromkeys(os.path.normpath(os.path.join(c, target)) for c in self.cwds))
+
+    def settle(self) -> None:
+        """After a command that may have failed: its `cd` may or may not have happened."""
+        self.cwds = _union(self.cwds, self.failed)
+        self.failed = ()
+
+    def join(self, other: Scope) -> None:
+        """After a branch that may or may not have run, which `other` is the end of."""
+        self.variables = {n: v for n, v in self.variables.items() if other.variables.get(n) == v} | {
+            n: None for n, v in other.variables.items() if self.variables.get(n) != v
+        }
+        self.cwds = _union(_union(self.cwds, other.cwds), _union(self.failed, other.failed))
+        self.failed = ()
+        self.lost = self.lost or other.lost
+        if self.lost:
+            self.variables, self.cwds = {}, None
+
+
+def _union(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if a is None or b is None:
+        return None
+    both = tuple(dict.fromkeys((*a, *b)))
+    return both if len(both) <= _MOST_PLACES else None

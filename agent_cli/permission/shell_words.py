@@ -1,0 +1,151 @@
+"""Words of the syntax tree: what is left after quote removal, and what makes a value unknown.
+
+Only what is certain is computed: quotes, escapes, `~`, and variables that were given a literal value before. Any other
+expansion makes the word unknown; commands inside it are found by the walk all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent_cli.permission.shell_values import Word
+
+Node = dict[str, Any]
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
+# Unquoted, a value with one of these becomes several words or file names.
+_SPLITTING = re.compile(r"[\s*?\[\]~{}\\]")
+_PLAIN_NUMBER = re.compile(r"\d{1,9}")
+# Their value is always a number.
+_NUMBERS = frozenset("?#$!")
+_PARAMETER_KEYS = frozenset(("Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"))
+
+
+class Unknown(Exception):
+    """A word whose value cannot be told; the message says what in it."""
+
+
+def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *, assigned: bool = False) -> Word:
+    """The word that a node of the tree stands for. assigned: it is the value of an assignment."""
+    parts: list[Node] = node.get("Parts") or []
+    try:
+        _check_braces(parts)
+        text = ""
+        for number, part in enumerate(parts):
+            if part["Type"] == "Lit":
+                home = _home(part["Value"], len(parts) == 1, variables) if number == 0 else ""
+                text += home + _unquoted(part["Value"][bool(home) :])
+            else:
+                text += _part(part, variables, split=not assigned)
+        plain = _literals(parts)
+        if "~" in plain[1:] and (assigned or re.match(r"[A-Za-z_]\w*\+?=", text)):
+            raise Unknown("a ~ inside a value")
+    except Unknown as unknown:
+        return Word(spelled(node, source), str(unknown))
+    return Word(text, "", not assigned and bool(re.search(r"[*?]|\[.*\]", plain, re.DOTALL)))
+
+
+def spelled(node: Node, source: bytes) -> str:
+    """A node as it was written."""
+    return source[node["Pos"]["Offset"] : node["End"]["Offset"]].decode("utf-8", "replace")
+
+
+def _literals(parts: Iterable[Node]) -> str:
+    """What stands outside quotes, without what is escaped."""
+    return re.sub(r"\\.", "", "".join(p["Value"] for p in parts if p["Type"] == "Lit"), flags=re.DOTALL)
+
+
+def _check_braces(parts: list[Node]) -> None:
+    if re.search(r"\{.*(?:,|\.\.).*\}", _literals(parts), re.DOTALL):
+        raise Unknown("a {list} in braces")
+
+
+def _home(value: str, alone: bool, variables: Mapping[str, str | None]) -> str:
+    """The home folder that a ~ at the beginning of a word stands for; "" without one."""
+    if not value.startswith("~"):
+        return ""
+    home = variables.get("HOME")
+    if not (value.startswith("~/") or (value == "~" and alone)) or not home:
+        raise Unknown("a ~ with a name" if home else "the home folder")
+    return home
+
+
+def _unquoted(value: str) -> str:
+    if not value.isascii():
+        raise Unknown("characters beyond ASCII outside quotes")
+    return re.sub(r"\\(.)", lambda m: "" if m[1] == "\n" else m[1], value, flags=re.DOTALL)
+
+
+def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> str:
+    match part["Type"]:
+        case "SglQuoted":
+            return _ansi(part.get("Value", "")) if part.get("Dollar") else str(part.get("Value", ""))
+        case "DblQuoted":
+            if part.get("Dollar"):
+                raise Unknown("a translated text")
+            return "".join(_in_quotes(p, variables) for p in part.get("Parts") or [])
+        case "ParamExp":
+            value = _parameter(part, variables)
+            if split and (not value or _SPLITTING.search(value)):
+                raise Unknown("an unquoted variable")
+            return value
+        case "ArithmExp":
+            return _arithmetic(part)
+        case "ProcSubst":
+            return "/dev/fd/63"
+        case "CmdSubst":
+            raise Unknown("the output of another command")
+        case kind:
+            raise Unknown(f"a {kind}")
+
+
+def _in_quotes(part: Node, variables: Mapping[str, str | None]) -> str:
+    if part["Type"] == "Lit":
+        return re.sub(r"\\([$`\"\\\n])", lambda m: "" if m[1] == "\n" else m[1], part["Value"])
+    return _part(part, variables, split=False)
+
+
+def _ansi(value: str) -> str:
+    """The text of $'...' with its commonest escapes."""
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
+            raise Unknown("an escape in $'...'")
+        return _ESCAPES[match[1]]
+
+    return re.sub(r"\\(.)", one, value, flags=re.DOTALL)
+
+
+def _parameter(part: Node, variables: Mapping[str, str | None]) -> str:
+    name = (part.get("Param") or {}).get("Value", "")
+    if part.keys() - _PARAMETER_KEYS:
+        raise Unknown(f"an expansion of ${name}")
+    if name in _NUMBERS:
+        return "0"
+    value = variables.get(name)
+    if value is None:
+        raise Unknown(f"the variable ${name}")
+    return value
+
+
+def _arithmetic(part: Node) -> str:
+    """Arithmetic over plain numbers gives some number; names in it may run anything."""
+    numbers: list[str] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, dict):
+            if node.get("Type") in ("CmdSubst", "ParamExp", "DblQuoted", "SglQuoted"):
+                raise Unknown("arithmetic over variables")
+            if node.get("Type") == "Lit":
+                numbers.append(node["Value"])
+            for child in node.values():
+                look(child)
+        elif isinstance(node, list):
+            for child in node:
+                look(child)
+
+    look(part.get("X"))
+    if not all(_PLAIN_NUMBER.fullmatch(n) for n in numbers):
+        raise Unknown("arithmetic over variables")
+    return "0"
