@@ -12,7 +12,10 @@ import sys
 from agent_cli import __version__
 
 # The first word that names a command; the table itself is in cli.py, and a test holds this to it.
-COMMANDS = ("answer", "approve", "demo", "doctor", "models", "pending", "reject", "sessions", "show", "tools")
+COMMANDS = (
+    "answer", "approve", "demo", "doctor", "models", "pending", "permissions", "reject", "sessions", "show", "tools",
+    "trust",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -35,9 +38,7 @@ def guarded(argv: list[str]) -> int:
         return 130
     except Exception as error:
         # The last line of defence: no traceback reaches a user who did not ask for one.
-        if debug:
-            raise
-        return _tell(error)
+        return _tell(error, debug)
 
 
 def dispatch(argv: list[str]) -> int:
@@ -58,16 +59,37 @@ def dispatch(argv: list[str]) -> int:
     return run_cli(argv)
 
 
-def _tell(error: Exception) -> int:
-    """One sentence on standard error; 2 where the person has to correct something, else 1."""
-    from agent_cli.place import Mistake
+def _tell(error: Exception, debug: bool) -> int:
+    """One sentence on standard error, or the traceback; 2 where the person has to correct something, else 1.
 
-    if isinstance(error, Mistake):
-        print(f"agent: {error}", file=sys.stderr)
-        return 2
-    print(f"agent: internal error: {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
-    return 1
+    What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
+    """
+    from agent_cli.core.redact import Redactor
+    from agent_cli.place import Mistake
+    from agent_tools.inert import inert
+
+    code = 2 if isinstance(error, Mistake) else 1
+    if debug:
+        import traceback
+
+        text = "".join(traceback.format_exception(error)).rstrip()
+    elif code == 2:
+        text = f"agent: {error}"
+    else:
+        text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where)"
+    print(inert(Redactor(os.environ)(text)), file=sys.stderr)
+    return code
+
+
+def _leave_out_working_directory() -> None:
+    """`python -m` looks there first: a repository's `typer.py` must not be taken for the library."""
+    try:
+        if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 - before pathlib is imported
+            del sys.path[0]
+    except OSError:
+        pass  # it was deleted
 
 
 if __name__ == "__main__":
+    _leave_out_working_directory()
     main()

@@ -6,13 +6,15 @@ Nothing here prints or decides how a run looks; the front ends do. Mistakes are 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agent_cli import __version__
+from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
+from agent_cli.config.commands import Command, expanded, find_commands
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import (
     environment_block,
@@ -25,6 +27,7 @@ from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
+from agent_cli.core.trust import Trust
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -38,7 +41,7 @@ from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing
+from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import to_plain
@@ -61,6 +64,7 @@ class Agent:
         header: Header,
         log: SessionLog | None,
         restored: Restored | None,
+        commands: Mapping[str, Command],
     ) -> None:
         self.conversation = conversation
         self.place = place
@@ -70,10 +74,13 @@ class Agent:
         self.info = info
         self.header = header
         self.restored = restored
+        self.commands = commands
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self._log = log
 
     def close(self) -> None:
+        """End what runs in the background, and release the session."""
+        self.conversation.kit.context.close()
         if self._log is not None:
             self._log.close()
 
@@ -96,9 +103,19 @@ def build(
     model = choose_model(model_name(options, settings, restored), settings, place)
     info = lookup(model.provider, model.model)
     workspace = make_workspace(place, settings)
-    policy = Policy(workspace, layers.rules, settings.permissions.mode)
     context = make_context(workspace, settings, place)
+    policy = Policy(
+        workspace,
+        layers.rules,
+        settings.permissions.mode,
+        carried=context.shell.exported,
+        trusted=layers.trust.git_may_read,
+    )
     context.readable = policy.readable()
+    context.takes = takes = taken_by(info, settings)
+    attached = attach_images(options.image, workspace, model.name, takes)
+    commands = load_commands(options, place, layers, warn)
+    context.commands = {name: command for name, command in commands.items() if command.by_model}
     tools = list(choose_tools(settings, layers.rules, context, restored))
     guards = []
     if options.json_schema is not None:
@@ -110,6 +127,8 @@ def build(
     if restored is not None:
         context.seen |= restored.seen
         context.plan = restored.plan
+        if restored.shell is not None:
+            context.carry_on(restored.shell)
     transport = open_wire(model, settings)
     if options.debug:
         transport = debugged(transport, model, place, header, warn)
@@ -131,13 +150,17 @@ def build(
     kit.open_model = lambda name: later_model(name, settings, place)()
     conversation = Conversation(
         kit,
-        turn_options(settings, model, header, tools).but(saved=saved_with(options, place, settings)),
+        turn_options(settings, model, header, tool_specs(tools, context)).but(
+            takes=takes, saved=saved_with(options, place, settings, layers.trust)
+        ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
     )
+    conversation.attached = attached
+    conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF
-    return Agent(conversation, place, layers, settings, model, info, header, log, restored)
+    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
 
 
 def switch_model(agent: Agent, name: str) -> None:
@@ -147,7 +170,8 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation.kit.transport = open_wire(model, agent.settings)
     info = lookup(model.provider, model.model)
     conversation.kit.price = pricing(model, info)
-    conversation.options = conversation.options.but(model=model.model, label=model.name)
+    takes = taken_by(info, agent.settings)
+    conversation.options = conversation.options.but(model=model.model, label=model.name, takes=takes)
     agent.model, agent.info = model, info
 
 
@@ -161,7 +185,9 @@ def make_workspace(place: Place, settings: Settings) -> Workspace:
 
 
 def make_context(workspace: Workspace, settings: Settings, place: Place, *, demand_read: bool = True) -> ToolContext:
-    known = {"shell_timeout": settings.shell_timeout}
+    known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
+    known |= {"after_edit": settings.after_edit}
+    known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
     return ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
 
 
@@ -182,16 +208,28 @@ def choose_tools(
     return [t for t in BUILTIN if t.name in wanted - denied and t.available(context)]
 
 
-def tool_specs(tools: list[Tool[Any]]) -> tuple[ToolSpec, ...]:
-    """The tools as the model is told of them."""
-    return tuple(ToolSpec(t.name, _description(t), t.schema()) for t in tools)
+def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
+    """The tools as the model is told of them; without a context, what is true everywhere."""
+    return tuple(ToolSpec(t.name, _description(t, context), t.schema()) for t in tools)
 
 
-def _description(tool: Tool[Any]) -> str:
+def _description(tool: Tool[Any], context: ToolContext | None) -> str:
     try:
-        return prompt(f"tools/{tool.name}")
+        text = prompt(f"tools/{tool.name}")
     except FileNotFoundError:
-        return (tool.__doc__ or tool.name).strip()
+        text = (tool.__doc__ or tool.name).strip()
+    here = tool.teach(context) if context is not None else ""
+    return f"{text}\n\n{here}" if here else text
+
+
+def load_commands(options: RunOptions, place: Place, layers: Layers, warn: Callable[[str], None]) -> dict[str, Command]:
+    """The person's commands, and the project's where it is trusted; what is wrong with their files is told."""
+    if options.bare:
+        return {}
+    commands, problems = find_commands(place.home, place.root if layers.trust.trusted else None)
+    for problem in problems:
+        warn(problem)
+    return commands
 
 
 def _schema(text: str) -> dict[str, Any]:
@@ -220,7 +258,7 @@ def open_session(
         session_id = store.find(options.resume) if options.resume else store.latest()
         log = None
         if settings.save_sessions and not options.fork_session:
-            log = SessionLog(store.path(session_id), warn)
+            log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire()
         restored = store.load(session_id)
     except (NoSession, SessionBusy) as error:
@@ -282,7 +320,7 @@ def new_log(
     """The log of a new session, or of a fork; None where nothing is kept. Raises Mistake."""
     if not settings.save_sessions:
         return None
-    log = SessionLog(store.path(header.session_id), warn)
+    log = SessionLog(store.path(header.session_id), warn, os.environ)
     try:
         log.create(header, restored)
     except FileExistsError:
@@ -290,13 +328,13 @@ def new_log(
     return log
 
 
-def turn_options(settings: Settings, model: Resolved, header: Header, tools: list[Tool[Any]]) -> TurnOptions:
+def turn_options(settings: Settings, model: Resolved, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
     """The flat options of a turn, from the settings."""
     return TurnOptions(
         model=model.model,
         label=model.name,
         system=header.system,
-        tools=tool_specs(tools),
+        tools=specs,
         limits=Limits(
             settings.max_rounds,
             settings.max_seconds,
@@ -319,7 +357,7 @@ def turn_options(settings: Settings, model: Resolved, header: Header, tools: lis
     )
 
 
-def saved_with(options: RunOptions, place: Place, settings: Settings) -> dict[str, Any]:
+def saved_with(options: RunOptions, place: Place, settings: Settings, trust: Trust) -> dict[str, Any]:
     """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
     return {
         "settings": to_plain(settings),
@@ -327,6 +365,7 @@ def saved_with(options: RunOptions, place: Place, settings: Settings) -> dict[st
         "root": str(place.root),
         "on_ask": options.on_ask,
         "bare": options.bare,
+        "trust": options.trust and trust.trusted,
         "json_schema": options.json_schema,
     }
 

@@ -49,6 +49,8 @@ tools_app = typer.Typer(help="List the tools, or run one from a script.", no_arg
 sessions_app = typer.Typer(help="The sessions of this project.", no_args_is_help=True)
 app.add_typer(tools_app, name="tools")
 app.add_typer(sessions_app, name="sessions")
+permissions_app = typer.Typer(help="The permission rules in force.", no_args_is_help=True)
+app.add_typer(permissions_app, name="permissions")
 
 
 def _choice(choices: tuple[str, ...]) -> Any:
@@ -171,9 +173,11 @@ def tools_run(
     json: Annotated[bool, typer.Option("--json", help="Print text and is_error as JSON.")] = False,
     permission_mode: Annotated[str | None, typer.Option("--permission-mode")] = None,
     allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
+    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
     disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
     add_dir: Annotated[list[str] | None, typer.Option("--add-dir")] = None,
     settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
+    trust: Annotated[bool, typer.Option("--trust")] = False,
     bare: Annotated[bool, typer.Option("--bare")] = False,
 ) -> None:
     """Run one tool, under the same permissions as in a session. Exit 0, 1 for an error or a denial, 2 for misuse."""
@@ -183,12 +187,80 @@ def tools_run(
         print=True,
         permission_mode=permission_mode,
         allowed_tools=tuple(allowed_tools or ()),
+        ask_tools=tuple(ask_tools or ()),
         disallowed_tools=tuple(disallowed_tools or ()),
         add_dir=tuple(add_dir or ()),
         settings=tuple(settings or ()),
+        trust=trust,
         bare=bare,
     )
     raise typer.Exit(run_tool(name, arguments, options, as_json=json))
+
+
+Rules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="A rule to judge by; repeatable.")]
+
+
+@permissions_app.command("check")
+def permissions_check(
+    tool: Annotated[str, typer.Option(help="The tool, e.g. Bash.")] = "",
+    given: Annotated[str, typer.Option("--input", metavar="JSON", help="The arguments of the call.")] = "",
+    allow: Rules = None,
+    ask: Rules = None,
+    deny: Rules = None,
+    mode: Annotated[str, typer.Option(help="The permission mode.")] = "",
+    cwd: Annotated[str, typer.Option(metavar="DIR", help="Where the call would be made.")] = "",
+    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
+    isolated: Annotated[bool, typer.Option("--isolated", help="Without your rules and this machine's home.")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="Answer JSON lines from stdin, each at once.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Explain what would be decided about a call. Nothing is run, and nothing needs to exist."""
+    from agent_cli.commands.check_permission import check_batch, check_one
+
+    files = tuple(settings or ())
+    if batch:
+        raise typer.Exit(check_batch(isolated=isolated, settings=files))
+    request = {"tool": tool, "input": given, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
+    raise typer.Exit(check_one(request, isolated=isolated, settings=files, as_json=json))
+
+
+@permissions_app.command("list")
+def permissions_list(
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    permission_mode: Annotated[str | None, typer.Option("--permission-mode", callback=_choice(MODES))] = None,
+    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
+    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
+    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="As in a run with --trust.")] = False,
+    bare: Annotated[bool, typer.Option("--bare")] = False,
+) -> None:
+    """List the rules that a run with these flags would have, and where each comes from."""
+    from agent_cli.commands.permissions import list_rules
+
+    options = RunOptions(
+        permission_mode=permission_mode,
+        allowed_tools=tuple(allowed_tools or ()),
+        ask_tools=tuple(ask_tools or ()),
+        disallowed_tools=tuple(disallowed_tools or ()),
+        settings=tuple(settings or ()),
+        trust=trust,
+        bare=bare,
+    )
+    raise typer.Exit(list_rules(options, as_json=json))
+
+
+@app.command()
+def trust(
+    folder: Annotated[str, typer.Argument(help="A folder of the repository; the one here by default.")] = "",
+    show: Annotated[bool, typer.Option("--show", help="Only show what it brings.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
+    every: Annotated[bool, typer.Option("--list", help="List the repositories that are trusted.")] = False,
+) -> None:
+    """Trust a repository as it is now: its settings, commands, agents and hooks then count."""
+    from agent_cli.commands.trust import list_trusted, trust_folder
+
+    raise typer.Exit(list_trusted() if every else trust_folder(folder, show=show, revoke=revoke))
 
 
 @sessions_app.command("list")

@@ -82,6 +82,13 @@ class RunOptions(Value):
         tuple[str, ...],
         _flag("--disallowedTools --disallowed-tools", PERMISSION, "Rules that deny.", metavar="RULES"),
     ] = ()
+    ask_tools: Annotated[
+        tuple[str, ...],
+        _flag("--askTools --ask-tools", PERMISSION, "Rules that ask, whatever allows.", metavar="RULES"),
+    ] = ()
+    trust: Annotated[
+        bool, _flag("--trust", PERMISSION, "For this run: the project's own settings, commands and hooks count fully.")
+    ] = False
     tools: Annotated[
         tuple[str, ...], _flag("--tools", PERMISSION, "Names of the tools to offer; '' for none.", metavar="NAMES")
     ] = ()
@@ -127,6 +134,9 @@ class RunOptions(Value):
     input_format: Annotated[
         str, _flag("--input-format", OUTPUT, "With -p: how input is read.", choices=("text", "stream-json"))
     ] = "text"
+    image: Annotated[
+        tuple[str, ...], _flag("-i --image", OUTPUT, "Show this image with the first message.", metavar="FILE")
+    ] = ()
     include_partial_messages: Annotated[
         bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: pieces of the answer as they come.")
     ] = False
@@ -201,7 +211,7 @@ def spell_out(argv: list[str]) -> list[str]:
 
     Only words that have the exact form of a rule (of a session ID) are taken, so a prompt is never swallowed.
     """
-    listing = {n for f in ("allowed_tools", "disallowed_tools") for n in flags()[f][0].names}
+    listing = {n for f in ("allowed_tools", "disallowed_tools", "ask_tools") for n in flags()[f][0].names}
     resume = flags()["resume"][0].names
     out: list[str] = []
     index = 0

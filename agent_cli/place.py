@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.layers import Layers, SettingsError, from_environment, home_folder
+from agent_cli.config.claude_settings import add_claude_settings
+from agent_cli.config.layers import Layers, Voice, home_folder
 from agent_cli.config.prompts import workspace_root
+from agent_cli.config.reading import SettingsError, from_environment
 from agent_cli.core.rules import BadRule, split_rules
+from agent_cli.core.trust import Trust
 from agent_cli.options import RunOptions, flags
+from agent_cli.permission.trust import agree, fingerprints, judge
+from agent_cli.session.store import state_folder
+from agent_tools.clipping import shorten
 from agent_tools.values import Value
 
 
@@ -38,26 +44,125 @@ def find_place(env: Mapping[str, str]) -> Place:
 
 
 def read_settings(options: RunOptions, place: Place) -> Layers:
-    """All layers in order. Raises Mistake."""
+    """All layers in order, the project's as far as it is trusted. Raises Mistake."""
     layers = Layers()
     try:
         if not options.bare:
-            if place.home is not None:
-                layers.add_file(place.home / ".agentrc", "own")
+            _add_own_files(layers, place)
+            judge_project(layers, place, _trusted(layers, options, place), by_flag=options.trust)
             if place.root != place.home:
-                layers.add_file(place.root / ".agentrc", "project")
-                layers.add_file(place.root / ".agentrc.local", "project")
+                _add_project(layers, options, place)
         for text in options.settings:
             _add_settings_option(layers, text, place)
         if from_env := from_environment(place.env):
             layers.add(from_env, "the environment", place.root)
-        layers.add(_overrides(options), "the command line", place.root)
+        for flag, data in _overrides(options):
+            layers.add(data, flag, place.root)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", place.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
+        _check_bypass(layers, options)
+        _check_examples(layers, place)
     except (SettingsError, BadRule) as error:
         raise Mistake(str(error)) from None
     return layers
+
+
+def _add_own_files(layers: Layers, place: Place) -> None:
+    if place.home is not None:
+        add_claude_settings(layers, place.home / ".claude/settings.json", "own")
+        layers.add_file(place.home / ".agentrc", "own")
+
+
+def judge_project(layers: Layers, place: Place, patterns: Iterable[str], *, by_flag: bool) -> None:
+    """Find out how the project stands with the person. Raises Mistake for a pattern that is none."""
+    if place.root == place.home:
+        layers.trust = Trust(str(place.root), "trusted", "your home folder")
+        return
+    try:
+        layers.trust, problem = judge(place.root, state_folder(place.env), patterns, place.home, by_flag=by_flag)
+    except ValueError as error:
+        raise Mistake(f"The setting trusted: {error}.") from None
+    if problem:
+        layers.ignored.append(problem)
+
+
+def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
+    """Read the project's files with the voice that its standing gives them."""
+    voice: Voice = "trusted" if layers.trust.trusted else "project"
+    for name in ("settings.json", "settings.local.json"):
+        add_claude_settings(layers, place.root / ".claude" / name, voice)
+    named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
+    for name in (".agentrc", ".agentrc.local"):
+        # A file that the caller names is the caller's own, and is read below.
+        if os.path.realpath(place.root / name) not in named:
+            layers.add_file(place.root / name, voice)
+    if layers.trust.trusted:
+        return
+    state = layers.trust.state
+    if state == "plain" and layers.held:
+        state = "untrusted"
+    elif not layers.trust.brings and not layers.held:
+        state = "plain"
+    layers.trust = layers.trust.but(state=state)
+    if state != "plain":
+        layers.ignored.append(left_out(layers))
+
+
+def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ...]:
+    """What the person's own layers say about trust; they are all asked before the project is read."""
+    own = list(layers.settings().trusted)
+    if options.settings:
+        named = Layers()
+        for text in options.settings:
+            _add_settings_option(named, text, place)
+        own += named.settings().trusted
+    return (*own, *from_environment(place.env).get("trusted", ()))
+
+
+def remember_trust(place: Place, shown: dict[str, str] | None) -> str:
+    """Keep the person's yes to the project; "" or why it cannot be kept.
+
+    shown: the project's files (see `project_files`) when the person was shown what it brings.
+    """
+    return agree(place.root, state_folder(place.env), shown)
+
+
+def project_files(place: Place) -> dict[str, str] | None:
+    """The project's files that would take effect, with their fingerprints; None where there are too many."""
+    return fingerprints(place.root)
+
+
+def left_out(layers: Layers) -> str:
+    """The one line about what was not loaded for lack of trust."""
+    sources: dict[str, list[str]] = {}
+    for held in layers.held:
+        sources.setdefault(os.path.relpath(held.source, layers.trust.root), []).append(held.key)
+    phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
+    what = shorten("; ".join([*phrases, *layers.trust.brings]), 400)
+    how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
+    return f"{layers.trust.root} {how}, and this was left out: {what}. --trust lets it count; see agent trust --show"
+
+
+def _check_bypass(layers: Layers, options: RunOptions) -> None:
+    """Raises SettingsError where nobody asked for bypassPermissions on this very command line."""
+    origin = layers.origins.get("permissions.mode", "")
+    asked = {"the command line", "--settings", *(str(Path(text).expanduser()) for text in options.settings)}
+    if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
+        raise SettingsError(
+            f"{origin}: permissions.mode: bypassPermissions is taken from the command line only, as in "
+            "--permission-mode bypassPermissions"
+        )
+
+
+def _check_examples(layers: Layers, place: Place) -> None:
+    """Raises SettingsError for a rule that does not cover what it says of itself."""
+    if not any(rule.match or rule.not_match for rule in layers.rules):
+        return
+    from agent_cli.permission.examples import check_examples  # few rules have examples
+
+    if mistakes := check_examples(layers.rules, place.cwd, place.home or place.cwd):
+        raise SettingsError("; ".join(mistakes))
 
 
 def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
@@ -70,8 +175,8 @@ def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
     layers.add_file(path, "own")
 
 
-def _overrides(options: RunOptions) -> dict[str, Any]:
-    """The settings among the flags, as plain data."""
+def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
+    """The settings among the flags, as plain data: the rules of each flag by its name, then all the rest."""
     data: dict[str, Any] = {}
     for name, (flag, _) in flags().items():
         value = getattr(options, name)
@@ -86,11 +191,19 @@ def _overrides(options: RunOptions) -> dict[str, Any]:
         permissions["mode"] = options.permission_mode
     if options.add_dir:
         permissions["additional_directories"] = [str(Path(d).expanduser().resolve()) for d in options.add_dir]
-    for kind, texts in (("allow", options.allowed_tools), ("deny", options.disallowed_tools)):
-        rules = [rule for text in texts for rule in split_rules(text)]
+    parts = []
+    for kind, flag_name, texts in (
+        ("allow", "--allowedTools", options.allowed_tools),
+        ("ask", "--askTools", options.ask_tools),
+        ("deny", "--disallowedTools", options.disallowed_tools),
+    ):
+        try:
+            rules = [rule for text in texts for rule in split_rules(text)]
+        except BadRule as error:
+            raise BadRule(f"{flag_name}: {error}") from None
         if rules:
-            permissions[kind] = rules
-    return {**data, "permissions": permissions} if permissions else data
+            parts.append((flag_name, {"permissions": {kind: rules}}))
+    return [*parts, ("the command line", data | ({"permissions": permissions} if permissions else {}))]
 
 
 def _split_names(values: tuple[str, ...]) -> list[str]:

@@ -30,6 +30,7 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, find_place, read_settings
 from agent_cli.session.plans import expired_at, feedback_block, is_expired, take_plan
 from agent_cli.session.store import SessionStore, close_call, state_folder
+from agent_tools.clipping import one_line
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -47,7 +48,7 @@ def one_shot(options: RunOptions) -> int:
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {text}.")
+        say(f"agent: {one_line(text)}.")
     approver, asker, fails = unattended(options.on_ask)
     asked = asked_of(options, layers.settings()).but(fails=fails)
     built: list[Agent] = []
@@ -152,6 +153,7 @@ def report_of(agent: Agent, bare: bool) -> Report:
         mode=settings.permissions.mode,
         memory=tuple(str(p) for p in memory),
         agents=tuple(agent.conversation.kit.agents),
+        commands=tuple(agent.commands),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )

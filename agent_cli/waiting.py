@@ -22,7 +22,7 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.headless.result import pending_item
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Mistake, Place, judge_project
 from agent_cli.session.records import Restored, Waiting
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
@@ -93,13 +93,14 @@ def reopen(
         resume=session_id,
         continue_=False,
         bare=bool(saved.get("bare", False)),
+        trust=bool(saved.get("trust", False)),
         json_schema=saved.get("json_schema"),
         on_ask=str(saved.get("on_ask", "deny")),
     )
     approver, asker = answering(chosen.on_ask)
-    agent = build(
-        chosen, saved_place(saved, place), saved_layers(saved), approver, warn, asker=asker, attended=attended
-    )
+    place = saved_place(saved, place)
+    layers = saved_layers(saved, place)
+    agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
     take_up(agent, approver, asker)
     return agent
 
@@ -114,6 +115,7 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     kit.approver, kit.asker = decided.approve, decided.answer
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)
+    kit.nested_shell.update(waiting.nested_shell)
     kit.ids.update(call_id for messages in waiting.nested.values() for call_id in call_ids(messages))
     policy = kit.policy
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
@@ -129,11 +131,13 @@ def load(session_id: str, place: Place) -> Restored:
         raise Mistake(str(error)) from None
 
 
-def saved_layers(saved: Mapping[str, Any]) -> Layers:
-    """The settings and rules that were saved with a turn."""
+def saved_layers(saved: Mapping[str, Any], place: Place) -> Layers:
+    """The settings and rules that were saved with a turn, and how its project stands now. Raises Mistake."""
     layers = Layers()
     if saved:
         layers.take(from_plain(Settings, saved["settings"]), [from_plain(Rule, r) for r in saved["rules"]])
+        if not saved.get("bare"):
+            judge_project(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers
 
 

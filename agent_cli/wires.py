@@ -15,6 +15,7 @@ from agent_cli.place import Mistake, Place
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
+from agent_tools.media import MediaKind
 
 
 def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
@@ -36,6 +37,14 @@ def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved
 def pricing(model: Resolved, info: ModelInfo | None) -> Callable[[Usage], Usage]:
     """What adds the cost to a model call's usage; a script costs nothing."""
     return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
+
+
+def taken_by(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
+    """What a model can be shown beside text: as the catalog says, else as the settings do."""
+    says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
+    if info is not None:
+        says = {"image": info.vision, "pdf": info.pdf}
+    return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
 
 
 class _OnFirstUse:
@@ -92,7 +101,8 @@ def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Ope
         try:
             model = choose_model(name, settings, place)
             wire = open_wire(model, settings)
-            return Opened(model.name, model.model, wire, pricing(model, lookup(model.provider, model.model)))
+            info = lookup(model.provider, model.model)
+            return Opened(model.name, model.model, wire, pricing(model, info), taken_by(info, settings))
         except Mistake as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

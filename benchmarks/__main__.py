@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.measure import Broken
 from benchmarks.requests import prefix, size
 from benchmarks.rounds import rounds
+from benchmarks.searching import search
 from benchmarks.stage import Stage, compile_sources
 from benchmarks.starting import hello, imports, version
 from benchmarks.table import Row, as_text, machine
@@ -24,7 +25,7 @@ from benchmarks.working import results, stdin, step, stream
 
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
-    version, hello, imports, prompt, step, stream, draw, results, stdin, size, prefix, rounds,
+    version, hello, imports, prompt, step, stream, draw, results, stdin, size, prefix, rounds, search,
 )  # fmt: skip
 
 

@@ -169,7 +169,7 @@ VARIABLE = r"\.\.\.|'x'|\d+ s |openai|OPENAI_API_KEY|max_rounds|connection refus
 def test_the_error_sentences_of_the_guide_are_the_programs() -> None:
     section = page("guide.md").partition("\n## When something fails\n")[2]
     told = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
-    sources = "".join(text_of(p) for p in sorted((ROOT / "agent_cli").rglob("*.py")))
+    sources = "".join(text_of(p) for room in ("agent_cli", "tools") for p in sorted((ROOT / room).rglob("*.py")))
     spelled = re.sub(r'"\s*\n\s*f?"', "", sources).lower()
     pieces = [piece.strip(" .:").lower() for sentence in told for piece in re.split(VARIABLE, sentence)]
     assert len(told) > 15

@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_in_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "agent_cli/_prompts/system.md" in names
-    assert "agent_tools/schemas.json" in names
+    assert {"agent_tools/schemas.json", "agent_tools/carry.bash", "agent_tools/reaper.bash"} <= set(names)
     tops = {n.split("/")[0] for n in names}
     assert tops == {"agent_cli", "agent_tools", f"agent_cli-{__version__}.dist-info"}
 

@@ -16,6 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch, memory_paths
 from agent_cli.config.schema import Settings
 from agent_cli.place import Mistake, Place, check_mode
+from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
 from agent_tools.base import ToolContext
@@ -23,7 +24,6 @@ from agent_tools.ripgrep import find_rg
 from agent_tools.shell import find_bash
 from agent_tools.values import Value
 
-NO_SANDBOX = "none: commands run with your rights; approval is the gate"
 VERSION_SECONDS = 5
 
 
@@ -46,13 +46,14 @@ def check_program() -> list[Finding]:
 
 
 def check_tools(ctx: ToolContext) -> list[Finding]:
-    """The programs that tools use, and what stands between a command and the machine."""
-    git = shutil.which("git", path=ctx.env.get("PATH"))
+    """The programs that tools use."""
+    # Absolute folders only, as for commands: a relative one would be looked up in the repository.
+    places = [p for p in ctx.env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/")]
+    git = shutil.which("git", path=os.pathsep.join(places))
     return [
         _program("ripgrep", find_rg(ctx), "searches are slow without it, and do not honour .gitignore"),
         _program("git", git, "the agent works without it; you cannot undo by it"),
         _program("shell", find_bash(ctx), "no bash: commands cannot be run, and Bash is not offered"),
-        Finding("missing", "sandbox", NO_SANDBOX),
     ]
 
 
@@ -68,8 +69,14 @@ def _program(topic: str, path: str | None, without: str) -> Finding:
 def _version_of(path: str) -> str | None:
     """The first line that `path --version` prints; None where it fails."""
     try:
+        # Not in the working directory: nothing that stands there may have a part in it.
         done = subprocess.run(
-            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=VERSION_SECONDS, check=False
+            [path, "--version"],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=VERSION_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -122,6 +129,23 @@ def check_state(place: Place) -> list[Finding]:
     return [Finding("ok", "state", text, data=data | {"writable": True})]
 
 
+def check_carried(place: Place) -> list[Finding]:
+    """What commands of the latest session here start with, if that goes on (`agent -c`)."""
+    store = SessionStore(state_folder(place.env), place.root)
+    try:
+        latest = store.latest()
+        shell = store.load(latest).shell
+    except NoSession:
+        return []
+    if shell is None:
+        return []
+    names = sorted(shell.variables)
+    text = f"in the latest session here ({latest[:8]}) commands start in {shell.cwd}"
+    carried = f", with {', '.join(names)} as commands before them set it" if names else ""
+    data = {"session": latest, "cwd": shell.cwd, "variables": names}
+    return [Finding("ok", "commands", text + carried, data=data)]
+
+
 def count_sessions(folder: Path) -> int:
     """The sessions of all projects; 0 where the folder is closed to us."""
     try:
@@ -135,12 +159,9 @@ def check_settings(layers: Layers, place: Place, mistakes: list[str]) -> list[Fi
     findings = [Finding("problem", "settings", text) for text in mistakes]
     told = " ".join(mistakes)
     for path in settings_files(place):
-        there = os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises in closed folders
-        if there and str(path) not in layers.read and str(path) not in told:
-            why = (
-                "left out while another file is broken" if os.access(path, os.R_OK) else "cannot be read: it is skipped"
-            )
-            findings.append(Finding("problem", "settings", f"{path}: {why}"))
+        said = next((text for text in layers.ignored if text.startswith(f"{path}: ")), "")
+        if os.path.lexists(path) and str(path) not in layers.read and str(path) not in told:
+            findings.append(Finding("problem", "settings", said or f"{path}: left out while another file is broken"))
     for source in dict.fromkeys([*layers.read, *layers.origins.values()]):
         keys = [key for key, origin in layers.origins.items() if origin == source]
         details = (
@@ -159,10 +180,36 @@ def settings_files(place: Place) -> list[Path]:
     return own + project
 
 
+def check_trust(layers: Layers, place: Place) -> list[Finding]:
+    """How the project stands, and what of it counts or is left out."""
+    trust = layers.trust
+    data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
+    if trust.root != str(place.root):
+        return [Finding("missing", "trust", "not looked at while a settings file is broken; nothing is trusted")]
+    held = tuple(f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held)
+    if trust.state == "plain":
+        return [Finding("ok", "trust", "the project brings nothing that would run or widen anything", data=data)]
+    if trust.trusted:
+        return [Finding("ok", "trust", f"trusted: {trust.by}", trust.brings, data)]
+    how = f"changed since you trusted it: {', '.join(trust.changed)}" if trust.state == "changed" else "not trusted"
+    text = f"{how}; this is left out (agent trust shows it and trusts it, --trust does for one run)"
+    return [Finding("missing", "trust", text, (*held, *trust.brings), data)]
+
+
+def check_imports(layers: Layers) -> list[Finding]:
+    """What was taken from Claude Code's settings files, and what could not be."""
+    told = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
+    if not layers.imported and not told:
+        return []
+    return [Finding("ok", "imported", "permissions of Claude Code's settings files", (*layers.imported, *told))]
+
+
 def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Finding]:
     mode = settings.permissions.mode
     origin = layers.origins.get("permissions.mode", "the default")
-    details = tuple(f"{rule.list} {rule.text} ({rule.source})" for rule in layers.rules)
+    details = tuple(
+        f"{rule.list} {rule.text} ({rule.source}){f': {rule.why}' if rule.why else ''}" for rule in layers.rules
+    )
     count = f"{len(details)} rule{'' if len(details) == 1 else 's'}" if details else "no rules"
     data = {"mode": mode, "rules": [{"list": r.list, "rule": r.text, "source": r.source} for r in layers.rules]}
     findings = [Finding("ok", "permissions", f"mode {mode} ({origin}), {count}", details, data)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from agent_cli.assembly import Agent
@@ -45,7 +46,9 @@ def _details(item: dict[str, Any]) -> list[str]:
         return [f"- {o['label']}" for q in item["questions"] for o in q.get("options", ())]
     preview = item["preview"] or {}
     effects = [f"{e['kind']} {e['target']}" for e in item["effects"] if e["kind"] != "state"]
-    return [*effects, f"in {item['cwd']}", *str(preview.get("patch", "")).splitlines()]
+    diffs = preview.get("files", (preview,))
+    changes = [[d["path"]] * (len(diffs) > 1) + str(d.get("patch", "")).splitlines() for d in diffs]
+    return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes)]
 
 
 def decide_calls(

@@ -13,8 +13,11 @@ from typing import Any
 from agent_cli import __version__
 from agent_cli.assembly import make_context, make_workspace
 from agent_cli.commands.check_model import check_model
+from agent_cli.commands.check_sandbox import check_sandbox
 from agent_cli.commands.checks import (
     Finding,
+    check_carried,
+    check_imports,
     check_memory,
     check_packages,
     check_place,
@@ -24,6 +27,7 @@ from agent_cli.commands.checks import (
     check_state,
     check_terminal,
     check_tools,
+    check_trust,
 )
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.layers import Layers
@@ -46,11 +50,15 @@ def run_doctor(as_json: bool) -> int:
         *check_program(),
         *model,
         *check_tools(context),
+        *check_sandbox(workspace, settings, place),
         *check_terminal(settings, place),
         *check_place(place, wrong),
         *check_state(place),
+        *check_carried(place),
         *check_settings(layers, place, mistakes),
+        *check_trust(layers, place),
         *check_rules(layers, settings, place),
+        *check_imports(layers),
         *check_memory(settings, place),
         *check_packages(),
     ]

@@ -99,7 +99,8 @@ def _plain(model: ModelInfo, chosen: Chosen | None) -> dict[str, Any]:
         "output_per_million": price_out,
         "tools": model.tools,
         "reasoning": model.reasoning,
-        "vision": model.vision,
+        "vision": bool(model.vision),
+        "pdf": bool(model.pdf),
         "deprecated": model.deprecated or None,
         "chosen": chosen.how if chosen and chosen.name == model.name else None,
     }

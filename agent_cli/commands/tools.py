@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.assembly import make_context, make_workspace, tool_specs
+from agent_cli.assembly import load_commands, make_context, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
@@ -28,6 +28,7 @@ from agent_cli.place import Mistake, check_mode, find_place, read_settings
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import Cancelled
+from agent_tools.clipping import one_line
 from agent_tools.inert import inert
 from agent_tools.values import Value
 
@@ -59,16 +60,22 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {inert(text)}.")
+        say(f"agent: {one_line(text)}.")
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
-    policy = Policy(workspace, layers.rules, settings.permissions.mode)
+    policy = Policy(workspace, layers.rules, settings.permissions.mode, trusted=layers.trust.git_may_read)
     context.readable = policy.readable()
+    context.commands = load_commands(options, place, layers, lambda text: say(f"agent: {text}"))
+    # Long output is cut here: a file with all of it would be gone with this process.
+    workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
-    with watch:
-        ran = _left_out(name, settings) or _run(call, context, policy)
+    try:
+        with watch:
+            ran = _left_out(name, settings) or _run(call, context, policy)
+    finally:
+        context.close()
     _print(ran, as_json)
     return 128 + watch.caught if watch.caught else int(ran.is_error)
 

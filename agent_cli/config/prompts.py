@@ -8,8 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_tools.regular import read_regular, read_start, resolve_inside
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 MEMORY_LIMIT = 64 * 1024
+_GIT_LIMIT = 4096
 
 
 def prompt(name: str) -> str:
@@ -43,22 +46,26 @@ def environment_block(cwd: Path, root: Path, model: str) -> str:
 
 
 def git_branch(root: Path) -> str:
-    """The branch that HEAD names, read without starting git; "" where there is none."""
+    """The branch that HEAD names, read without starting git; "" where there is none, or no name that git allows."""
     git = root / ".git"
     try:
-        if git.is_file():
-            pointer = git.read_text("utf-8", "replace").strip().removeprefix("gitdir:").strip()
-            git = (root / pointer).resolve()
-        head = (git / "HEAD").read_text("utf-8", "replace").strip()
-    except OSError:
+        if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
+            pointer = read_regular(git, _GIT_LIMIT).decode("utf-8", "replace").strip().removeprefix("gitdir:").strip()
+            git = root / pointer
+        head = read_regular(git / "HEAD", _GIT_LIMIT).decode("utf-8", "replace").strip()
+    except (OSError, ValueError):
         return ""
-    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else f"detached at {head[:12]}"
+    if not head.startswith("ref: "):
+        return f"detached at {head[:12]}" if set(head) <= set("0123456789abcdef") and head else ""
+    name = head.removeprefix("ref: refs/heads/")
+    return name if name.isprintable() and len(name) <= 250 and not set(" ~^:?*[\\") & set(name) else ""
 
 
 def memory_paths(cwd: Path, root: Path, names: Sequence[str], home: Path | None) -> list[Path]:
     """The memory files that apply: the user's own, then from the workspace root down to the working directory.
 
-    In each folder the first of `names` that is a regular file counts.
+    In each folder the first of `names` that is a regular file counts. One of the workspace must be in it: a name or a
+    link that leads out would make a stranger's repository read the person's files.
     """
     folders = [home / ".agent"] if home else []
     between = [root]
@@ -67,10 +74,18 @@ def memory_paths(cwd: Path, root: Path, names: Sequence[str], home: Path | None)
         between += [root.joinpath(*steps[: i + 1]) for i in range(len(steps))]
     found: list[Path] = []
     for folder in [*folders, *between]:
-        path = next((folder / n for n in names if os.path.isfile(folder / n)), None)  # noqa: PTH113
+        path = next((folder / n for n in names if _is_file(folder / n, root if folder in between else None)), None)
         if path is not None:
             found.append(path)
     return found
+
+
+def _is_file(path: Path, inside: Path | None) -> bool:
+    """Whether a path leads to a regular file, without leading out of a folder."""
+    try:
+        return os.path.isfile(path if inside is None else resolve_inside(path, inside))  # noqa: PTH113
+    except OSError:
+        return False
 
 
 def memory_block(paths: Sequence[Path], root: Path) -> str:
@@ -79,8 +94,7 @@ def memory_block(paths: Sequence[Path], root: Path) -> str:
     left = MEMORY_LIMIT
     for path in paths:
         try:
-            with path.open("rb") as file:
-                data = file.read(left + 1)
+            data = read_start(path, left + 1)
         except OSError:
             continue
         text = data[:left].decode("utf-8", "replace").strip()

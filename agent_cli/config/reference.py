@@ -9,15 +9,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.schema import Permissions, Scope, Settings
+from agent_cli.config.schema import Scope, Settings, tables
 from agent_tools.values import hints_of, name_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-_WHO = {"any": "yes", "tighten": "only stricter", "user": "no"}
+_WHO = {"trusted": "if trusted", "tighten": "stricter; all if trusted", "user": "no"}
 
 INTRO = """\
 # Settings of agent: every key with its default. Copy what you want to change to ~/.agentrc (yours, for every
-# project) or to .agentrc at the root of a repository (shared; it can only tighten what your own settings allow).
+# project) or to .agentrc at the root of a repository (shared; it can only tighten until a person trusts it).
 # Order, later wins: ~/.agentrc, .agentrc, .agentrc.local, --settings, AGENT_<KEY> in the environment, flags.
 """
 
@@ -28,12 +28,13 @@ Field = tuple[str, str, str, Any, Any, str]
 def fields() -> list[Field]:
     """For each key in order: table, key, type in words, default, meaning, who may set it."""
     rows: list[Field] = []
-    for table, cls in (("", Settings), ("permissions", Permissions)):
+    every: dict[str, type] = {"": Settings, **tables()}
+    for table, cls in every.items():
         for key, hint in hints_of(cls).items():
-            if key == "permissions":
+            if cls is Settings and key in tables():
                 continue
             notes = hint.__metadata__
-            scope = next((n for n in notes if isinstance(n, Scope)), Scope("any"))
+            scope = next((n for n in notes if isinstance(n, Scope)), Scope("trusted"))
             rows.append((table, key, name_of(hint), getattr(cls, key), notes[0], scope.who))
     return rows
 
@@ -61,8 +62,9 @@ def reference() -> str:
         "it, `--settings FILE|TOML|JSON`, `AGENT_<KEY>` in the environment, flags. Lists of rules add up over",
         "the layers. A mistake names file, line, key and what was expected, and ends the run with exit code 2.",
         "",
-        "*Project* says whether the files of a repository may set a key: a repository can tighten what you allow,",
-        "never widen it, send requests elsewhere or run programs. `--settings` counts as yours.",
+        "*Project* says whether the files of a repository may set a key: freely once you trust the repository, before",
+        "that only in the stricter direction or not at all, and some keys never ([security](security.md#trust)).",
+        "`--settings` counts as yours.",
         "",
         "`AGENT_STATE_DIR` moves the folder that sessions are kept in. Under `[permissions]` the variables are",
         "`AGENT_PERMISSION_MODE`, `AGENT_PERMISSION_ALLOW` and so on; lists are separated by commas.",

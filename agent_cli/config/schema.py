@@ -2,35 +2,101 @@
 
 `.agentrc.example`, docs/configuration.md, validation and the command line's overrides all come from this class.
 
-A field's annotation may carry a `Scope`. Files of a project may set a key freely ("any"), only in the stricter
-direction ("tighten"), or not at all ("user"): a repository must not send keys elsewhere, run programs or widen what is
-allowed.
+A project's files may set a key once the person trusts the project. A field's annotation may carry a `Scope` that says
+otherwise: "tighten" keys count without trust too, in the stricter direction; "user" keys never come from a project.
+Those are about the person, not about the work: where their keys are, what is kept on their disk, and whom they trust.
 """
 
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal
 
 from agent_cli.core.modes import Effort, Mode
-from agent_tools.values import Value
+from agent_tools.values import Value, hints_of
 
 
 class Scope(Value):
-    """Who may set a key: see the module text."""
+    """Who may set a key: see the module text. order: the values of a choice, the loosest first."""
 
-    who: Literal["any", "tighten", "user"]
+    who: Literal["trusted", "tighten", "user"]
+    order: tuple[Any, ...] = ()
 
 
 USER = Scope("user")
 TIGHTEN = Scope("tighten")
 
 
+def tighten(*order: Any) -> Scope:
+    """TIGHTEN for a key whose values have an order that they do not show: the loosest first."""
+    return Scope("tighten", order)
+
+
+class RuleEntry(Value):
+    """A rule with its reason and its examples: calls that it must cover, and calls that it must not."""
+
+    list: Literal["allow", "ask", "deny"]
+    rule: str
+    why: str = ""
+    match: tuple[str, ...] = ()
+    not_match: tuple[str, ...] = ()
+
+
 class Permissions(Value):
     """Rules and mode, under [permissions]."""
 
-    mode: Annotated[Mode, "how open questions are answered", TIGHTEN] = "default"
-    allow: Annotated[tuple[str, ...], "rules for calls that run without a question", USER] = ()
-    ask: Annotated[tuple[str, ...], "rules for calls that are always asked about"] = ()
-    deny: Annotated[tuple[str, ...], "rules for calls that never run"] = ()
-    additional_directories: Annotated[tuple[str, ...], "folders beside the workspace that may be read", USER] = ()
+    mode: Annotated[
+        Mode,
+        "how open questions are answered",
+        tighten("bypassPermissions", "acceptEdits", "default", "dontAsk", "plan"),
+    ] = "default"
+    allow: Annotated[tuple[str, ...], "rules for calls that run without a question"] = ()
+    ask: Annotated[tuple[str, ...], "rules for calls that are always asked about", TIGHTEN] = ()
+    deny: Annotated[tuple[str, ...], "rules for calls that never run", TIGHTEN] = ()
+    rules: Annotated[
+        tuple[RuleEntry, ...], "rules as [[permissions.rules]]: list, rule, why, match, not_match", TIGHTEN
+    ] = ()
+    additional_directories: Annotated[tuple[str, ...], "folders beside the workspace that count as inside"] = ()
+
+
+class Shell(Value):
+    """How commands run, under [shell]."""
+
+    timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
+    env_pass: Annotated[
+        tuple[str, ...], "variables that commands are given although their names look like keys", USER
+    ] = ()
+
+
+class Sandbox(Value):
+    """What commands run in, under [sandbox]."""
+
+    mode: Annotated[
+        Literal["auto", "require", "off"],
+        "the sandbox for commands: the best there is, none without one, or none",
+        tighten("off", "auto", "require"),
+    ] = "auto"
+    auto_allow: Annotated[bool, "commands in the sandbox run without a question", USER] = False
+    network: Annotated[bool, "commands in the sandbox may use the network", USER] = False
+    writable: Annotated[
+        tuple[str, ...], 'folders that commands may write beside the workspace, e.g. "~/.cache"', USER
+    ] = ()
+
+
+class Web(Value):
+    """What WebFetch and WebSearch may do, under [web]."""
+
+    search: Annotated[
+        Literal["", "brave", "tavily", "searxng", "duckduckgo"],
+        "who is asked by WebSearch; empty: brave or tavily, whose key is in the environment",
+        USER,
+    ] = ""
+    search_url: Annotated[str, "address of your SearXNG server, or of a stand-in for another provider", USER] = ""
+    allow_private: Annotated[
+        tuple[str, ...], "hosts, addresses and networks that WebFetch may reach although they are private", USER
+    ] = ()
+    max_bytes: Annotated[int, "bytes of a page that are read, and twice as many unpacked; 0: no limit", TIGHTEN] = 5_000_000
+    timeout: Annotated[float, "seconds for a whole page; 0: no limit", TIGHTEN] = 30.0
+    connect_timeout: Annotated[float, "seconds to reach its server; 0: no limit", TIGHTEN] = 10.0
+    max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5
 
 
 class Settings(Value):
@@ -39,8 +105,11 @@ class Settings(Value):
     model: Annotated[str | None, "model as provider/model; empty: whatever is found"] = None
     small_model: Annotated[str | None, "model for small jobs; empty: the model"] = None
     fallback_models: Annotated[tuple[str, ...], "models to go on with when the model fails"] = ()
-    transport: Annotated[Literal["auto", "direct", "litellm"], "how models are reached", USER] = "auto"
-    base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server", USER] = None
+    transport: Annotated[Literal["auto", "direct", "litellm"], "how models are reached"] = "auto"
+    model_takes: Annotated[
+        tuple[Literal["image", "pdf"], ...], "what a model is shown beside text where the catalog does not say"
+    ] = ()
+    base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server"] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
     keyring: Annotated[bool, "look for API keys in the system keyring", USER] = True
 
@@ -53,8 +122,8 @@ class Settings(Value):
     prefill: Annotated[str, "text that every answer begins with, where the model takes it"] = ""
     stream: Annotated[bool, "stream answers"] = True
 
-    system_prompt: Annotated[str | None, "replaces the built-in system prompt", USER] = None
-    append_system_prompt: Annotated[str, "added to the system prompt", USER] = ""
+    system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
+    append_system_prompt: Annotated[str, "added to the system prompt"] = ""
     memory_files: Annotated[tuple[str, ...], "names of memory files, nearest first"] = ("AGENTS.md", "CLAUDE.md")
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
 
@@ -69,23 +138,38 @@ class Settings(Value):
     plan_review: Annotated[
         Literal["off", "plan", "always"],
         "whose plans are put to the person: none, those of plan mode, every first one",
-        TIGHTEN,
+        tighten("off", "plan", "always"),
     ] = "plan"
-    plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here", USER] = False
+    plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
     plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5
     plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
+    after_edit: Annotated[
+        dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
+    ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
     verify: Annotated[tuple[str, ...], "beginnings of commands that check the work, beside the known runners"] = ()
 
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
     idle_timeout: Annotated[float, "seconds without a byte from the provider"] = 120.0
     total_timeout: Annotated[float, "seconds for one answer; 0: no limit"] = 0.0
-    shell_timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
 
     stdin_limit: Annotated[int, "bytes of piped input that are read"] = 1_048_576
     stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
     color: Annotated[Literal["auto", "always", "never"], "colours on the terminal"] = "auto"
     save_sessions: Annotated[bool, "keep sessions on disk", USER] = True
+    trusted: Annotated[
+        tuple[str, ...], 'repositories that are trusted, as paths from / or ~, e.g. "~/work/*"', USER
+    ] = ()
 
     permissions: Annotated[Permissions, "rules and mode"] = Permissions()
+    shell: Annotated[Shell, "how commands run"] = Shell()
+    web: Annotated[Web, "what the web tools may do"] = Web()
+    sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
+
+
+@cache
+def tables() -> dict[str, type[Value]]:
+    """The tables of the settings by name, in order: the keys whose values are records."""
+    bare = {name: hint.__origin__ for name, hint in hints_of(Settings).items()}
+    return {name: cls for name, cls in bare.items() if isinstance(cls, type) and issubclass(cls, Value)}

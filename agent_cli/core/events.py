@@ -13,6 +13,7 @@ from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.usage import Usage
 from agent_tools.base import Effect
 from agent_tools.display import Display, TodoItem
+from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
@@ -119,7 +120,8 @@ class ToolProgress(Value):
 
 
 class ToolFinished(Value):
-    """`seen`: what the model now knows of files, path to fingerprint, as changed by this call."""
+    """`seen`: what the model now knows of files, path to fingerprint, as changed by this call. `shell`: where the next
+    command starts and with which variables, where this call changed that."""
 
     call_id: str
     tool: str
@@ -127,6 +129,7 @@ class ToolFinished(Value):
     duration_ms: int
     display: Display | None = None
     seen: dict[str, str] = {}  # noqa: RUF012 - never changed
+    shell: Carried | None = None
 
 
 class TurnPaused(Value):

@@ -1,13 +1,15 @@
-"""Secrets made unreadable, by value and by pattern; the one place that logs and reports go through."""
+"""Secrets made unreadable, by value and by pattern; the one place that logs, exports and reports go through."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
+from agent_tools.shell_env import looks_like_key
+
 HIDDEN = "[redacted]"
 _SHORTEST = 8
-_KEY_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH", re.IGNORECASE)
 # The key formats met most often: Anthropic and OpenAI, GitHub, GitLab, AWS, Google, Slack, Stripe, npm, PyPI,
 # Hugging Face, JSON web tokens, private key blocks.
 _PATTERNS = re.compile(
@@ -20,11 +22,14 @@ _PATTERNS = re.compile(
 
 
 class Redactor:
-    """Knows the values of key-like environment variables, and any other that it is told."""
+    """Knows the values of key-like environment variables, and any other that it is told.
+
+    It takes plain text and JSON alike: what it puts in needs no quoting, and it knows values as JSON spells them.
+    """
 
     def __init__(self, env: Mapping[str, str], *more: str) -> None:
-        values = {v for k, v in env.items() if _KEY_NAME.search(k)} | set(more)
-        longest_first = sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
+        values = {v for v in ({v for k, v in env.items() if looks_like_key(k)} | set(more)) if len(v) >= _SHORTEST}
+        longest_first = sorted(values | {json.dumps(v)[1:-1] for v in values}, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def __call__(self, text: str) -> str:

@@ -1,7 +1,8 @@
 """Permission rules in Claude Code's grammar, as values. What they match is decided in `permission/matcher.py`.
 
     Bash · Bash(npm run test) · Bash(git status:*) · Bash(git status *) · Bash(ls*)
-    Read(glob) · Edit(glob) (every write) · WebFetch(domain:example.org) · any tool by its name
+    Read(glob) · Edit(glob) (every write) · WebFetch(domain:example.org) · WebSearch · mcp__server · mcp__server__tool
+    Task(type) = Agent(type) · Skill(name) · any other tool by its name
 
 Path globs are gitignore style: `//x` absolute, `~/x` home, `/x` from the folder of the settings file, else from the
 working directory; a pattern without a slash matches at any depth, and a folder covers what is in it.
@@ -21,7 +22,10 @@ KNOWN_TOOLS = frozenset(
     "NotebookRead PlanProgress Read "
     "Skill SlashCommand StructuredOutput Task TodoRead TodoWrite WebFetch WebSearch Write".split()
 )
-_FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:\((?P<spec>.*)\))?", re.DOTALL)
+PATH_TOOLS = frozenset("Edit Glob Grep LS MultiEdit NotebookEdit NotebookRead Read Write".split())
+# Tools whose rules may say what in parentheses; a rule that says it of another would match nothing, or too much.
+_WITH_SPEC = PATH_TOOLS | {"Bash", "WebFetch", "Task", "Skill", "SlashCommand"}
+_FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*?(?P<all>__\*)?)(?:\((?P<spec>.*)\))?", re.DOTALL)
 RuleList = Literal["allow", "ask", "deny"]
 
 
@@ -30,13 +34,20 @@ class BadRule(ValueError):
 
 
 class Rule(Value):
-    """One rule. `source` says where it comes from; `base` is the folder that `/x` globs start from."""
+    """One rule. `source` says where it comes from: a file and its line, or a flag. `base` is the folder that `/x` globs
+    start from. `match` and `not_match` are calls that it must, and must not, cover; see `permission/examples.py`.
+    `own`: it comes from the person: their settings, a flag, an answer.
+    """
 
     list: RuleList
     tool: str
     spec: str | None
     source: str
     base: str
+    why: str = ""
+    match: tuple[str, ...] = ()
+    not_match: tuple[str, ...] = ()
+    own: bool = True
 
     @property
     def text(self) -> str:
@@ -49,13 +60,31 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     if match is None:
         raise BadRule(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
     tool, spec = match["tool"], match["spec"]
-    if tool not in KNOWN_TOOLS and (near := _meant(tool)):
+    if match["all"]:
+        if not tool.startswith("mcp__"):
+            raise BadRule(f"{text!r} is not a rule: only mcp__server__* may end in an asterisk without parentheses")
+        tool = tool.removesuffix("__*")
+    if re.fullmatch(r"mcp(__)?", tool):
+        raise BadRule(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
+    if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _meant(tool)):
         raise BadRule(f"{text!r} names no tool; did you mean {near}?")
     tool = "Task" if tool == "Agent" else tool
-    if tool == "WebFetch" and spec is not None and not spec.startswith("domain:"):
+    if spec is None:
+        return Rule(kind, tool, None, source, str(base))
+    if not spec.strip():
+        raise BadRule(f"{text!r}: there is nothing in the parentheses; write {tool} for all of it")
+    if tool not in _WITH_SPEC and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
+        raise BadRule(f"{text!r}: a rule about {tool} has no parentheses")
+    if tool == "WebFetch" and not spec.startswith("domain:"):
         raise BadRule(f"{text!r}: WebFetch rules name a domain, for example WebFetch(domain:example.org)")
-    spec = None if spec in ("", "*") else spec
-    return Rule(kind, tool, spec, source, str(base))
+    if re.search(r"\)[\s,]+\w+\(", spec):
+        raise BadRule(f"{text!r} holds several rules; write each as a text of its own")
+    if tool == "Bash" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
+        raise BadRule(f"{text!r} names no command; write Bash for every command")
+    # `Read(*)` as a glob is every file below the working directory, as a wildcard every file there is: each list takes
+    # the reading that is on the safe side.
+    whole = spec == "*" and (tool not in PATH_TOOLS or kind == "deny")
+    return Rule(kind, tool, None if whole else spec, source, str(base))
 
 
 def _meant(tool: str) -> str:
@@ -71,8 +100,22 @@ def _meant(tool: str) -> str:
 def split_rules(text: str) -> list[str]:
     """A comma or blank separated list, where commas and blanks inside parentheses do not separate.
 
-    Raises BadRule for a parenthesis that is not closed: what stands before it must not become a rule by itself.
+    Raises BadRule for a parenthesis that is not closed, or stands alone: what is before it must not become a rule by
+    itself.
     """
-    if text.count("(") != text.count(")"):
+    rules: list[str] = []
+    start, depth = 0, 0
+    for position, char in enumerate(f"{text} "):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+            if depth < 0:
+                raise BadRule(f"{text!r}: a parenthesis is closed that was not opened")
+        elif depth == 0 and (char == "," or char.isspace()):
+            if position > start:
+                rules.append(text[start:position])
+            start = position + 1
+    if depth:
         raise BadRule(f"{text!r}: a parenthesis is not closed")
-    return re.findall(r"(?:[^\s,()]+(?:\((?:[^()]|\([^()]*\))*\))?)", text)
+    return rules

@@ -18,6 +18,7 @@ from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
+from agent_tools.media import Media
 
 Listener = Callable[[Event], None]
 
@@ -39,7 +40,8 @@ class Conversation:
 
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
-    something that waited.
+    something that waited. expand: what a message means, where it names a command of the person's.
+    attached: what is shown with the next message (once).
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -51,13 +53,19 @@ class Conversation:
         kit.inbox = self._take_inbox
         self.closing = "Not run: the user went on with another message."
         self.frame: Callable[[str], str] = str
+        self.expand: Callable[[str], str] = str
+        self.attached: tuple[Media, ...] = ()
 
-    def say(self, text: str, show: Listener) -> TurnResult:
-        """A new user message and the turn it starts. Calls left open by an earlier turn are answered first."""
+    def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
+        """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
+
+        Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
+        """
+        text = self.expand(text)
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
-        self._add(UserMessage(self.frame(text) + note))
-        self.frame = str
+        self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
+        self.frame, self.attached = str, ()
         return self._run(show, self.options)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:

@@ -285,7 +285,7 @@ def run(
     call, context = item.call, turn.kit.context
     yield ToolStarted(call.id, call.name)
     started = turn.kit.clock()
-    seen, plan = dict(context.seen), context.plan
+    seen, plan, shell = dict(context.seen), context.plan, context.carried()
     before = begun.signature if begun else turn.repeats.signature(item)
     interrupted = False
     result: ToolResult
@@ -313,10 +313,12 @@ def run(
     turn.budget.called(failed=result.is_error)
     turn.checks.note(item, result)
     repeated = turn.repeats.note(item, result, before)
-    yield from turn.add_result(ToolMessage(call.id, call.name, result.text + note + repeated, result.is_error), last)
+    text = result.text + note + repeated
+    yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
     ms = round((turn.kit.clock() - started) * 1000)
-    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned)
+    moved = now if (now := context.carried()) != shell else None
+    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
     if context.plan != plan:
         turn.plan_changed(plan)
         yield PlanChanged(context.plan)

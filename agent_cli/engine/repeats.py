@@ -99,4 +99,4 @@ def _essence(result: ToolResult) -> Any:
         text = f"{result.display.exit_code} {result.display.output}"
     else:
         text = result.text
-    return re.sub(r"0x[0-9a-f]{6,}|\d+(?:\.\d+)? ?m?s\b", "", text)
+    return re.sub(r"0x[0-9a-f]{6,}|\d+(?:\.\d+)? ?m?s\b", "", text), result.media

@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from typing import Literal
 
 from agent_cli.core.events import Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
+from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
 from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
@@ -100,10 +101,13 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
     """The whole request for the next round; always the previous one plus a suffix."""
     options = turn.options
+    history = forget_thinking(turn.history, options.keep_thinking)
+    if turn.has_media:
+        history = only_taken(history, options.takes)
     return Request(
         model=options.model,
         system=options.system,
-        messages=tuple(forget_thinking(turn.history, options.keep_thinking)),
+        messages=tuple(history),
         tools=options.tools,
         max_tokens=options.max_tokens,
         temperature=options.temperature,

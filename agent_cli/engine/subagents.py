@@ -36,9 +36,11 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if kind.model and turn.kit.open_model is not None:
         own = turn.kit.open_model(kind.model)
         kit.transport, kit.price = own.transport, own.price
-        options = options.but(model=own.model, label=own.label)
+        options = options.but(model=own.model, label=own.label, takes=own.takes)
     history = list(turn.kit.nested.get(item.call.id, ()))
     kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
+    if shell := turn.kit.nested_shell.get(item.call.id):
+        kit.context.carry_on(shell)
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
@@ -48,6 +50,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     turn.denials += result.end.denials
     turn.kit.nested[item.call.id] = (*history, *result.end.messages)
     turn.kit.nested_seen[item.call.id] = kit.context.seen
+    turn.kit.nested_shell[item.call.id] = kit.context.carried()
     if isinstance(result, Suspended):
         return result
     turn.kit.nested.pop(item.call.id)
@@ -76,7 +79,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
         turn.transport,
         tools,
         context,
-        parent.policy,
+        parent.policy.within(context.workspace, context.shell.exported),
         parent.approver,
         asker=parent.asker,
         price=turn.price,
@@ -87,6 +90,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     )
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
+    kit.nested_shell = parent.nested_shell
     return kit
 
 

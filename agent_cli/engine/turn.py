@@ -11,6 +11,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
 from agent_cli.core.limits import Limits, Spent
+from agent_cli.core.media import has_media
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, call_ids, with_open_calls_closed
 from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
@@ -23,6 +24,8 @@ from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Tool, ToolContext
 from agent_tools.display import TodoItem
+from agent_tools.media import MediaKind
+from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -30,12 +33,16 @@ if TYPE_CHECKING:
 
 
 class TurnOptions(Value):
-    """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use."""
+    """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
+
+    takes: what the model can be shown beside text.
+    """
 
     model: str
     label: str
     system: str
     tools: tuple[ToolSpec, ...] = ()
+    takes: frozenset[MediaKind] = frozenset()
     limits: Limits = Limits()
     spent: Spent = Spent()
     max_tokens: int | None = None
@@ -57,13 +64,25 @@ Price = Callable[[Usage], Usage]
 
 
 class Opened:
-    """A model made ready. label: the name people use. model: the provider's own. price: adds the cost of a call."""
+    """A model made ready.
 
-    def __init__(self, label: str, model: str, transport: Transport, price: Price = lambda usage: usage) -> None:
+    label: the name people use. model: the provider's own. price: adds the cost of a call. takes: what it can be shown
+    beside text.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        model: str,
+        transport: Transport,
+        price: Price = lambda usage: usage,
+        takes: frozenset[MediaKind] = frozenset(),
+    ) -> None:
         self.label = label
         self.model = model
         self.transport = transport
         self.price = price
+        self.takes = takes
 
 
 class Kit:
@@ -110,12 +129,13 @@ class Kit:
         self.attended = attended
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
-        # that wait and what they have read, and the call ids given out so far.
+        # that wait, what they have read and where their commands start, and the call ids given out so far.
         self.agents: Mapping[str, AgentType] = {}
         self.open_model: Callable[[str], Opened] | None = None
         self.depth = 0
         self.nested: dict[str, tuple[Message, ...]] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
+        self.nested_shell: dict[str, Carried] = {}
         self.ids: set[str] = set()
 
     def spent_by(self, result: TurnResult) -> Spent:
@@ -159,9 +179,12 @@ class Turn:
         self._fallback = 0
         self._known = len(self.history)
         kit.ids |= call_ids(self.history)
+        kit.context.takes = options.takes
+        self.has_media = any(has_media(message) for message in self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
+        self.has_media = self.has_media or has_media(message)
         yield MessageAdded(message)
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
@@ -210,7 +233,8 @@ class Turn:
         except ModelError:
             return self.fall_back(failure)
         self.transport, self.price = spare.transport, spare.price
-        self.options = self.options.but(label=spare.label, model=spare.model)
+        self.options = self.options.but(label=spare.label, model=spare.model, takes=spare.takes)
+        self.kit.context.takes = spare.takes
         return True
 
     def end(self, reason: TerminalReason) -> TurnEnd:

@@ -15,7 +15,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
-from agent_tools.display import CommandOutput, Diff
+from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.inert import inert
 
 
@@ -67,4 +67,6 @@ def _ending(event: ToolFinished) -> str:
             return f" (exit {code}, {seconds:.1f} s)" if code is not None else f" (ended, {seconds:.1f} s)"
         case Diff(created=True):
             return " (created)"
+        case Diffs(files=files):
+            return f" ({len(files)} files)"
     return " (error)" if event.is_error else ""

@@ -15,6 +15,7 @@ from typing import Any
 from agent_cli.core.answers import Answer, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.limits import Spent
+from agent_cli.core.media import media_of
 from agent_cli.core.outcome import Complete, TurnResult
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
@@ -23,8 +24,10 @@ from agent_cli.headless.result import Tally, result_object
 from agent_cli.headless.stdin import NotText, join, read_stdin
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.session.plans import WaitingPlan, save_plan
+from agent_tools.base import ToolError
 from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
+from agent_tools.media import Media
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
@@ -47,6 +50,7 @@ class Report(Value):
     memory: tuple[str, ...]
     windows: tuple[int | None, ...]
     agents: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     folder: Path | None = None
 
 
@@ -100,7 +104,14 @@ def say(text: str) -> None:
         return
 
 
-def messages(asked: Asked) -> Iterator[str]:
+class Said(Value):
+    """One message of the person's."""
+
+    text: str
+    media: tuple[Media, ...] = ()
+
+
+def messages(asked: Asked) -> Iterator[Said]:
     """The user messages of the run. Raises Misuse where there is nothing to say."""
     if asked.input_format == "stream-json":
         yield from _json_messages()
@@ -116,10 +127,10 @@ def messages(asked: Asked) -> Iterator[str]:
     text = join(" ".join(words), piped, asked.stdin_limit)
     if not (" ".join(words).strip() or piped.text.strip()):
         raise Misuse("There is no prompt: give it as an argument or on standard input.")
-    yield text
+    yield Said(text)
 
 
-def _json_messages() -> Iterator[str]:
+def _json_messages() -> Iterator[Said]:
     """User messages from JSON lines on standard input, in Claude Code's shape."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
@@ -127,13 +138,14 @@ def _json_messages() -> Iterator[str]:
         try:
             data = json.loads(line)
             content = data["message"]["content"]
-            text = content if isinstance(content, str) else "".join(b["text"] for b in content if b["type"] == "text")
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            said = Said("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
         except (ValueError, KeyError, TypeError):
             raise Misuse(
                 f'Line {number} of standard input is not {{"type":"user","message":{{"role":"user","content":...}}}}.'
             ) from None
-        if data.get("type") == "user" and text.strip():
-            yield text
+        if data.get("type") == "user" and (said.text.strip() or said.media):
+            yield said
 
 
 def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
@@ -143,12 +155,14 @@ def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
     if first is None:
         raise Misuse("There is no message on standard input.")
     conversation, report = start()
-    texts = chain([first], inputs)
 
-    def turn(text: str) -> TurnStep:
-        return lambda show: conversation.say(text, show)
+    def turn(said: Said) -> TurnStep:
+        return lambda show: conversation.say(said.text, show, said.media)
 
-    return run_turns(asked, conversation, report, map(turn, texts))
+    try:
+        return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))
+    except ToolError as error:
+        raise Misuse(str(error)) from None
 
 
 def resume(asked: Asked, conversation: Conversation, report: Report, spent: Spent) -> int:
@@ -165,7 +179,13 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
     if asked.output_format == "stream-json":
         stream = StreamJson(_print_line, report.session_id, report.model, asked.partial)
         stream.init(
-            report.cwd, list(report.tools), report.mode, report.key_source, list(report.memory), list(report.agents)
+            cwd=report.cwd,
+            tools=report.tools,
+            permissionMode=report.mode,
+            slash_commands=report.commands,
+            apiKeySource=report.key_source,
+            agents=report.agents,
+            memory_paths=report.memory,
         )
 
     def show(event: Event) -> None:

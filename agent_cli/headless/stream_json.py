@@ -25,6 +25,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
+from agent_cli.core.media import claude_blocks
 from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.headless.result import new_uuid, usage_object
@@ -46,27 +47,19 @@ class StreamJson:
     def line(self, fields: dict[str, Any]) -> None:
         self._write({**fields, "session_id": self._session_id, "uuid": new_uuid()})
 
-    def init(
-        self, cwd: str, tools: list[str], mode: str, key_source: str, memory: list[str], agents: list[str]
-    ) -> None:
-        """The first line: what this run works with."""
+    def init(self, **known: Any) -> None:
+        """The first line: what this run works with. `known` are fields of it."""
         self.line(
             {
                 "type": "system",
                 "subtype": "init",
-                "cwd": cwd,
-                "tools": tools,
                 "mcp_servers": [],
                 "model": self._model,
-                "permissionMode": mode,
-                "slash_commands": [],
-                "apiKeySource": key_source,
                 "agent_version": __version__,
                 "output_style": "default",
-                "agents": agents,
                 "skills": [],
                 "plugins": [],
-                "memory_paths": memory,
+                **known,
             }
         )
 
@@ -124,10 +117,13 @@ class StreamJson:
         message = self._results.pop(event.call_id, None)
         if message is None:
             return
+        content: Any = message.text
+        if message.media:
+            content = [{"type": "text", "text": message.text}, *claude_blocks(message.media)]
         block = {
             "type": "tool_result",
             "tool_use_id": message.call_id,
-            "content": message.text,
+            "content": content,
             "is_error": message.is_error,
         }
         details: Any = message.text

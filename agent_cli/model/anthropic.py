@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent_cli.core.media import claude_blocks
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.core.modes import Effort
 from agent_cli.model.anthropic_stream import MessageReader
@@ -213,16 +214,23 @@ def _thought_through(messages: tuple[Message, ...]) -> bool:
     return True
 
 
+def _text(text: str) -> list[dict[str, Any]]:
+    # The API refuses blank text.
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
 def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
     """Role and encoded blocks. `foreign`: the model at the other end is not a Claude."""
     if isinstance(message, UserMessage):
-        # The API refuses blank text.
-        return "user", [encoded({"type": "text", "text": message.text})] if message.text.strip() else []
+        return "user", [encoded(block) for block in [*claude_blocks(message.media), *_text(message.text)]]
     if isinstance(message, ToolMessage):
         call_id = _call_id(message.call_id)
-        plain = {"type": "tool_result", "tool_use_id": call_id, "content": message.text or "(empty)"}
+        content: Any = message.text or "(empty)"
+        if message.media:
+            content = [*_text(message.text), *claude_blocks(message.media)]
+        plain = {"type": "tool_result", "tool_use_id": call_id, "content": content}
         if message.is_error:
-            plain["is_error"] = True  # type: ignore[assignment]
+            plain["is_error"] = True
         return "user", [encoded(plain)]
     # A signature is worth something only to the kind of model that made it.
     ours = not message.model or ("claude" in message.model) is not foreign
@@ -235,8 +243,7 @@ def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
                 thought = {"type": "thinking", "thinking": part.text, "signature": part.signature}
                 blocks.append(encoded(thought))
         elif isinstance(part, Text):
-            if part.text.strip():
-                blocks.append(encoded({"type": "text", "text": part.text}))
+            blocks += [encoded(block) for block in _text(part.text)]
         else:
             use = {"type": "tool_use", "id": _call_id(part.id), "name": part.name, "input": part.arguments}
             blocks.append(encoded(use))

@@ -43,8 +43,8 @@ class ModelInfo(Value):
 
     name: `provider/model`. context_window and max_output are in tokens, None where unknown. prices: from the
     cheapest tier up, empty where no price is known. responses_only: it answers on OpenAI's Responses API and
-    nowhere else. adaptive_thinking: a Claude that takes no thinking budget. deprecated: the day it goes away,
-    as the file has it.
+    nowhere else. vision and pdf: whether it takes images and PDF documents, None where the file does not say.
+    adaptive_thinking: a Claude that takes no thinking budget. deprecated: the day it goes away, as the file has it.
     """
 
     name: str
@@ -56,7 +56,8 @@ class ModelInfo(Value):
     web_search: float | None = None
     tools: bool = False
     reasoning: bool = False
-    vision: bool = False
+    vision: bool | None = None
+    pdf: bool | None = None
     caching: bool = False
     prefill: bool = False
     json_schema: bool = False
@@ -196,7 +197,8 @@ def _info(provider: str, model: str, data: dict[str, Any], local: bool) -> Model
         web_search=searches.get("search_context_size_medium"),
         tools=bool(data.get("supports_function_calling")),
         reasoning=bool(data.get("supports_reasoning")),
-        vision=bool(data.get("supports_vision")),
+        vision=_said(data, "supports_vision"),
+        pdf=_said(data, "supports_pdf_input"),
         caching=bool(data.get("supports_prompt_caching")),
         prefill=bool(data.get("supports_assistant_prefill")),
         json_schema=bool(data.get("supports_response_schema")),
@@ -204,6 +206,10 @@ def _info(provider: str, model: str, data: dict[str, Any], local: bool) -> Model
         responses_only=mode == "responses" and "/v1/chat/completions" not in endpoints,
         deprecated=str(data.get("deprecation_date") or ""),
     )
+
+
+def _said(data: dict[str, Any], key: str) -> bool | None:
+    return None if data.get(key) is None else bool(data[key])
 
 
 def _count(value: Any) -> int | None:

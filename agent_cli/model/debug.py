@@ -24,7 +24,7 @@ class Debugged:
         self._redact = redact
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        self._write("request", to_plain(request))
+        self._write("request", _without_media(to_plain(request)))
         chunks: list[Any] = []
         started = time.monotonic()
         try:
@@ -42,6 +42,13 @@ class Debugged:
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def _without_media(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with the length of images and PDFs for their data, which nobody reads and every request repeats."""
+    for item in (item for message in request["messages"] for item in message.get("media", ())):
+        item["data"] = f"({len(item['data'])} characters)"
+    return request
 
 
 def _collect(chunks: list[Any], chunk: Chunk) -> None:

@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 
 from agent_cli.core.outcome import Failure
 from agent_cli.model.chunked import Unchunker
-from agent_cli.model.dial import Route, dial, network_error, route_to, shut_down, tls_context
+from agent_cli.model.dial import dial, network_error, route_to, shut_down, tls_context
 from agent_cli.model.transport import ModelError
 from agent_tools.cancel import CancelToken
+from agent_tools.dialing import Route
 from agent_tools.values import Value
 
 PIECE = 65536

@@ -13,6 +13,7 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, Thinking, ToolMessage
 from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
+from agent_cli.model.openai_media import content_of, parts_of_result
 from agent_cli.model.transport import (
     CallDelta,
     CallStart,
@@ -99,7 +100,16 @@ def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, An
     messages: list[dict[str, Any]] = []
     if request.system:
         messages.append({"role": "system", "content": request.system})
-    messages += [_message(m, claude) for m in request.messages]
+    shown: list[dict[str, Any]] = []
+    for message in request.messages:
+        if shown and not isinstance(message, ToolMessage):
+            messages.append({"role": "user", "content": shown})
+            shown = []
+        messages.append(_message(message, claude))
+        if isinstance(message, ToolMessage):
+            shown += parts_of_result(message)
+    if shown:
+        messages.append({"role": "user", "content": shown})
     if claude:
         for place in {0, len(messages) - 1} if messages else ():
             _mark(messages[place])
@@ -112,7 +122,7 @@ def _message(message: Message, claude: bool) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         return {"role": "tool", "tool_call_id": message.call_id, "name": message.name, "content": message.text}
     if not isinstance(message, AssistantMessage):
-        return {"role": "user", "content": message.text}
+        return {"role": "user", "content": content_of(message)}
     calls = [
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": json.dumps(c.arguments)}}
         for c in message.calls
@@ -135,10 +145,13 @@ def _block(part: Thinking) -> dict[str, str] | None:
 
 def _mark(message: dict[str, Any]) -> None:
     """Let the provider cache everything up to here."""
+    content = message.get("content")
     if message["role"] == "tool":
         message["cache_control"] = CACHE
-    elif isinstance(message.get("content"), str) and message["content"]:
-        message["content"] = [{"type": "text", "text": message["content"], "cache_control": CACHE}]
+    elif isinstance(content, list):
+        message["content"] = [*content[:-1], {**content[-1], "cache_control": CACHE}]
+    elif content:
+        message["content"] = [{"type": "text", "text": content, "cache_control": CACHE}]
 
 
 class Reader:

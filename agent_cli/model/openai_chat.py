@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage
 from agent_cli.model.http import Reply, Timeouts
+from agent_cli.model.openai_media import content_of, parts_of_result
 from agent_cli.model.openai_stream import ChatReader
 from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
 from agent_cli.model.wire import Memory, Wire, encoded
@@ -142,7 +143,7 @@ class OpenAIChat(Wire):
         return {k: v for k, v in options.items() if self._takes(request, k)}
 
     def _body(self, request: Request) -> bytes:
-        messages = self._messages.of(request.messages)
+        messages = list(self._joined(request.messages))
         if request.system:
             messages.insert(0, encoded({"role": "system", "content": request.system}))
         if prefill := self._prefill(request):
@@ -158,12 +159,29 @@ class OpenAIChat(Wire):
         head = encoded(self._options(request))[:-1]
         return b"".join((head, tools, b',"messages":[', b",".join(messages), b"]}"))
 
-    def _encode_message(self, message: Message) -> bytes:
+    def _joined(self, messages: tuple[Message, ...]) -> Iterator[bytes]:
+        """The encoded messages; what a run of results shows comes behind the run."""
+        shown: list[bytes] = []
+        for message, (encoded_message, parts) in zip(messages, self._messages.of(messages), strict=True):
+            if shown and not isinstance(message, ToolMessage):
+                yield _showing(shown)
+                shown = []
+            yield encoded_message
+            shown += parts
+        if shown:
+            yield _showing(shown)
+
+    def _encode_message(self, message: Message) -> tuple[bytes, list[bytes]]:
+        """The message, and the parts that a result shows."""
         if isinstance(message, ToolMessage):
             call_id = self._call_id(message.call_id)
-            return encoded({"role": "tool", "tool_call_id": call_id, "content": message.text})
-        if not isinstance(message, AssistantMessage):
-            return encoded({"role": "user", "content": message.text})
+            plain = {"role": "tool", "tool_call_id": call_id, "content": message.text}
+            return encoded(plain), [encoded(part) for part in parts_of_result(message)]
+        if isinstance(message, AssistantMessage):
+            return encoded(self._answer(message)), []
+        return encoded({"role": "user", "content": content_of(message)}), []
+
+    def _answer(self, message: AssistantMessage) -> dict[str, Any]:
         text = "".join(p.text for p in message.parts if isinstance(p, Text))
         calls = [self._call(p) for p in message.parts if isinstance(p, ToolCall)]
         plain: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
@@ -171,7 +189,7 @@ class OpenAIChat(Wire):
             plain["reasoning_content"] = "".join(p.text for p in message.parts if isinstance(p, Thinking))
         if calls:
             plain["tool_calls"] = calls
-        return encoded(plain)
+        return plain
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         arguments = "{}" if call.broken else encoded(call.arguments).decode()
@@ -183,6 +201,10 @@ class OpenAIChat(Wire):
         if self._is_openai and len(identity) > 40:
             return f"{identity[:31]}_{crc32(identity.encode()):08x}"
         return identity
+
+
+def _showing(parts: list[bytes]) -> bytes:
+    return b'{"role":"user","content":[' + b",".join(parts) + b"]}"
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

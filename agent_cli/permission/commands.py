@@ -186,7 +186,8 @@ class CommandJudge:
                 verdict = judge(self._matcher, self._around.workspace, "Read", effect)
                 if reading.what == "names" and verdict.firm and verdict.level is Level.ASK and not verdict.rule:
                     continue  # names, sizes and dates of secret files are no secrets
-                yield verdict.but(text=part.text, reason=f"{verdict.reason}: {path}") if verdict.level else verdict
+                told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
+                yield verdict.but(text=part.text, reason=told)
                 if reading.what == "tree" and (why := self._tree(path, reading.hidden)):
                     yield Verdict(part.text, Level.ASK, why)
 

@@ -54,19 +54,25 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
     target = effect.target
     if effect.kind == "state":
         return Verdict(target, Level.ALLOW, "changes nothing outside the conversation")
+    if effect.kind == "prompt":
+        return Verdict(target, Level.ASK, f"uses the saved prompt {target}")
+    if effect.kind == "call":
+        return Verdict(target, Level.ASK, "calls another program's tool")
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")
     inside = workspace.inside(Path(target))
     if effect.kind == "read":
-        if inside:
+        if workspace.may_read(target):
             return Verdict(target, Level.ALLOW, "reads inside the workspace")
+        if workspace.may_read(target):
+            return Verdict(target, Level.ALLOW, "reads the output of a command")
         return Verdict(target, Level.ASK, "reads outside the workspace")
     return Verdict(target, Level.ASK, "changes a file" if inside else "changes a file outside the workspace")
 
 
 def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspace, *, reads: bool = False) -> Verdict:
     """What the mode makes of a verdict. reads: it is a command that only reads."""
-    if mode == "plan" and effect_kind in ("write", "run") and not reads and verdict.level is not Level.DENY:
+    if mode == "plan" and effect_kind in ("write", "run", "call") and not reads and verdict.level is not Level.DENY:
         return _mode(verdict, Level.DENY, "is not read-only, as plan mode demands")
     if verdict.level is not Level.ASK:
         return verdict

@@ -12,6 +12,7 @@ from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_values import Part
 from agent_tools.base import Effect
+from agent_tools.urls import ascii_host
 
 _WRITERS = frozenset(("Edit", "MultiEdit", "NotebookEdit"))
 # Variables that a rule about a command need not name: they change how text looks, not what runs.
@@ -48,8 +49,8 @@ class Matcher:
         if effect.kind in ("read", "write"):
             return self._path_matches(rule, Path(effect.target))
         if effect.kind == "fetch":
-            return _domain_matches(rule.spec.removeprefix("domain:"), effect.target)
-        return effect.kind == "state" and rule.spec == effect.target
+            return _domain_matches(rule, effect.target)
+        return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
 
     def _path_matches(self, rule: Rule, path: Path) -> bool:
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
@@ -58,6 +59,18 @@ class Matcher:
         except ValueError:
             return False
         return glob_regex(pattern).fullmatch(relative) is not None
+
+    def patterns(self, kinds: Iterable[RuleList], tools: Iterable[str]) -> list[re.Pattern[str]]:
+        """What the rules of these lists about these tools match, over absolute resolved paths."""
+        found = []
+        for rule in self.rules:
+            if rule.list in kinds and rule.tool in tools and rule.spec is None:
+                found.append(re.compile(""))
+            elif rule.list in kinds and rule.tool in tools:
+                base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
+                start = re.escape("" if base == Path("/") else str(base))
+                found.append(re.compile(rf"{start}/(?:{glob_regex(pattern).pattern})\Z", re.DOTALL))
+        return found
 
     def for_command(self, kind: RuleList, tool: str, command: str) -> Rule | None:
         """The first rule that covers a whole command line: the bare tool, or its exact text."""
@@ -195,11 +208,17 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(out) + "(?:/.*)?", re.DOTALL)
 
 
-def _domain_matches(domain: str, url: str) -> bool:
+def _domain_matches(rule: Rule, url: str) -> bool:
+    """Whether a rule names the host of a URL, which is spelled as `agent_tools.urls` does it.
+
+    WebFetch follows redirects between a host and its www., so what forbids the one, or asks about it, does so for both.
+    """
     from urllib.parse import urlsplit
 
-    host = (urlsplit(url).hostname or "").rstrip(".").lower()
-    wanted = domain.rstrip(".").lower()
-    if wanted.startswith("*."):
-        return host.endswith(wanted[1:])
-    return host == wanted
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        wanted = ascii_host((rule.spec or "").removeprefix("domain:")).strip("[]")
+    except UnicodeError:
+        return False
+    hosts = (host,) if rule.list == "allow" else (host, host.removeprefix("www."), f"www.{host}")
+    return any(h.endswith(wanted[1:]) if wanted.startswith("*.") else h == wanted for h in hosts)

@@ -18,6 +18,7 @@ from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import protected, secret
+from agent_cli.permission.searching import Readable
 from agent_tools.base import Effect
 from agent_tools.workspace import Workspace
 
@@ -45,6 +46,8 @@ class Policy:
     ) -> None:
         self.mode = mode
         self._workspace = workspace
+        # Where rules start that name no folder: a `cd` of some command must not move them.
+        self._start = workspace.cwd
         self._rules = list(rules)
         self._home = os.path.expanduser("~") if home is None else home
         self._path = (env if env is not None else os.environ).get("PATH", os.defpath)
@@ -62,15 +65,16 @@ class Policy:
         self._rules.append(rule)
         return rule
 
-    def readable(self) -> Callable[[Path], bool]:
-        """Whether a search may show a file's content without a question."""
-        matcher = self._matcher()
+    def within(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
+        """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
+        other = Policy.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._workspace, other._carried = workspace, carried
+        return other
 
-        def may(path: Path) -> bool:
-            effect = Effect("read", os.path.realpath(path))
-            return judge(matcher, self._workspace, "Grep", effect).level is Level.ALLOW
-
-        return may
+    def readable(self) -> Readable:
+        """Whether a search may show a file, once it may look into its folder."""
+        return Readable(self._matcher(), self._workspace)
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """The strictest decision over all effects of one call."""
@@ -99,6 +103,8 @@ class Policy:
             from agent_cli.permission.proposals import rule_for_url
 
             return rule_for_url(tool, effect.target)
+        if effect.kind == "prompt":
+            return "" if set("()") & set(effect.target) else f"{tool}({effect.target})"
         path = Path(effect.target)
         if effect.kind not in ("read", "write") or set("*?[]()") & set(effect.target) or protected(path)[0]:
             return ""
@@ -107,7 +113,7 @@ class Policy:
         return f"{'Edit' if effect.kind == 'write' else 'Read'}(/{effect.target})"
 
     def _matcher(self) -> Matcher:
-        return Matcher(self._rules, self._workspace.cwd, Path(self._home or "/"))
+        return Matcher(self._rules, self._start, Path(self._home or "/"))
 
     def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":
@@ -118,7 +124,7 @@ class Policy:
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
         found = [self._moded(v, judged) for v in judged.verdicts()]
-        answer = max(found, key=lambda v: (v.level, v.firm), default=Verdict(command, Level.ASK, "is empty"))
+        answer = max(found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty"))
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from collections import deque
 from functools import lru_cache
 from typing import Any
 
@@ -17,11 +18,7 @@ LONGEST = 4_096
 # A here-document may be long, and costs little; this bounds it all the same.
 LONGEST_WITH_DOCUMENTS = 262_144
 _SECONDS = 2.0
-_QUOTED_DOCUMENT = re.compile(
-    r"<<(?P<dash>-?)[ \t]*(?:'(?P<a>[^'\n]+)'|\"(?P<b>[^\"\n$`\\]+)\"|\\(?P<c>\w+))[^\n]*\n(?P<body>.*?)"
-    r"^(?(dash)\t*)(?:(?(a)(?P=a)|(?(b)(?P=b)|(?P=c))))$",
-    re.DOTALL | re.MULTILINE,
-)
+_QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
 
 
 class Unparsed(Exception):
@@ -34,14 +31,21 @@ def too_long(command: str) -> bool:
         return False
     if len(command) > LONGEST_WITH_DOCUMENTS or "<<" not in command:
         return True
-    return len(command) - sum(len(m["body"]) for m in _QUOTED_DOCUMENT.finditer(command)) > LONGEST
+    counted, ends = 0, deque[tuple[bool, str]]()
+    for line in command.split("\n"):
+        if not ends:
+            counted += len(line) + 1
+            ends.extend((bool(m[1]), m[2] or m[3] or m[4]) for m in _QUOTED_DOCUMENT.finditer(line))
+        elif (line.lstrip("\t") if ends[0][0] else line) == ends[0][1]:
+            ends.popleft()
+    return counted > LONGEST or bool(ends)
 
 
 @lru_cache(maxsize=1)
 def find_shfmt() -> str | None:
     """The parser's program: the one that came with this program, else the first on the PATH."""
     places = [os.path.dirname(sys.executable), *os.get_exec_path()]  # noqa: PTH120
-    return next((p for place in places if os.access(p := f"{place}/shfmt", os.X_OK)), None)
+    return next((p for place in places if place.startswith("/") and os.access(p := f"{place}/shfmt", os.X_OK)), None)
 
 
 @lru_cache(maxsize=256)

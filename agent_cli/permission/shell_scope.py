@@ -7,7 +7,16 @@ import re
 from collections.abc import Iterable, Mapping
 
 # A value of these changes how later words are read or which program a name means.
-_MEANINGFUL = re.compile(r"IFS|PATH|HOME|PWD|OLDPWD|CDPATH|BASH.*|ENV|SHELLOPTS|GLOBIGNORE|POSIXLY_CORRECT|LC_.*|LANG")
+MEANINGFUL = re.compile(
+    r"IFS|PATH|HOME|PWD|OLDPWD|CDPATH|BASH.*|ENV|SHELLOPTS|GLOBIGNORE|POSIXLY_CORRECT|LC_.*|LANG|PS[0-4]|PROMPT_COMMAND|"
+    r"EXECIGNORE|FIGNORE|FUNCNEST|LD_.*|DYLD_.*|TIMEFORMAT|TMPDIR|histchars|auto_resume"
+)
+# Bash gives these values of its own, whatever is assigned to them.
+OWN = re.compile(
+    r"_|RANDOM|SRANDOM|SECONDS|LINENO|EPOCH\w*|PPID|E?UID|GROUPS|DIRSTACK|FUNCNAME|PIPESTATUS|REPLY|OPT(?:ARG|IND|ERR)|"
+    r"COMP_\w+|COMPREPLY|MAPFILE|COPROC(?:_PID)?|HIST\w+|HOST(?:NAME|TYPE|FILE)|OSTYPE|MACHTYPE|SHLVL|READLINE_\w+|"
+    r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
+)
 _MOST_PLACES = 8
 
 
@@ -15,7 +24,8 @@ class Scope:
     """Follows assignments and changes of directory through a command line, forgetting what is not certain.
 
     variables: known values; None for a name whose value cannot be told. cwds: where the next command may run; None
-    where that cannot be told. failed: where it runs if the `cd` before it failed.
+    where that cannot be told. failed: where it runs if the `cd` before it failed. lost: why nothing of that is known any
+    more. renamed: why the name of a program may mean another one.
     """
 
     def __init__(self, variables: Mapping[str, str | None], cwds: tuple[str, ...] | None) -> None:
@@ -23,19 +33,21 @@ class Scope:
         self.cwds = cwds
         self.failed: tuple[str, ...] | None = ()
         self.lost = ""
+        self.renamed = ""
 
     def copy(self) -> Scope:
         other = Scope(self.variables, self.cwds)
-        other.failed, other.lost = self.failed, self.lost
+        other.failed, other.lost, other.renamed = self.failed, self.lost, self.renamed
         return other
 
     def assign(self, name: str, value: str | None) -> None:
         """A variable gets a value; None for one that is not known."""
-        if _MEANINGFUL.fullmatch(name):
-            self.lose(f"{name} is set in it")
+        if MEANINGFUL.fullmatch(name):
+            self.renamed = self.renamed or f"a change of {name}"
+            self.lose(self.renamed)
         else:
             # A name may by now be bound to another one.
-            self.variables[name] = None if self.lost else value
+            self.variables[name] = None if self.lost or OWN.fullmatch(name) else value
 
     def lose(self, why: str) -> None:
         """From here on nothing is certain any more: neither variables nor the directory."""
@@ -65,7 +77,7 @@ class Scope:
         }
         self.cwds = _union(_union(self.cwds, other.cwds), _union(self.failed, other.failed))
         self.failed = ()
-        self.lost = self.lost or other.lost
+        self.lost, self.renamed = self.lost or other.lost, self.renamed or other.renamed
         if self.lost:
             self.variables, self.cwds = {}, None
 

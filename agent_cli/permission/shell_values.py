@@ -10,12 +10,14 @@ from agent_tools.values import Value
 class Word(Value):
     """One word after quote removal. `why`: what makes its value unknown; `text` is then as it was written.
 
-    pattern: it has an unquoted * ? or [, so file names may take its place.
+    pattern: it has an unquoted * ? or [, so file names may take its place. number: some number in it is not known, and
+    stands as 0.
     """
 
     text: str
     why: str = ""
     pattern: bool = False
+    number: bool = False
 
 
 class Redirect(Value):
@@ -43,7 +45,8 @@ class Part(Value):
     """One simple command of a command line.
 
     assigns: variables set before it, NAME=value. why: what makes the command unknown, beside its words. cwds: the
-    directories it may run in; None where that is unknown. layers: the commands it is run by, outermost first.
+    directories it may run in; None where that is unknown. layers: the commands it is run by, outermost first. hides:
+    what may run commands that are not seen here; a rule can allow that, but it cannot be compared with deny rules.
     """
 
     words: tuple[Word, ...]
@@ -52,6 +55,7 @@ class Part(Value):
     cwds: tuple[str, ...] | None = ()
     layers: tuple[Layer, ...] = ()
     why: str = ""
+    hides: str = ""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -80,4 +84,4 @@ class Analysis(Value):
     @property
     def unknown(self) -> str:
         """Why it cannot be told for certain what the command line would run; "" where it can."""
-        return self.unclear or next((p.unknown for p in self.parts if p.unknown), "")
+        return self.unclear or next((why for p in self.parts if (why := p.unknown or p.hides)), "")

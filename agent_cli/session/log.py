@@ -12,7 +12,7 @@ import json
 import os
 import time
 from binascii import crc32
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from agent_cli.core.events import (
     innermost,
 )
 from agent_cli.core.messages import UserMessage
+from agent_cli.core.redact import Redactor
 from agent_cli.session.records import Header, Restored
 from agent_tools.values import Value, to_plain
 
@@ -38,10 +39,14 @@ class SessionBusy(Exception):
 
 
 class SessionLog:
-    """Appends events. `warn` is told once when the disk refuses; the session goes on in memory."""
+    """Appends events. `warn` is told once when the disk refuses; the session goes on in memory.
 
-    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+    env: where secret values are looked for, which are not written.
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], None], env: Mapping[str, str] | None = None) -> None:
         self.path = path
+        self._redact = Redactor(env or {})
         self._warn = warn
         self._fd = -1
         self._seq = 0
@@ -92,8 +97,8 @@ class SessionLog:
     def _copy(self, session: Restored) -> None:
         for message in session.history:
             self._write("MessageAdded", MessageAdded(message))
-        if session.seen:
-            self._write("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen))
+        if session.seen or session.shell:
+            self._write("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
         if session.plan:
             self._write("PlanChanged", PlanChanged(session.plan))
         self.sync()
@@ -145,7 +150,7 @@ class SessionLog:
         }
         if self._fd < 0:
             return
-        line = sealed(record)
+        line = sealed(record, self._redact)
         assert b"\n" not in line
         try:
             os.write(self._fd, line + b"\n")
@@ -165,9 +170,9 @@ class SessionLog:
             self._fd = -1
 
 
-def sealed(record: dict[str, Any]) -> bytes:
-    """The record as one line without its line feed, with `crc` as its last key."""
-    body = json.dumps(record, separators=(",", ":")).encode("ascii")
+def sealed(record: dict[str, Any], redact: Callable[[str], str] = str) -> bytes:
+    """The record as one line without its line feed and without secrets, with `crc` as its last key."""
+    body = redact(json.dumps(record, separators=(",", ":"))).encode("ascii")
     return body[:-1] + b',"crc":%d}' % crc32(body)
 
 

@@ -10,6 +10,7 @@ from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_tools.display import TodoItem
+from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 
@@ -48,6 +49,7 @@ class Waiting(Value):
     asked_at: str
     nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
     nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
+    nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -72,6 +74,7 @@ class Restored(Value):
     bad: int = 0
     waiting: Waiting | None = None
     model: str = ""
+    shell: Carried | None = None
 
 
 class SessionInfo(Value):

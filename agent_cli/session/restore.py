@@ -24,6 +24,7 @@ from agent_cli.core.usage import Usage
 from agent_cli.session.log import unsealed
 from agent_cli.session.records import Header, Restored, Waiting
 from agent_tools.display import TodoItem
+from agent_tools.shell_state import Carried
 from agent_tools.values import Mismatch, from_plain
 
 # Records that carry state; the others are for people and tools that read the log.
@@ -66,6 +67,8 @@ class _State:
         self.asked_at = ""
         self.nested: dict[str, list[Message]] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
+        self.shell: Carried | None = None
+        self.nested_shell: dict[str, Carried] = {}
 
     def take(self, event: Event, time: str) -> None:
         match event:
@@ -73,8 +76,9 @@ class _State:
                 self.history.append(message)
                 if isinstance(message, ToolMessage):
                     self._forget(message.call_id)
-            case ToolFinished(seen=seen):
+            case ToolFinished(seen=seen, shell=shell):
                 self.seen |= seen
+                self.shell = shell or self.shell
             case PlanChanged(items=items):
                 self.plan = items
             case TurnStarted():
@@ -105,8 +109,10 @@ class _State:
                 self.nested.setdefault(call_id, []).append(message)
                 if isinstance(message, ToolMessage):
                     self._forget(message.call_id)
-            case ToolFinished(seen=seen):
+            case ToolFinished(seen=seen, shell=shell):
                 self.nested_seen.setdefault(call_id, {}).update(seen)
+                if shell is not None:
+                    self.nested_shell[call_id] = shell
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
@@ -139,6 +145,7 @@ class _State:
             saved=self.started.saved,
             asked_at=self.asked_at,
             nested_seen=dict(self.nested_seen),
+            nested_shell=dict(self.nested_shell),
             nested={call_id: tuple(messages) for call_id, messages in self.nested.items()},
         )
 
@@ -185,6 +192,7 @@ def restore(data: bytes, name: str) -> Restored:
         history=tuple(state.history),
         seen=state.seen,
         plan=state.plan,
+        shell=state.shell,
         usage=state.usage,
         last=state.last,
         seq=good[-1]["seq"],

@@ -107,7 +107,7 @@ def _info(session_id: str, session: Restored, turns: list[TurnTold]) -> SessionI
 
 def close_call(store: SessionStore, session_id: str, result: ToolMessage) -> None:
     """Answer an open call of another session, unless that session is open elsewhere or gone."""
-    log = SessionLog(store.path(session_id), lambda text: None)
+    log = SessionLog(store.path(session_id), lambda text: None, os.environ)
     try:
         log.acquire()
         session = store.load(session_id)

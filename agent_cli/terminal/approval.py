@@ -69,8 +69,8 @@ class AskInLines:
                     for words in effect.target.splitlines() or [""]:
                         self._console.print(styled(f"  $ {words}"))
                 self._console.print(styled(f"  in {request.cwd}", "dim"))
-            elif effect.kind != "state" and not (effect.kind == "read" and effect.target in written):
-                verb = {"read": "reads", "write": "writes", "fetch": "fetches"}[effect.kind]
+            elif effect.kind not in ("state", "prompt") and not (effect.kind == "read" and effect.target in written):
+                verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
                 self._console.print(styled(f"  {verb} {effect.target}", "dim"))
         for line in lines_of(request.preview, whole=True):
             self._console.print(line)

@@ -16,7 +16,7 @@ from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.core.outcome import TurnResult
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, check_mode, find_place, read_settings
+from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.approval import AskInLines
@@ -25,8 +25,11 @@ from agent_cli.terminal.console import make_console, styled
 from agent_cli.terminal.input import Input
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, run_slash
+from agent_cli.terminal.trusting import ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
+from agent_tools.base import ToolError
+from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
 
 
@@ -46,14 +49,27 @@ class Repl:
         self.options = options
         self._place = find_place(os.environ)
         self._layers = read_settings(options, self._place)
-        settings = self._layers.settings()
         plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
-        self._console = make_console(settings.color, os.environ, plain=plain)
+        self._console = make_console(self._layers.settings().color, os.environ, plain=plain)
+        self._settle_trust(plain)
+        settings = self._layers.settings()
         self._folder = SessionStore(state_folder(os.environ), self._place.root).folder
         keep = self._folder / "history" if settings.save_sessions else None
         self._input = Input(keep, plain=plain)
         self.show = Show(self._console, verbose=options.verbose)
         self.agent = self._build(options)
+
+    def _settle_trust(self, plain: bool) -> None:
+        """Ask whether the project is trusted, where it brings what would take effect and a person is there."""
+        if self._layers.trust.state not in ("untrusted", "changed") or not os.isatty(0):
+            return
+        # Read between two looks at the files: what is agreed to is what was shown.
+        files = project_files(self._place)
+        self._layers = read_settings(self.options, self._place)
+        if ask_trust(self._console, Input(None, plain=plain).line, self._layers):
+            if why := remember_trust(self._place, files):
+                self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
+            self._layers = read_settings(self.options, self._place)
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -71,7 +87,7 @@ class Repl:
 
     def _aside(self, words: str) -> bool:
         """A slash command at a question: those that look, and those that change the plan."""
-        if words[1:].partition(" ")[0] not in ("todos", "cost", "help"):
+        if words[1:].partition(" ")[0] not in ("todos", "cost", "help", "jobs"):
             return False
         run_slash(self, words)
         return True
@@ -85,14 +101,14 @@ class Repl:
         self._take_up_waiting()
         if first.strip():
             self.say(f"> {first}")
-            self._turn(first)
+            self.take_turn(first)
         while True:
             try:
                 text = self._input.message("> ").strip()
                 if text.startswith("/") and not text.startswith("//"):
                     run_slash(self, text)
                 elif text:
-                    self._turn(text)
+                    self.take_turn(text)
             except KeyboardInterrupt:
                 self.say("(Ctrl-D or /exit leaves)")
             except (EOFError, Leave):
@@ -114,9 +130,13 @@ class Repl:
         conversation = self.agent.conversation
         self._interruptible(lambda: conversation.resume(self.show, waiting.spent))
 
-    def _turn(self, text: str) -> None:
+    def take_turn(self, text: str) -> None:
+        """Send a message and show the turn that it starts."""
         conversation = self.agent.conversation
-        self._interruptible(lambda: conversation.say(text, self.show))
+        try:
+            self._interruptible(lambda: conversation.say(text, self.show))
+        except ToolError as error:
+            self.say(str(error))
 
     def _interruptible(self, run: Callable[[], TurnResult]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
@@ -141,7 +161,7 @@ class Repl:
         mode = agent.conversation.kit.policy.mode
         self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self._place.cwd}")
         for text in self._layers.ignored:
-            self.say(f"  {text}")
+            self.say(f"  {one_line(text)}")
         if agent.restored is not None:
             self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")
         else:
@@ -156,7 +176,7 @@ class Repl:
 
     def start_over(self) -> None:
         """A new session with the same options. Raises Mistake."""
-        fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False)
+        fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False, image=())
         agent = self._build(fresh)
         self.agent.close()
         self.agent = agent

@@ -26,7 +26,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.console import styled
 from agent_cli.terminal.views import lines_of
-from agent_tools.display import CommandOutput, Diff
+from agent_tools.display import CommandOutput, Display
 from agent_tools.inert import inert
 
 OUTPUT_LINES = 20
@@ -44,7 +44,7 @@ class Show:
         self._partial = ""
         self._errors: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
-        self._shown: set[str] = set()
+        self._shown: dict[str, Display] = {}
         self.usage = Usage()
         self.context_tokens = 0
 
@@ -70,7 +70,7 @@ class Show:
             case ApprovalRequested(call_id=call_id, preview=preview):
                 self._line()
                 if preview is not None:
-                    self._shown.add(call_id)
+                    self._shown[call_id] = preview
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
@@ -135,8 +135,9 @@ class Show:
         self._partial = ""
         if event.display is None and error and self._summaries.get(event.call_id):
             self._say(f"  {error.splitlines()[0]}", "bad")
-        # A diff that was just approved is not shown a second time.
-        for line in () if isinstance(event.display, Diff) and event.call_id in self._shown else lines_of(event.display):
+        # What was just approved is not shown a second time, unless something came of it beside that.
+        approved = self._shown.pop(event.call_id, None)
+        for line in () if event.display == approved else lines_of(event.display):
             self._line()
             self._console.print(line)
         self._summaries.pop(event.call_id, None)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from agent_cli.config.commands import split_call
 from agent_cli.core.modes import MODES
+from agent_tools.clipping import counted, shorten
 from agent_tools.display import TodoItem
+from agent_tools.shell_notes import clock
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -42,13 +45,17 @@ def slash(name: str, text: str, usage: str = "") -> Callable[[Handler], Handler]
 
 
 def run_slash(repl: Repl, line: str) -> None:
-    """Run `/name words`. Raises Leave; an unknown name is said, with the nearest one."""
+    """Run `/name words`, ours before the person's own. Raises Leave; an unknown name is said, with the nearest one."""
     name, _, rest = line[1:].partition(" ")
     command = REGISTRY.get(name)
     if command is None:
+        own = repl.agent.commands
+        if split_call(line)[0] in own:
+            repl.take_turn(line)
+            return
         import difflib
 
-        near = difflib.get_close_matches(name, REGISTRY, 1)
+        near = difflib.get_close_matches(name, [*REGISTRY, *own], 1)
         repl.say(f"There is no /{name}" + (f"; did you mean /{near[0]}?" if near else ". See /help."))
         return
     command.run(repl, rest.strip())
@@ -58,6 +65,8 @@ def run_slash(repl: Repl, line: str) -> None:
 def _help(repl: Repl, words: str) -> None:
     for command in REGISTRY.values():
         repl.say(f"  /{command.name} {command.usage}".ljust(22) + command.help)
+    for name, own in repl.agent.commands.items():
+        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(own.path)))
     repl.say("  Ctrl-C interrupts a turn, Ctrl-D leaves.")
 
 
@@ -68,8 +77,10 @@ def _exit(repl: Repl, words: str) -> None:
 
 @slash("clear", "start a new session here")
 def _clear(repl: Repl, words: str) -> None:
+    running = sum(job.running for job in repl.agent.conversation.kit.context.jobs.all())
     repl.start_over()
-    repl.say("A new session; the old one is kept.")
+    ended = f" {counted(running, 'background command')} ended." if running else ""
+    repl.say(f"A new session; the old one is kept.{ended}")
 
 
 @slash("model", "show or change the model", "[NAME]")
@@ -94,6 +105,15 @@ def _cost(repl: Repl, words: str) -> None:
     used = repl.show.usage
     cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
     repl.say(f"{used.input} tokens in ({used.cache_read} from cache), {used.output} out; cost {cost}")
+
+
+@slash("jobs", "background commands")
+def _jobs(repl: Repl, words: str) -> None:
+    jobs = repl.agent.conversation.kit.context.jobs.all()
+    for job in jobs:
+        repl.say(f"  {job.id}  {job.state}, {clock(job.elapsed)}  {shorten(job.command)}")
+    if not jobs:
+        repl.say("There are no background commands.")
 
 
 @slash("todos", "the plan; change it: add TEXT, drop N, done N, first N", "[CHANGE]")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from agent_cli.terminal.console import styled
-from agent_tools.display import CommandOutput, Diff, Display, FileView, Listing, Note, TodoView
+from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
 
 DIFF_LINES = 60
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
@@ -18,6 +18,9 @@ def lines_of(display: Display | None, *, whole: bool = False) -> Iterator[Text]:
     match display:
         case Diff():
             yield from _diff(display, whole)
+        case Diffs(files=files):
+            for diff in files:
+                yield from _diff(diff, whole)
         case TodoView(items=items):
             for item in items:
                 style = "dim" if item.status in ("completed", "cancelled") else ""
@@ -30,7 +33,8 @@ def lines_of(display: Display | None, *, whole: bool = False) -> Iterator[Text]:
         case FileView(lines=lines, total=total):
             yield styled(f"  {lines} of {total} lines", "dim")
         case Note(text=text):
-            yield styled(f"  {text}", "dim")
+            for line in text.splitlines():
+                yield styled(f"  {line}", "dim")
 
 
 def _diff(diff: Diff, whole: bool) -> Iterator[Text]:

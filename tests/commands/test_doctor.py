@@ -69,21 +69,20 @@ def test_a_password_in_an_address_is_not_told(work: Path) -> None:
 def test_layers_overrides_and_rules_are_told_with_their_source(work: Path) -> None:
     own, project = work.parent / "home/.agentrc", work / ".agentrc"
     own.write_text('model = "ollama/one"\n[permissions]\nallow = ["Bash(ls)"]\n')
-    project.write_text(
-        'model = "ollama/two"\nbase_url = "http://example.org"\n[permissions]\ndeny = ["Bash(curl:*)"]\n'
-    )
-    found = findings(agent(["doctor", "--json"], work, env={"AGENT_EFFORT": "low"}).stdout)
+    project.write_text('model = "ollama/two"\nkey_command = "x"\n[permissions]\ndeny = ["Bash(curl:*)"]\n')
+    env = {"AGENT_EFFORT": "low", "AGENT_TRUSTED": str(work)}
+    found = findings(agent(["doctor", "--json"], work, env=env).stdout)
     settings = {f["source"]: f for f in found["settings"]}
     assert list(settings) == [str(own), str(project), "the environment"]
     assert settings[str(project)]["sets"] == ["model", "permissions.deny"]
     assert settings[str(project)]["details"] == [
         f"overrides model of {own}",
-        "ignored: base_url can only be set in your own settings; name the file with --settings if it is yours",
+        "ignored: key_command can only be set in your own settings; name the file with --settings if it is yours",
     ]
-    assert settings["the environment"]["sets"] == ["effort"]
+    assert settings["the environment"]["sets"] == ["effort", "trusted"]
     assert found["permissions"][0]["rules"] == [
-        {"list": "allow", "rule": "Bash(ls)", "source": str(own)},
-        {"list": "deny", "rule": "Bash(curl:*)", "source": str(project)},
+        {"list": "allow", "rule": "Bash(ls)", "source": f"{own}:3"},
+        {"list": "deny", "rule": "Bash(curl:*)", "source": f"{project}:4"},
     ]
 
 
@@ -109,9 +108,9 @@ def test_two_broken_files_and_a_broken_variable_are_all_told(work: Path) -> None
 
 
 def test_a_broken_variable_does_not_hide_the_files(work: Path) -> None:
-    (work / ".agentrc").write_text('effort = "low"\n')
+    (work / ".agentrc").write_text("max_seconds = 9\n")
     done = agent(["doctor"], work, env={"AGENT_MAX_ROUNDS": "many"})
-    assert f"{work / '.agentrc'} sets effort" in done.stdout
+    assert f"{work / '.agentrc'} sets max_seconds" in done.stdout
 
 
 def test_a_local_server_that_does_not_answer_is_a_problem(work: Path) -> None:
@@ -147,3 +146,18 @@ def test_nothing_is_left_behind(work: Path) -> None:
     agent(["doctor"], work)
     assert list(work.iterdir()) == []
     assert not (work.parent / "home/state").exists()
+
+
+def test_the_sandbox_is_told_and_why_it_is_no_better_one(work: Path) -> None:
+    sandbox = findings(agent(["doctor", "--json"], work).stdout)["sandbox"][0]
+    assert sandbox["kind"] in ("bubblewrap", "landlock", "none")
+    assert sandbox["kind"] == "bubblewrap" or sandbox["why"][0].startswith("bubblewrap: ")
+    (work.parent / "home/.agentrc").write_text('[sandbox]\nmode = "off"\n')
+    off = findings(agent(["doctor", "--json"], work).stdout)["sandbox"][0]
+    assert (off["mark"], off["text"]) == ("missing", "off: commands run with your rights")
+    # A project can only make it stricter.
+    (work / ".agentrc").write_text('[sandbox]\nmode = "require"\nnetwork = true\n')
+    found = findings(agent(["doctor", "--json"], work).stdout)
+    assert found["sandbox"][0]["mode"] == "require"
+    assert "sandbox.network can only be set in your own settings" in str(found["settings"])
+    assert {p.name for p in work.iterdir()} == {".agentrc"}

@@ -38,7 +38,7 @@ def test_a_session_is_told_turn_by_turn(work: Path) -> None:
 
 
 def test_stages(work: Path) -> None:
-    run = call("Bash", command="true")
+    run = call("Bash", command="touch made")
     ask = call("AskUserQuestion", questions=[{"question": "Which?"}])
     plan = call("ExitPlanMode", plan="1. Go")
     for reply, flags, expected in (

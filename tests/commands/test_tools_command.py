@@ -119,6 +119,8 @@ def test_the_setting_tools_leaves_a_tool_out(work: Path) -> None:
 
 def test_a_project_cannot_allow_itself_anything(work: Path) -> None:
     (work / ".agentrc").write_text('[permissions]\nallow = ["Bash"]\n')
-    done = agent(["tools", "run", "Bash", '{"command": "ls"}'], work)
+    run = ["tools", "run", "Bash", '{"command": "touch made"}']
+    done = agent(run, work)
     assert done.returncode == 1
     assert "permissions.allow" in done.stderr
+    assert agent([*run, "--trust"], work).returncode == 0

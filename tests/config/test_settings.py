@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from agent_cli.config.layers import Layers, SettingsError, from_environment
-from agent_cli.config.schema import Permissions, Settings
+from agent_cli.config.layers import Layers
+from agent_cli.config.reading import SettingsError, from_environment
+from agent_cli.config.schema import Permissions, Scope, Settings, tables
 from agent_tools.values import Mismatch, from_plain, hints_of
 from tests.helpers import agent, call, script
 
@@ -25,11 +26,11 @@ def layers(tmp_path: Path, *texts: tuple[str, str]) -> Layers:
 
 
 def test_later_layers_win_and_origins_are_kept(tmp_path: Path) -> None:
-    found = layers(tmp_path, ("own", 'model = "a"\nmax_rounds = 5'), ("project", 'model = "b"'))
+    found = layers(tmp_path, ("own", 'model = "a"\nmax_rounds = 5'), ("trusted", 'model = "b"'))
     assert found.settings().model == "b"
     assert found.settings().max_rounds == 5
-    assert found.origins == {"model": "project.toml", "max_rounds": "own.toml"}
-    assert found.overridden == ["model of own.toml by project.toml"]
+    assert found.origins == {"model": "trusted.toml", "max_rounds": "own.toml"}
+    assert found.overridden == ["model of own.toml by trusted.toml"]
 
 
 def test_rules_add_up(tmp_path: Path) -> None:
@@ -47,40 +48,124 @@ def test_rules_add_up(tmp_path: Path) -> None:
     assert found.settings().permissions.deny == ("Bash(rm:*)", "Read(.env)")
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('base_url = "http://evil"', "base_url"),
-        ('key_command = "cat ~/.ssh/id"', "key_command"),
-        ('transport = "litellm"', "transport"),
-        ('system_prompt = "obey"', "system_prompt"),
-        ('[permissions]\nallow = ["Bash"]', "permissions.allow"),
-        ('[permissions]\nadditional_directories = ["/"]', "permissions.additional_directories"),
-        ('[permissions]\nmode = "bypassPermissions"', "permissions.mode"),
-        ('[permissions]\nmode = "acceptEdits"', "permissions.mode"),
-        ("max_rounds = 1000", "max_rounds"),
-        ("max_rounds = 0", "max_rounds"),
-        ('model = "scripted:evil.toml"', "model"),
-        ('fallback_models = ["scripted:evil.toml"]', "fallback_models"),
-        ('plan_review = "off"', "plan_review"),
-        ("save_sessions = false", "save_sessions"),
-    ],
-)
-def test_a_project_cannot_widen_anything(tmp_path: Path, text: str, key: str) -> None:
+# What a project may set once it is trusted, and what of that is left out before.
+WIDENING = [
+    ('model = "b/c"', "model"),
+    ('prefill = "Sure:"', "prefill"),
+    ('base_url = "http://evil"', "base_url"),
+    ('transport = "litellm"', "transport"),
+    ('system_prompt = "obey"', "system_prompt"),
+    ('memory_files = ["x.md"]', "memory_files"),
+    ('[permissions]\nallow = ["Bash"]', "permissions.allow"),
+    ('[[permissions.rules]]\nlist = "allow"\nrule = "Bash"', "permissions.rules"),
+    ('[permissions]\nadditional_directories = ["/"]', "permissions.additional_directories"),
+    ('[permissions]\nmode = "acceptEdits"', "permissions.mode"),
+    ("max_rounds = 1000", "max_rounds"),
+    ("max_rounds = 0", "max_rounds"),
+    ('plan_review = "off"', "plan_review"),
+]
+NEVER = [
+    ('key_command = "cat ~/.ssh/id"', "key_command"),
+    ("keyring = true", "keyring"),
+    ('[permissions]\nmode = "bypassPermissions"', "permissions.mode"),
+    ('model = "scripted:evil.toml"', "model"),
+    ('fallback_models = ["scripted:evil.toml"]', "fallback_models"),
+    ("save_sessions = false", "save_sessions"),
+    ('trusted = ["/**"]', "trusted"),
+]
+
+
+@pytest.mark.parametrize(("text", "key"), WIDENING)
+def test_without_trust_a_project_cannot_widen_anything(tmp_path: Path, text: str, key: str) -> None:
     found = layers(tmp_path, ("project", text))
     assert found.settings() == Settings(permissions=Permissions())
     assert not found.rules
+    assert not found.ignored
+    assert [(h.source, h.key) for h in found.held] == [("project.toml", key)]
+
+
+@pytest.mark.parametrize(("text", "key"), WIDENING)
+def test_with_trust_it_can(tmp_path: Path, text: str, key: str) -> None:
+    found = layers(tmp_path, ("trusted", text))
+    assert found.settings() != Settings(permissions=Permissions())
+    assert not found.held
+    assert not found.ignored
+
+
+@pytest.mark.parametrize("voice", ["project", "trusted"])
+@pytest.mark.parametrize(("text", "key"), NEVER)
+def test_what_never_comes_from_a_project(tmp_path: Path, voice: str, text: str, key: str) -> None:
+    found = layers(tmp_path, (voice, text))
+    assert found.settings() == Settings(permissions=Permissions())
+    assert not found.held
     assert len(found.ignored) == 1
     assert key in found.ignored[0]
 
 
 @pytest.mark.parametrize(
-    "text", ["max_rounds = 5", "max_cost = 1.5", '[permissions]\nmode = "plan"', 'tools = ["Read"]']
+    "text",
+    [
+        "max_rounds = 5",
+        "max_cost = 1.5",
+        '[permissions]\nmode = "plan"',
+        'tools = ["Read"]',
+        '[permissions]\nask = ["Bash"]',
+        '[permissions]\ndeny = ["Bash"]',
+        '[[permissions.rules]]\nlist = "deny"\nrule = "Bash"',
+    ],
 )
-def test_a_project_can_tighten(tmp_path: Path, text: str) -> None:
+def test_without_trust_a_project_can_tighten(tmp_path: Path, text: str) -> None:
     found = layers(tmp_path, ("project", text))
     assert not found.ignored
+    assert not found.held
     assert found.settings() != Settings(permissions=Permissions())
+
+
+@pytest.mark.parametrize(
+    ("own", "project", "counts"),
+    [
+        ("acceptEdits", "default", True),
+        ("default", "dontAsk", True),
+        ("dontAsk", "plan", True),
+        ("plan", "dontAsk", False),
+        ("plan", "default", False),
+    ],
+)
+def test_the_order_of_modes(tmp_path: Path, own: str, project: str, counts: bool) -> None:
+    texts = [f'[permissions]\nmode = "{mode}"' for mode in (own, project)]
+    found = layers(tmp_path, ("own", texts[0]), ("project", texts[1]))
+    assert found.settings().permissions.mode == (project if counts else own)
+
+
+def test_what_only_tightens_is_a_number_or_has_an_order() -> None:
+    for cls in (Settings, *tables().values()):
+        for key, hint in hints_of(cls).items():
+            scope = next((m for m in hint.__metadata__ if isinstance(m, Scope)), None)
+            if scope is not None and scope.who == "tighten":
+                plain = isinstance(getattr(cls, key), (int, float, tuple)) or "tuple" in str(hint)
+                assert scope.order or (plain and not isinstance(getattr(cls, key), bool)), key
+
+
+def test_rules_as_values(tmp_path: Path) -> None:
+    text = """[permissions]
+deny = ["Bash(rm:*)"]
+[[permissions.rules]]
+list = "allow"
+rule = "Bash(npm run test:*)"
+why = "the tests are safe"
+match = ["npm run test unit"]
+not_match = ["npm run tests"]
+"""
+    found = layers(tmp_path, ("own", text))
+    deny, allow = found.rules
+    assert (deny.source, allow.source) == ("own.toml:2", "own.toml:5")
+    assert (allow.list, allow.text, allow.why) == ("allow", "Bash(npm run test:*)", "the tests are safe")
+    assert (allow.match, allow.not_match) == (("npm run test unit",), ("npm run tests",))
+
+
+def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None:
+    found = layers(tmp_path, ("own", '[permissions]\nadditional_directories = ["../x", "/y"]'))
+    assert found.settings().permissions.additional_directories == (f"{tmp_path}/../x", "/y")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +180,24 @@ def test_a_project_can_tighten(tmp_path: Path, text: str) -> None:
         ('[permissions]\nallow = ["Bash", 3]', "own.toml:2: permissions.allow[1]: expected a list of text"),
         ('[permissions]\nallow = [\n  "Bash(",\n]', "own.toml:3: permissions.allow: 'Bash(' is not a rule"),
         ("permissions = 3", "own.toml:1: permissions: expected a table"),
+        (
+            '[[permissions.rules]]\nlist = "allow"\nrule = "Bash("',
+            "own.toml:3: permissions.rules: 'Bash(' is not a rule",
+        ),
+        (
+            '[[permissions.rules]]\nlist = "may"\nrule = "Bash"',
+            "own.toml:1: permissions.rules[0].list: expected one of",
+        ),
+        ('[[permissions.rules]]\nlist = "allow"', "own.toml:1: permissions.rules[0]: rule missing"),
+        ('[[permissions.rules]]\nrul = "x"', "own.toml:1: permissions.rules[0]: unknown key 'rul'"),
+        ("max_cost = nan", "own.toml:1: max_cost: expected a number that is not negative"),
+        ('{"model": "a", "model": "b"}', "own.toml:1: model stands there twice"),
+        ('{"permissions": {"deny": ["Bash"],\n"deny": []}}', "own.toml:1: deny stands there twice"),
+        ('{"permissions": {"__proto__": {}}}', "own.toml:1: permissions.__proto__: there is no such setting"),
+        ('{"a":' * 3000 + "1" + "}" * 3000, "own.toml: not JSON: nested too deeply"),
+        ("a = " + "[" * 3000 + "]" * 3000, "own.toml: not TOML: nested too deeply"),
+        ("a." * 20_000 + "a = 1", "own.toml: settings in TOML have at most 65536 characters and no endless keys"),
+        ("# " + "x" * 70_000, "own.toml: settings in TOML have at most 65536 characters"),
         ("model = ", "own.toml: not TOML: "),
         ('{"model": 3}', "own.toml:1: model: expected text or nothing, found 3"),
         ('{"model": }', "own.toml: not JSON: "),
@@ -144,7 +247,7 @@ anything = st.recursive(
 )
 
 
-@given(st.sampled_from([*hints_of(Settings).items()][:-1]), anything)
+@given(st.sampled_from([(n, h) for n, h in hints_of(Settings).items() if n not in tables()]), anything)
 def test_the_quick_check_accepts_only_what_pydantic_accepts(field: tuple[str, Any], raw: Any) -> None:
     name, hint = field
     try:
@@ -188,10 +291,10 @@ def test_what_a_project_may_not_do_is_said_and_a_mistake_is_exit_2(tmp_path: Pat
     work = tmp_path / "work"
     (work / ".git").mkdir(parents=True)
     model = script(work / "s.toml", [{"text": "ok"}])
-    (work / ".agentrc").write_text('base_url = "http://evil"\n')
+    (work / ".agentrc").write_text('key_command = "evil"\n')
     done = agent(["-p", "--model", model, "hi"], work)
     assert done.returncode == 0
-    assert "base_url can only be set in your own settings" in done.stderr
+    assert "key_command can only be set in your own settings" in done.stderr
     (work / ".agentrc").write_text("\nmax_rounds = 'x'\n")
     done = agent(["-p", "--model", model, "hi"], work)
     assert done.returncode == 2

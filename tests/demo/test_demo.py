@@ -145,11 +145,6 @@ def test_on_a_terminal_a_person_approves(work: Path) -> None:
     assert shown.index("+    return full - full * discount // 100") < shown.index("Now the tests again.")
 
 
-def test_always_is_remembered_for_the_second_run(work: Path) -> None:
-    shown, status = on_a_terminal(work, ["a", "y"])
-    assert status == 0, shown
-
-
 def test_yes_asks_nothing_on_a_terminal(work: Path) -> None:
     shown, status = on_a_terminal(work, [], "--yes")
     assert status == 0, shown

@@ -118,7 +118,7 @@ def test_names_are_made_fit_to_be_sent_back(root: Path) -> None:
 def test_an_edit_that_builds_on_another_is_proposed_once_it_can_be_shown(root: Path) -> None:
     first = call("Edit", file_path="a.txt", old_string="hello", new_string="good day")
     second = call("Edit", file_path="a.txt", old_string="good day", new_string="goodbye")
-    run = call("Bash", command="cat a.txt")
+    run = call("Bash", command="sh a.txt; cat a.txt")
     replies = [{"calls": [READ]}, {"calls": [first, second, run]}, {"text": "Ok."}]
     world = World(root, replies, [Approve(), Approve(), Approve()])
     assert isinstance(world.turn(), Complete)

@@ -56,7 +56,7 @@ def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:
 
 
 def test_a_pause_does_not_give_new_nudges(root: Path) -> None:
-    run = {"calls": [call("Bash", command="true")]}
+    run = {"calls": [call("Bash", command="touch made")]}
     world = World(root, [{"calls": [OPEN]}, {"text": "a"}, run, {"text": "b"}, {"text": "c"}], [Defer()])
     paused = world.turn(plan_nudges=2)
     assert isinstance(paused, Suspended)

@@ -89,11 +89,11 @@ def test_an_edited_call_is_decided_afresh(root: Path) -> None:
     world = World(
         root,
         [{"calls": [call("Bash", command="rm a.txt")]}, {"text": "Done."}],
-        [Edit({"command": "echo kept"}), Approve()],
+        [Edit({"command": "touch kept; echo kept"}), Approve()],
     )
     world.turn()
     assert (root / "a.txt").exists()
-    assert [r.effects[0].target for r in world.asked] == ["rm a.txt", "echo kept"]
+    assert [r.effects[0].target for r in world.asked] == ["rm a.txt", "touch kept; echo kept"]
     assert "kept" in world.results[0].text
 
 

@@ -62,7 +62,7 @@ def test_the_same_job_with_anthropic(work: Path) -> None:
 
 def test_json_has_claude_codes_fields(work: Path) -> None:
     model = script(
-        work / "s.toml", [{"calls": [call("Bash", command="ls")]}, {"text": "Ok.", "usage": {"input": 9, "output": 2}}]
+        work / "s.toml", [{"calls": [call("Bash", command="make")]}, {"text": "Ok.", "usage": {"input": 9, "output": 2}}]
     )
     done = agent(["-p", "--model", model, "--output-format", "json", "q"], work)
     found = result_of(done.stdout)
@@ -77,7 +77,7 @@ def test_json_has_claude_codes_fields(work: Path) -> None:
     assert found["num_turns"] == 2
     assert found["usage"]["input_tokens"] == 9
     assert found["permission_denials"][0]["tool_name"] == "Bash"
-    assert found["permission_denials"][0]["tool_input"] == {"command": "ls"}
+    assert found["permission_denials"][0]["tool_input"] == {"command": "make"}
 
 
 def test_stream_json_lines(work: Path) -> None:
@@ -171,13 +171,13 @@ def exit_code(work: Path, replies: list[dict[str, Any]], *flags: str) -> int:
 
 
 def test_exit_codes(work: Path) -> None:
-    ls = {"calls": [call("Bash", command="ls")]}
+    make = {"calls": [call("Bash", command="make")]}
     read = {"calls": [call("Read", file_path="a.txt")]}
     busy = {"error": {"kind": "overloaded", "message": "Busy.", "retryable": True}}
     refused = {"error": {"kind": "auth", "message": "Bad key."}}
     done = {"text": "Ok."}
-    assert exit_code(work, [ls, done]) == 0
-    assert exit_code(work, [ls, done], "--fail-on-denied") == 5
+    assert exit_code(work, [make, done]) == 0
+    assert exit_code(work, [make, done], "--fail-on-denied") == 5
     assert exit_code(work, [done], "--fail-on-denied") == 0
     assert exit_code(work, [refused]) == 1
     assert exit_code(work, [busy]) == 75

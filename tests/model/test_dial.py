@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.model import dial as dialling
 from agent_cli.model.http import Http, Timeouts
 from agent_cli.model.transport import ModelError
+from agent_tools import dialing
 from agent_tools.cancel import CancelToken
 from tests.model import server as scripted
 from tests.model.doors import BODY, PROMPT, body_of, cancelled_within, clean_environment, http, silent_port
@@ -65,7 +65,7 @@ def test_no_proxy_names_hosts_networks_and_ports(no_proxy: str, used: bool, monk
     ],
 )
 def test_no_proxy_domains(host: str, no_proxy: str, bypassed: bool) -> None:
-    assert dialling._bypassed(host, 443, no_proxy) is bypassed
+    assert dialing.bypassed(host, 443, no_proxy) is bypassed
 
 
 def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

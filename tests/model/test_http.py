@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent_cli.model import dial as dialling
 from agent_cli.model.http import Http, Timeouts
 from agent_cli.model.transport import ModelError
+from agent_tools import dialing
 from agent_tools.cancel import Cancelled, CancelToken
 from tests.model import server as scripted
 from tests.model.doors import BODY, PROMPT, body_of, cancelled_within, clean_environment, full_port, http
@@ -261,13 +261,13 @@ def test_cancelling_ends_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cancelling_ends_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     connecting = threading.Event()
-    real = dialling._connect_one
+    real = dialing._connect_one
 
     def noted(*args: object) -> int:
         connecting.set()
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dialling, "_connect_one", noted)
+    monkeypatch.setattr(dialing, "_connect_one", noted)
     with full_port() as port:
         door = Http(f"http://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), connecting.wait) < PROMPT

@@ -98,6 +98,15 @@ def test_commands(root: Path, command: str, rules: dict[str, str], level: Level)
         ("WebFetch", "fetch", "https://a.org/x", {"allow": "WebFetch(domain:a.org)"}, ALLOW),
         ("WebFetch", "fetch", "https://a.org.evil.com/x", {"allow": "WebFetch(domain:a.org)"}, ASK),
         ("WebFetch", "fetch", "https://a.org@evil.com/x", {"allow": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://www.a.org/", {"allow": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://www.a.org/", {"deny": "WebFetch(domain:a.org)"}, DENY),
+        ("WebFetch", "fetch", "https://a.org/", {"deny": "WebFetch(domain:www.a.org)"}, DENY),
+        ("WebFetch", "fetch", "https://a.org/", {"deny": "WebFetch(domain:*.a.org)"}, DENY),
+        ("WebFetch", "fetch", "https://b.a.org/", {"deny": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://xn--mnchen-3ya.org/", {"deny": "WebFetch(domain:München.org)"}, DENY),
+        ("WebFetch", "fetch", "http://[::1]/", {"deny": "WebFetch(domain:[::1])"}, DENY),
+        ("WebSearch", "fetch", "https://api.search.org/", {"allow": "WebSearch"}, ALLOW),
+        ("WebSearch", "fetch", "https://api.search.org/", {"allow": "WebFetch"}, ASK),
     ],
 )
 def test_paths_and_urls(root: Path, tool: str, kind: str, path: str, rules: dict[str, str], level: Level) -> None:

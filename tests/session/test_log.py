@@ -18,6 +18,7 @@ from agent_cli.session.records import Header
 from agent_cli.session.restore import NoSession, restore
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.display import Diff
+from agent_tools.media import Media
 
 HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")
 MESSAGES = [
@@ -44,6 +45,17 @@ def write(path: Path) -> None:
     end = Diagnostics(2, 1, 50, 40, "stop", "completed")
     log.record(TurnFinished("Complete", end, Usage(5, 6), "Done.", failure=Failure("auth", "no")))
     log.close()
+
+
+def test_images_are_read_back(tmp_path: Path) -> None:
+    image = Media("image/png", "cGl4ZWw=", "a b.png")
+    shown = [UserMessage("See.", (image,)), ToolMessage("c1", "Read", "Image", media=(image, image.but(name="")))]
+    log = SessionLog(tmp_path / "s-1.jsonl", quiet)
+    log.create(HEADER)
+    for message in shown:
+        log.record(MessageAdded(message))
+    log.close()
+    assert list(restore((tmp_path / "s-1.jsonl").read_bytes(), "s-1").history) == shown
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

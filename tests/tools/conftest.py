@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.sandboxing import Cage
 from tests.tools.toolbench import Bench
 
 
@@ -20,3 +21,18 @@ def bench(tmp_path: Path) -> Bench:
 def without_rg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_tools.grep.find_rg", lambda ctx: None)
     monkeypatch.setattr("agent_tools.glob.find_rg", lambda ctx: None)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def cage(request: pytest.FixtureRequest, tmp_path: Path) -> Cage:
+    return Cage(request.param, tmp_path)
+
+
+@pytest.fixture
+def bubblewrap(tmp_path: Path) -> Cage:
+    return Cage("bubblewrap", tmp_path)
+
+
+@pytest.fixture
+def landlock(tmp_path: Path) -> Cage:
+    return Cage("landlock", tmp_path)

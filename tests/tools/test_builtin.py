@@ -14,7 +14,7 @@ from agent_tools.generate import FILE, generated
 from tests.tools.toolbench import Bench
 
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
-NAMES = ("Read Write Edit Glob Grep LS Bash TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode").split()
+NAMES = ("Read Write Edit MultiEdit Glob Grep LS Bash BashOutput KillShell NotebookRead NotebookEdit WebFetch WebSearch TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand").split()
 
 
 def test_the_tools_and_their_order() -> None:
@@ -44,7 +44,10 @@ def test_wrong_arguments_are_answered_in_words(bench: Bench, name: str) -> None:
 
 
 def test_importing_the_tools_loads_nothing_heavy() -> None:
-    heavy = ("dataclasses", "pydantic", "asyncio", "tomllib", "tempfile", "difflib", "shutil", "inspect", "agent_cli")
+    heavy = tuple(
+        "dataclasses pydantic asyncio tomllib tempfile difflib shutil inspect agent_cli ssl http selectolax pypdf ddgs "
+        "html_to_markdown agent_tools.web agent_tools.pages agent_tools.dialing".split()
+    )
     code = f"import sys, agent_tools.builtin; print([m for m in {heavy!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_env())
     assert ran.stdout.strip() == "[]"

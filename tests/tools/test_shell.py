@@ -43,6 +43,7 @@ def test_a_command_tells_its_output_and_exit_code(bench: Bench) -> None:
     assert failed.is_error and failed.text.startswith("no\n[exit code 3, ")
     assert bench("Bash", command="true").text.startswith("(no output)\n[exit code 0")
     assert "SIGSEGV (signal 11)" in bench("Bash", command="kill -SEGV $$").text
+    assert "exit code 137 (128 + 9: SIGKILL)" in bench("Bash", command="bash -c 'kill -9 $$'; exit").text
     assert "empty" in bench.fails("Bash", command="  ")
     assert "NUL" in bench.fails("Bash", command="a\0b")
     assert "too long" in bench.fails("Bash", command=": " + "x" * 3_000_000)
@@ -183,7 +184,7 @@ def test_the_middle_of_long_output_is_cut_at_lines_with_a_note(bench: Bench) -> 
     text = bench("Bash", command="seq 1 100000").text
     assert text.startswith("1\n2\n3\n") and "\n99999\n100000\n[exit code 0" in text and len(text) < 32_000
     note = next(line for line in text.splitlines() if "cut here" in line)
-    assert "of 588,895 bytes cut here; run it again with its output in a file" in note
+    assert "of 588,895 bytes cut here; all of it is in /" in note
     cut = int(note.split()[1].replace(",", ""))
     kept = text[: text.index("[…")] + text[text.index("…]") + 3 : text.index("[exit")]
     assert len(kept) + cut == 588_895
@@ -216,6 +217,10 @@ def test_a_working_directory_that_is_gone_is_said_to_be(bench: Bench) -> None:
     (bench.root / "d").mkdir()
     bench.ctx.workspace.cwd = bench.root / "d"
     (bench.root / "d").rmdir()
+    text = bench("Bash", command="pwd").text
+    assert text.startswith(f"{bench.root}\n[exit code 0")
+    assert f"[{bench.root}/d is gone: this ran in {bench.root}]" in text
+    bench.root.rmdir()
     assert "does not exist any more" in bench.fails("Bash", command="true")
 
 

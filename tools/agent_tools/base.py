@@ -6,26 +6,34 @@ would happen (`preview`), and does it (`run`). Adding one is described in docs/a
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from agent_tools.arguments import ToolError as ToolError
 from agent_tools.arguments import read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.display import Display, TodoItem
 from agent_tools.media import Media, MediaKind
+from agent_tools.shell_jobs import Jobs
+from agent_tools.shell_state import Carried, ShellState
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
+    from agent_tools.pages import Page
     from agent_tools.workspace import Workspace
 
 
 class Effect(Value):
-    """One thing a call is about to do. `target`: an absolute resolved path, a command line, or a URL."""
+    """One thing a call is about to do. `target`: an absolute resolved path, a command line, a URL, or what is named.
 
-    kind: Literal["read", "write", "run", "fetch", "state"]
+    "state" changes only the conversation; "prompt" puts words into it that were written beforehand; "call" does what
+    this program cannot see.
+    """
+
+    kind: Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
     target: str = ""
 
 
@@ -71,13 +79,28 @@ Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
 
 
+class UserCommand(Protocol):
+    """A prompt that the person keeps under a name; hint: its arguments, in words."""
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def hint(self) -> str: ...
+
+    def expand(self, arguments: str, ctx: ToolContext) -> str:
+        """The whole prompt. Raises ToolError."""
+
+
 class ToolContext:
     """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
 
     seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
     plan: the todo list as it stands.
     env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
-    file's may. takes: what the model can be shown beside text.
+    file's may. takes: what the model can be shown beside text. shell: the variables that carry over between commands.
+    jobs: those in the background. pages: what WebFetch has read lately. commands: the person's, by name, that the
+    model may use.
     """
 
     def __init__(
@@ -96,19 +119,49 @@ class ToolContext:
         self.demand_read = demand_read
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
-        self.readable: Callable[[Path], bool] | None = None
+        self.readable: Callable[[Path | str], bool] | None = None
         self.takes: frozenset[MediaKind] = frozenset()
+        self.shell = ShellState()
+        self.jobs = Jobs()
+        self.pages: dict[str, Page] = {}
+        self.commands: Mapping[str, UserCommand] = {}
+        self._told: dict[str, object] = {}
+        self._root = True
 
     def nested(self) -> ToolContext:
-        """The context of a sub-agent: everything shared but what it has read and its plan."""
+        """The context of a sub-agent: all is shared but what it has read, its plan, and where its commands start."""
         child = ToolContext.__new__(type(self))
         child.__dict__.update(self.__dict__)
         child.seen, child.plan = {}, ()
+        child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
+        child._root = False
         return child
+
+    def carried(self) -> Carried:
+        """What the next command starts with, as it may be written down."""
+        return Carried(str(self.workspace.cwd), self.shell.public())
+
+    def carry_on(self, carried: Carried) -> None:
+        """Start commands with what was written down, as far as that is possible here and now."""
+        cwd = Path(carried.cwd)
+        if os.path.isdir(cwd) and self.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+            self.workspace.cwd = cwd
+        self.shell.reset()
+        self.shell.variables = dict(carried.variables)
+
+    def once(self, note: str) -> str:
+        """The note, the first time in this conversation; "" from then on."""
+        mark = object()
+        return note if self._told.setdefault(note, mark) is mark else ""
 
     def notices(self) -> list[str]:
         """What happened meanwhile that the model should know at its next round; each is told once."""
-        return []
+        return self.jobs.notices(self, root=self._root)
+
+    def close(self) -> None:
+        """End what runs in the background, and remove what was kept for reading."""
+        self.jobs.close()
+        self.workspace.scratch.close()
 
 
 class Tool(ABC, Generic[A]):
@@ -157,6 +210,10 @@ class Tool(ABC, Generic[A]):
         Raises ToolError where the call is bound to fail; it is then not asked about.
         """
         return None
+
+    def teach(self, ctx: ToolContext) -> str:
+        """What the model is told of the tool beside its prompt file, where that depends on the place."""
+        return ""
 
     def available(self, ctx: ToolContext) -> bool:
         """Whether the tool can work here; decided once per session, for the list the model is given."""

@@ -1,17 +1,15 @@
-"""A change to one file, computed before it is made: preview and run share it, and so do Write and Edit."""
+"""A change to one file, computed before it is made: preview and run share it, and so do Write, Edit and MultiEdit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.clipping import cut_line
-from agent_tools.display import Diff
-from agent_tools.textfile import Text, decode, fingerprint, kind_of, split_lines
+from agent_tools.diffing import excerpt, unified
+from agent_tools.display import Diff, Diffs
+from agent_tools.textfile import Text, decode, fingerprint, kind_of
 from agent_tools.values import Value
-
-SHOWN = 60
-_MOST = 20_000
 
 
 class Change(Value):
@@ -33,6 +31,13 @@ class Change(Value):
         """Write the file and remember that the model knows it. Raises ToolError; the file is unchanged then."""
         ctx.workspace.replace(self.path, self.after, self.before)
         ctx.seen[str(self.path)] = fingerprint(self.after)
+
+    def reads(self) -> str:
+        """The changed lines as they now are, for the model."""
+        if not self.new:
+            return " It is empty now."
+        shown = excerpt(self.old, self.new)
+        return f" It now reads:\n{shown}" if shown else ""
 
 
 def current(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, Text]:
@@ -59,72 +64,66 @@ def current(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, Text
     return data, text
 
 
-def unified(old: str, new: str) -> tuple[str, int, int]:
-    """A unified diff with three context lines and no file header; the lines added; the lines removed."""
-    a, b = split_lines(old), split_lines(new)
-    groups = _groups(a, b)
-    out: list[str] = []
-    added = removed = 0
-    for group in groups:
-        i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]
-        out.append(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@")
-        for tag, a1, a2, b1, b2 in group:
-            if tag == "equal":
-                out += _marked(" ", a[a1:a2])
-                continue
-            out += _marked("-", a[a1:a2]) + _marked("+", b[b1:b2])
-            removed += a2 - a1
-            added += b2 - b1
-    return "\n".join(out), added, removed
+def shown_as(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:
+    """Changes as a person sees them."""
+    diffs = tuple(change.diff(ctx) for change in changes)
+    return diffs[0] if len(diffs) == 1 else Diffs(diffs)
 
 
-def _groups(a: list[str], b: list[str]) -> list[list[tuple[str, int, int, int, int]]]:
-    """Changed regions with context. Only what lies between the common beginning and end is compared."""
-    most = min(len(a), len(b))
-    head = next((n for n in range(most) if a[n] != b[n]), most)
-    tail = next((n for n in range(most - head) if a[-1 - n] != b[-1 - n]), most - head)
-    start, enda, endb = max(0, head - 3), min(len(a), len(a) - tail + 3), min(len(b), len(b) - tail + 3)
-    if max(enda, endb) - start > _MOST:
-        middle = [("replace", head, len(a) - tail, head, len(b) - tail)]
-        around = [("equal", start, head, start, head)], [("equal", len(a) - tail, enda, len(b) - tail, endb)]
-        return [[*around[0], *middle, *around[1]]]
-    from difflib import SequenceMatcher
+def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
+    """Make changes to several files, all or none; each comes with words for the error that it may cause.
 
-    grouped = SequenceMatcher(None, a[start:enda], b[start:endb], autojunk=False).get_grouped_opcodes(3)
-    return [[(t, i1 + start, i2 + start, j1 + start, j2 + start) for t, i1, i2, j1, j2 in g] for g in grouped]
-
-
-def _range(start: int, end: int) -> str:
-    count = end - start
-    return f"{start + 1 if count else start}" + ("" if count == 1 else f",{count}")
-
-
-def _marked(sign: str, lines: list[str]) -> list[str]:
-    out = []
-    for line in lines:
-        out.append(sign + cut_line(line.rstrip("\r\n") if line.endswith("\n") else line))
-        if not line.endswith("\n"):
-            out.append("\\ No newline at end of file")
-    return out
+    Where one cannot be made, those before it are put back to the same bytes, unless somebody else changed them
+    meanwhile. Raises ToolError, which names the files that stand changed, if any.
+    """
+    seen = dict(ctx.seen)
+    begun: list[Change] = []
+    created: list[Path] = []
+    for words, change in changes:
+        begun.append(change)
+        created += _missing_directories(change)
+        try:
+            change.make(ctx)
+        except BaseException as error:  # whatever stops it, a half-made set of changes must not stay
+            left = _put_back(begun, ctx, seen)
+            ctx.workspace.remove_empty(created[::-1])
+            if not isinstance(error, ToolError):
+                raise
+            if left:
+                ending = f"These files stand changed and could not be put back: {'; '.join(left)}. Read them now."
+            else:
+                ending = "No file was changed." if len(begun) == 1 else "All files are as they were before this call."
+            raise ToolError(f"{words}: {error} {ending}") from None
 
 
-def excerpt(content: str, places: list[tuple[int, int]]) -> str:
-    """The lines of `content` around the character ranges `places`, numbered, for the model to check its work."""
-    lines = split_lines(content)
-    wanted: set[int] = set()
-    at = number = 0
-    for start, end in sorted(places):
-        number += content.count("\n", at, start)
-        last = number + content.count("\n", start, max(start, end - 1))
-        wanted.update(range(max(0, number - 2), min(len(lines), last + 3)))
-        at = start
-    out: list[str] = []
-    previous = -1
-    for n in sorted(wanted)[:SHOWN]:
-        if n > previous + 1 and out:
-            out.append("   ...")
-        out.append(f"{n + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
-        previous = n
-    if len(wanted) > SHOWN:
-        out.append(f"[{len(wanted) - SHOWN} more changed lines not shown; Read the file to see them]")
-    return "\n".join(out)
+def _missing_directories(change: Change) -> list[Path]:
+    """The directories that a change will make, the uppermost first."""
+    return [] if change.before is not None else [p for p in change.path.parents if not p.exists()][::-1]
+
+
+def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
+    """Undo changes, the last first. Returns those that could not be undone, with the reason."""
+    left: list[str] = []
+    for change in reversed(begun):
+        # The last one has failed, but perhaps only after its file was in place.
+        if change is begun[-1] and not _holds(change, ctx):
+            continue
+        try:
+            if change.before is None:
+                ctx.workspace.remove(change.path, change.after)
+            else:
+                ctx.workspace.replace(change.path, change.before, change.after)
+        except ToolError as error:
+            left.insert(0, f"{ctx.workspace.spell(change.path)} ({str(error).rstrip('.')})")
+            continue
+        ctx.seen.pop(str(change.path), None)
+        if (known := seen.get(str(change.path))) is not None:
+            ctx.seen[str(change.path)] = known
+    return left
+
+
+def _holds(change: Change, ctx: ToolContext) -> bool:
+    try:
+        return ctx.workspace.read_if_there(change.path) == change.after
+    except ToolError:
+        return False

@@ -6,6 +6,12 @@ Whatever is cut is cut with a note that says how much is missing and how to see 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_tools.spill import Scratch, SpillFile
 
 LINE = 2_000
 # Patterns are compiled on first use: a run without tools needs none of them.
@@ -50,9 +56,13 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def cut_line(line: str, width: int = LINE) -> str:
-    """A line of at most about `width` characters, ending in how many more it has."""
-    return line if len(line) <= width else f"{line[:width]} … [{len(line) - width:,} more characters in this line]"
+def cut_line(line: str, width: int = LINE, length: int = 0) -> str:
+    """A line of at most about `width` characters, ending in how many more it has.
+
+    length: that of the whole line, where `line` is only its beginning.
+    """
+    more = max(len(line), length) - width
+    return line if more <= 0 else f"{line[:width]} … [{more:,} more characters in this line]"
 
 
 def fit(lines: list[str], budget: int) -> int:
@@ -66,18 +76,27 @@ def fit(lines: list[str], budget: int) -> int:
 
 
 class HeadTail:
-    """The beginning and the end of a stream of bytes, in bounded memory."""
+    """The beginning and the end of a stream of bytes, in bounded memory.
 
-    def __init__(self, head: int = 10_000, tail: int = 20_000) -> None:
+    scratch: where the whole of it goes when that is more; None keeps no more than the two ends.
+    """
+
+    def __init__(self, head: int = 10_000, tail: int = 20_000, scratch: Scratch | None = None) -> None:
         self.total = 0
+        self.spilled: SpillFile | None = None
         self._room = head
         self._keep = tail
         self._head = bytearray()
         self._tail = bytearray()
+        self._scratch = scratch
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
         self.total += len(data)
+        if self.spilled is not None:
+            self.spilled.write(data)
+        elif self._scratch is not None and self.total > self._room + self._keep:
+            self._spill(data)
         missing = self._room - len(self._head)
         if missing > 0:
             self._head += data[:missing]
@@ -86,8 +105,46 @@ class HeadTail:
         if len(self._tail) > 8 * self._keep:
             del self._tail[: -self._keep]
 
+    def _spill(self, data: bytes) -> None:
+        """Begin the file, while everything before `data` is still here."""
+        assert self._scratch is not None
+        self.spilled, self._scratch = self._scratch.new(), None
+        if self.spilled is not None:
+            for part in (self._head, self._tail, data):
+                self.spilled.write(part)
+
+    def close(self) -> None:
+        """The stream is over."""
+        if self.spilled is not None:
+            self.spilled.close()
+
+    @property
+    def complete(self) -> bool:
+        """Whether `lines` gives the whole stream."""
+        if self.spilled is not None and self.spilled.size:
+            return not self.spilled.cut
+        return self.total <= self._room + self._keep
+
+    def lines(self, width: int) -> Iterator[bytes]:
+        """The lines of the stream, from the file where there is one; longer ones in pieces of `width`."""
+        if self.spilled is None or not self.spilled.size:
+            yield from BytesIO(self._head + self._tail[-self._keep :]).readlines()
+            return
+        with self.spilled.path.open("rb") as file:
+            while line := file.readline(width):
+                yield line
+
+    def last(self, size: int) -> str:
+        """The end of the stream, at most `size` bytes, decoded and harmless."""
+        end = (self._head + self._tail if len(self._tail) < size else self._tail)[-size:]
+        return harmless(_whole(end).decode("utf-8", "replace"))
+
     def text(self, hint: str) -> str:
-        """What was kept, decoded and harmless, with a note where the middle is missing. `hint`: how to see it."""
+        """What was kept, decoded and harmless, with a note where the middle is missing.
+
+        hint: how to see it, where it is not spilled.
+        """
+        hint = self.spilled.hint if self.spilled is not None and self.spilled.size else hint
         if self.total and self._looks_binary():
             return f"[{self.total:,} bytes of binary output, not shown; {hint}]"
         cut = self.total - len(self._head) - self._keep

@@ -17,6 +17,12 @@ class Diff(Value):
     created: bool = False
 
 
+class Diffs(Value):
+    """Changes to several files."""
+
+    files: tuple[Diff, ...]
+
+
 class Listing(Value):
     """Names that were found: files, matches, directory entries."""
 
@@ -66,4 +72,4 @@ class Note(Value):
     text: str
 
 
-Display = Diff | Listing | FileView | CommandOutput | TodoView | Note
+Display = Diff | Diffs | Listing | FileView | CommandOutput | TodoView | Note

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Annotated
 
-from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.change import Change, current, excerpt, unified
+from agent_tools.after_edit import after_edit
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.change import Change, current
 from agent_tools.clipping import counted
+from agent_tools.diffing import unified
 from agent_tools.display import Diff
 from agent_tools.matching import Edited, Splice, replace
 from agent_tools.naming import missing, named
@@ -41,37 +44,37 @@ class Edit(Tool[EditArgs]):
         change, _ = self._change(args, ctx)
         return change.diff(ctx)
 
-    def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
+    def run(self, args: EditArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         change, edited = self._change(args, ctx)
         diff = change.diff(ctx)
         change.make(ctx)
+        (final,), told = yield from after_edit((change,), ctx)
         name = ctx.workspace.spell(change.path)
         if diff.created:
-            return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).", diff)
-        places, moved = [], 0
-        for splice in edited.splices:
-            start = splice.start + moved
-            places.append((start, start + len(splice.new)))
-            moved += len(splice.new) - (splice.end - splice.start)
-        count = f" in {len(places)} places" if len(places) > 1 else ""
+            return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).{told}", final.diff(ctx))
+        count = f" in {len(edited.splices)} places" if len(edited.splices) > 1 else ""
         head = " ".join(filter(None, (f"Edited {name}{count} (+{diff.added} -{diff.removed}).", edited.note)))
-        return ToolResult(f"{head} It now reads:\n{excerpt(edited.content, places)}", diff)
+        return ToolResult(f"{head}{final.reads()}{told}", final.diff(ctx))
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, Edited]:
         path = ctx.workspace.resolve(args.file_path)
         before, text = current(path, ctx, "edit")
         if before is None and args.old_string:
             raise missing(path, ctx)
-        if args.old_string:
-            edited = replace(text.content, args.old_string, args.new_string, args.replace_all)
-        elif text.content:
-            raise ToolError(
-                "old_string is empty, which is only for new and empty files, and this file has content. "
-                "Give the text to replace, or use Write to replace the whole file."
-            )
-        elif before is not None and not args.new_string:
-            raise ToolError("old_string and new_string are both empty: there is nothing to change.")
-        else:
-            edited = Edited(args.new_string, (Splice(0, 0, args.new_string),))
+        edited = apply(text.content, args.old_string, args.new_string, args.replace_all, there=before is not None)
         after = text.encode(edited.content)
         return Change(path, before, after, text.content, edited.content), edited
+
+
+def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> Edited:
+    """`content` after an edit; an empty `old` fills an empty text. there: whether there is a file. Raises ToolError."""
+    if old:
+        return replace(content, old, new, everywhere)
+    if content:
+        raise ToolError(
+            "old_string is empty, which is only for new and empty files, and this file has content. "
+            "Give the text to replace, or use Write to replace the whole file."
+        )
+    if there and not new:
+        raise ToolError("old_string and new_string are both empty: there is nothing to change.")
+    return Edited(new, (Splice(0, 0, new),))

@@ -143,6 +143,29 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
         raise problem(path, error) from None
 
 
+def remove_file(path: Path, held: bytes) -> None:
+    """Remove the file at a resolved path, which must still hold `held`. Raises ToolError."""
+    try:
+        directory = open_directory(path.parent)
+        try:
+            _same_as(path, held, directory)
+            os.unlink(path.name, dir_fd=directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise problem(path, error) from None
+
+
+def remove_empty(path: Path) -> None:
+    """Remove the directory at a resolved path if nothing is in it."""
+    with suppress(OSError):
+        directory = open_directory(path.parent)
+        try:
+            os.rmdir(path.name, dir_fd=directory)
+        finally:
+            os.close(directory)
+
+
 def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result | None:
     """The state of the file, which must hold `before`, or of nothing where that is None. Raises ToolError."""
     try:
@@ -151,7 +174,11 @@ def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise not_a_file(path, old.st_mode)
-    if (old is None) != (before is None) or (before is not None and read_file(path, len(before)) != before):
+    same = (old is None) == (before is None)
+    if same and old is not None and before is not None:
+        # Room for what is added meanwhile: that is a change too, and no file that is too large.
+        same = old.st_size == len(before) and read_file(path, len(before) + (1 << 20)) == before
+    if not same:
         raise ToolError(f"{one_line(str(path))} changed a moment ago and was left alone. Read it again, then retry.")
     if old is not None and not os.access(path.name, os.W_OK, dir_fd=directory):
         raise PermissionError(errno.EACCES, "read-only")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import shorten
+from agent_tools.clipping import one_line, shorten
 from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden, compile_glob, split_base
 from agent_tools.ripgrep import WITHOUT, find_rg, run_rg, walk
@@ -28,6 +29,7 @@ class Glob(Tool[GlobArgs]):
 
     name = "Glob"
     Args = GlobArgs
+    side_by_side = True
 
     def effects(self, args: GlobArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(_start(args, ctx)[0])),)
@@ -41,12 +43,12 @@ class Glob(Tool[GlobArgs]):
         if not top.is_dir():
             raise ToolError(f"{ctx.workspace.spell(top)} is not a directory. Use LS or Glob to find the right one.")
         fits = compile_glob(pattern, anywhere).match
-        names, note = list_files(top, asks_for_hidden(pattern), ctx)
-        found = sorted((_age(top, name), name) for name in names if fits(name))
-        paths = [ctx.workspace.spell(top / name) for _, name in found[:MOST]]
-        view = Listing(
-            args.pattern, tuple(ctx.workspace.show(top / n) for _, n in found[:MOST]), len(found) - len(paths)
-        )
+        names, note = _list(top, pattern, ctx)
+        everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
+        found = names if everything else [name for name in names if fits(name)]
+        newest = _newest(top, found)
+        paths = [ctx.workspace.spell(top / name) for name in newest]
+        view = Listing(args.pattern, tuple(ctx.workspace.show(top / n) for n in newest), len(found) - len(paths))
         if not found:
             hint = (
                 "Ignored and hidden files are left out; ** means any depth."
@@ -61,17 +63,46 @@ class Glob(Tool[GlobArgs]):
         return ToolResult(f"{text}\n{note}" if note else text, view)
 
 
-def list_files(top: Path, hidden: bool, ctx: ToolContext) -> tuple[list[str], str]:
-    """Relative paths of the files below `top` that are not ignored, in no order; a note if ripgrep is missing."""
+def _list(top: Path, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
+    """Relative paths of the files below `top` that the pattern may fit, the newest first; and what is to be noted."""
+    hidden = asks_for_hidden(pattern)
     rg = find_rg(ctx)
     if rg is None:
-        return list(walk(top, hidden, ctx)), WITHOUT
+        return sorted(walk(top, hidden, ctx), key=lambda name: _age(top, name)), ctx.once(WITHOUT)
     options = ["--hidden", "--glob=!.git"] if hidden else []
-    ran = run_rg(rg, ["--files", "--null", "--no-require-git", *options], top, ctx)
-    if ran.code > 1 and not ran.out:
-        raise ToolError(f"The search failed: {ran.errors.strip()[:500]}")
-    names = os.fsdecode(ran.out).split("\0")
-    return names[:-1], "[too many files to look at all of them; give a path]" if ran.cut else ""
+    options += ["--null", "--no-require-git", "--sortr=modified", *of_last_name(pattern)]
+    ran = run_rg(rg, ["--files", *options], top, ctx)
+    names = os.fsdecode(ran.out).split("\0")[:-1]
+    if not hidden and (ran.out.startswith(b".") or b"\0." in ran.out or b"/." in ran.out):
+        names = [name for name in names if "/." not in f"/{name}"]
+    if ran.cut:
+        return names, "[too many files to look at all of them; give a path]"
+    return names, f"[not everything could be looked at: {shorten(one_line(ran.errors), 200)}]" if ran.code > 1 else ""
+
+
+def of_last_name(pattern: str) -> list[str]:
+    """Options that make ripgrep list only files whose own name fits the last part of a pattern.
+
+    A file type of our own does that: unlike --glob it brings back nothing that .gitignore leaves out. It does bring
+    back hidden files. Nothing for a last part that ripgrep might read otherwise than `compile_glob` does.
+    """
+    folders, _, last = pattern.rpartition("/")
+    plain = r"[\w.*+@=-]+"
+    simple = re.fullmatch(rf"(?:{plain}|\{{{plain}(?:,{plain})*\}})+", last, re.ASCII)
+    if simple is None or "**" in last or last == "*" or "{" in folders:
+        return []
+    return [f"--type-add=wanted:{last}", "--type=wanted"]
+
+
+def _newest(top: Path, names: list[str]) -> list[str]:
+    """The first of names that are in order, those of the same age by name."""
+    aged: list[tuple[int, str]] = []
+    for name in names:
+        age = _age(top, name)
+        if len(aged) >= MOST and age > aged[-1][0]:
+            break
+        aged.append((age, name))
+    return [name for _, name in sorted(aged)[:MOST]]
 
 
 def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:

@@ -65,4 +65,4 @@ def split_base(pattern: str) -> tuple[str, str]:
 
 def asks_for_hidden(pattern: str) -> bool:
     """Whether a pattern names hidden files or directories itself."""
-    return bool(re.search(r"(?:^|[/{,])\.[^./]", pattern))
+    return bool(re.search(r"(?:^|/)(?:\{(?:[^{}/]*,)?)?\.[^./]", pattern))

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import cut_line, fit, harmless, shorten
+from agent_tools.clipping import counted, cut_line, fit, harmless, shorten
 from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden
 from agent_tools.grep_slow import search_slowly
-from agent_tools.hits import Hit, line_of, ordered, parse, path_of
+from agent_tools.hits import Hit, line_of, ordered, parse, path_of, paths_of
 from agent_tools.ripgrep import WITHOUT, find_rg, run_rg
 from agent_tools.values import Value
 
@@ -44,6 +44,7 @@ class Grep(Tool[GrepArgs]):
 
     name = "Grep"
     Args = GrepArgs
+    side_by_side = True
 
     def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.path or "."))),)
@@ -58,14 +59,16 @@ class Grep(Tool[GrepArgs]):
         rg = find_rg(ctx)
         top = start if start.is_dir() else start.parent
         if rg is None:
-            hits, notes = search_slowly(args, start, ctx), [WITHOUT]
+            hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
         else:
             hits, notes = _search(rg, args, start, top, ctx)
         if ctx.readable is not None:
-            allowed = {path: ctx.readable(top / path) for path in {path_of(h) for h in hits}}
-            hits = [h for h in hits if allowed[path_of(h)]]
-            if hidden := sum(not a for a in allowed.values()):
-                notes.append(f"[{hidden} files were left out: a rule denies reading them]")
+            start_of = f"{top}/".replace("//", "/")
+            barred = {raw for raw, path in paths_of(hits).items() if not ctx.readable(start_of + path)}
+            if barred:
+                hits = [hit for hit in hits if hit[0] not in barred]
+                files = counted(len(barred), "file")
+                notes.append(f"[{files} left out: reading needs the user's approval, or a rule denies it]")
         hits = ordered(hits, args.output_mode, top)
         return _result(args, hits, notes, top, ctx)
 
@@ -116,7 +119,9 @@ def _search(rg: str, args: GrepArgs, start: Path, top: Path, ctx: ToolContext) -
 
 
 def _failure(args: GrepArgs, errors: str) -> ToolError:
-    said = harmless(errors).strip()[:1_000]
+    said = harmless(errors).strip().removeprefix("rg: ")[:1_000]
+    if "parsing glob" in said:
+        return ToolError(f"The glob cannot be used: {said}. Use *, ?, [abc], ** and {{a,b}}.")
     if "unrecognized file type" in said:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
     if "No such file" in said or "Permission denied" in said:
@@ -135,7 +140,7 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     limit = MOST if args.head_limit is None else args.head_limit or len(hits)
     shown = []
     for hit in hits[skipped : skipped + limit]:
-        name = ctx.workspace.spell(top / path_of(hit))
+        name = ctx.workspace.spell(top / path_of(hit[0]))
         shown.append(cut_line(line_of(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
     shown = shown[: fit(shown, CHARACTERS)]
     more = len(hits) - skipped - len(shown)

@@ -16,6 +16,7 @@ from agent_tools.clipping import harmless
 Hit = tuple[bytes, bytes]
 GAP = b"--"
 _NUMBER = r"(\d+)([:-])"
+_BINARY = rb": (?:WARNING: stopped searching binary file after match|binary file matches) \(found .* offset \d+\)$"
 
 
 def parse(out: bytes, mode: str) -> list[Hit]:
@@ -23,14 +24,18 @@ def parse(out: bytes, mode: str) -> list[Hit]:
     if mode == "files_with_matches":
         return [(path, b"") for path in out.split(b"\0")[:-1]]
     hits: list[Hit] = []
-    here = b""
+    here = begun = b""
     for line in out.split(b"\n")[:-1]:
         path, nul, rest = line.partition(b"\0")
         if nul:
-            here = path
-            hits.append((path, rest))
-        elif line == GAP:
+            here = begun + path if begun else path
+            begun = b""
+            hits.append((here, rest))
+        elif line == GAP and not begun:
             hits.append((here, GAP))
+        elif not re.search(_BINARY, line):
+            # The beginning of a name with a newline in it: every other line has a NUL.
+            begun += line + b"\n"
     return hits
 
 
@@ -49,9 +54,16 @@ def ordered(hits: list[Hit], mode: str, top: Path) -> list[Hit]:
     return sorted(hits, key=age)
 
 
-def path_of(hit: Hit) -> str:
-    """The path of a hit, relative to where the search began."""
-    return os.fsdecode(hit[0]).removeprefix("./")
+def path_of(raw: bytes) -> str:
+    """The path in a hit, relative to where the search began."""
+    return os.fsdecode(raw).removeprefix("./")
+
+
+def paths_of(hits: list[Hit]) -> dict[bytes, str]:
+    """For each file of the hits its path as text; decoded in one go, as there may be tens of thousands."""
+    files = list(dict.fromkeys(hit[0] for hit in hits))
+    names = os.fsdecode(b"\0".join(files)).split("\0")
+    return {raw: name[2:] if name.startswith("./") else name for raw, name in zip(files, names, strict=False)}
 
 
 def line_of(hit: Hit, name: str, mode: str, numbers: bool) -> str:

@@ -34,6 +34,7 @@ class LS(Tool[LSArgs]):
 
     name = "LS"
     Args = LSArgs
+    side_by_side = True
 
     def effects(self, args: LSArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.path))),)

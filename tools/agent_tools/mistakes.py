@@ -3,89 +3,112 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
+from agent_tools.alike import core_of
 from agent_tools.base import ToolError
+from agent_tools.by_lines import Lines
+from agent_tools.escapes import readings
+from agent_tools.nearest import differences, nearest
 from agent_tools.textfile import split_lines
 
-_ALIKE = {ord(c): "'" for c in "‘’‚‛′"} | {ord(c): '"' for c in "“”„‟″"}
-_ALIKE |= {ord(c): "-" for c in "‐‑‒–—―−"}
-_ALIKE |= {ord(c): " " for c in "\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000"}
-_NUMBERED = r"\s*\d+\t"
+# As Read and Grep number lines, and other programs that models know.
+_NUMBERED = r"\s*(\d{1,9})(\t|→|[:-]|\s?\| ?|$)"
+_COMMENT = r"(?:#|//|--|/\*|<!--|;|%)"
+_LEFT_OUT = rf"(?:{_COMMENT}\s*)?[\[(]?(?:\.\.\.|…)(?!\w)|{_COMMENT}.*(?:\.\.\.|…)\s*(?:\*/|-->|[\])])?$"
+_CUT = r" … \[[\d,]+ more characters in this line\]$"
+_MOST = 4
 
 
-def plain_line(line: str) -> str:
-    """A line with typographic quotes, dashes and blanks as on a keyboard; character for character."""
-    return line if line.isascii() else line.translate(_ALIKE)
-
-
-def core_of(line: str) -> str:
-    """What two lines must have in common to count as equal: all but blanks at both ends and typography."""
-    if line.isascii():
-        return line.strip()
-    from unicodedata import normalize
-
-    return normalize("NFC", plain_line(line)).strip()
-
-
-def several(content: str, starts: list[int]) -> ToolError:
-    """The error for an old_string that fits in more than one place."""
+def several(content: str, starts: list[int], alike: str = "") -> ToolError:
+    """The error for an old_string that fits in more than one place. alike: how replace_all would match, in words."""
     lines, number, at = [], 1, 0
     for start in starts[:20]:
         number += content.count("\n", at, start)
         at = start
         lines.append(str(number))
     more = f" and {len(starts) - 20} more" if len(starts) > 20 else ""
+    every = f", or set replace_all to change all that fit ({alike})" if alike else ""
     return ToolError(
         f"old_string fits in {len(starts)} places (lines {', '.join(lines)}{more}); nothing was changed. Add "
-        "neighbouring lines until only one place fits, or set replace_all to change all that are spelled exactly so."
+        f"neighbouring lines until only one place fits{every}."
     )
 
 
-def unfound(content: str, old: str, new: str) -> ToolError:
+def half_escaped(at: int) -> ToolError:
+    """The error for text escaped once too often, where it cannot be told what the new text means. at: from 0."""
+    return ToolError(
+        f"old_string fits line {at + 1} once a level of escaping is taken away, but new_string can then be read in "
+        "more than one way; nothing was changed. Send both just as the file has them, without added backslashes."
+    )
+
+
+def unfound(lines: Lines, old: str, new: str) -> ToolError:
     """The error for an old_string that is not there, with the nearest lines and how they differ."""
-    said = ["old_string was not found; nothing was changed."]
     sought = [line.rstrip("\r\n") for line in split_lines(old)]
-    filled = [line for line in sought if line.strip()]
-    if filled and all(re.match(_NUMBERED, line) for line in filled):
-        said.append("It seems to contain the line numbers of Read's output: leave them and the tab out.")
-    if new.strip() and (there := content.find(new)) >= 0:
-        said.append(f"new_string stands at line {content.count(chr(10), 0, there) + 1} already: the edit may be done.")
-    lines = [line.rstrip("\r\n") for line in split_lines(content)]
-    begin = _nearest(lines, sought)
-    if begin is None:
-        said.append("Nothing in the file resembles it. Read the file again, or Grep for a word of it.")
+    said = ["old_string was not found; nothing was changed."]
+    if bare := _without_numbers(sought):
+        fits = lines.fits("\n".join(bare))
+        said.append(
+            "It seems to begin each line with the line number that Read shows, which is not in the file: leave the "
+            "numbers and the tab behind them out, in new_string too."
+        )
+        if fits:
+            said.append(f"Without them it fits line {fits[0].at + 1}.")
+            return ToolError(" ".join(said))
+        sought = bare
+    habits = _habits(lines, old, new, sought)
+    said += habits
+    raw = [line.rstrip("\r\n") for line in lines.raw]
+    at = nearest(lines.cores, [core_of(line) for line in sought])
+    if at is None:
+        if not habits:
+            said.append("Nothing in the file resembles it. Read the file again, or Grep for a word of it.")
         return ToolError(" ".join(said))
-    at = begin
-    here = lines[max(at, 0) : at + len(sought)]
-    said.append(f"The nearest place is lines {max(at, 0) + 1}-{max(at, 0) + len(here)}, which differ:")
-    differing = [n for n in range(len(sought)) if not 0 <= at + n < len(lines) or lines[at + n] != sought[n]]
-    for n in differing[:4]:
-        theirs = repr(lines[at + n][:240]) if 0 <= at + n < len(lines) else "(no such line)"
-        said.append(f"\n  line {at + n + 1} is  {theirs}\n  you wrote  {sought[n][:240]!r}")
-    if len(differing) > 4:
-        said.append(f"\n  and {len(differing) - 4} more lines.")
-    said.append("\nCopy the file's own text, blanks included, or Read the place again.")
-    return ToolError(" ".join(said).replace(" \n", "\n"))
+    first, last, unlike = differences(raw, sought, at)
+    place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
+    if not unlike:
+        said.append(f"It is nearest to {place}, of which it takes a part: give whole lines, as Read shows them.")
+        return ToolError(" ".join(said))
+    said.append(f"The nearest place is {place}. What differs:")
+    more = [f"and {len(unlike) - _MOST} more lines"] if len(unlike) > _MOST else []
+    told = "".join(f"\n  {text}" for text in [*unlike[:_MOST], *more])
+    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, blanks included, or Read the place again.")
 
 
-def _nearest(lines: list[str], sought: list[str]) -> int | None:
-    """The line at which `sought` would begin where most of its lines stand; None where nothing is like it."""
-    cores = [core_of(line) for line in lines]
-    wanted: dict[str, list[int]] = {}
-    for n, line in enumerate(sought):
-        if len(core := core_of(line)) > 2:
-            wanted.setdefault(core, []).append(n)
-    votes = Counter(at - n for at, core in enumerate(cores) for n in wanted.get(core, ()))
-    if votes:
-        best = max(votes.values())
-        return min(at for at, count in votes.items() if count == best)
-    longest = max(sought, key=lambda line: len(line.strip()), default="").strip()
-    if not longest or len(longest) > 500:
-        return None
-    from difflib import get_close_matches
+def _without_numbers(sought: list[str]) -> list[str]:
+    """The lines without the numbers they begin with; none where not all do, counting up by one."""
+    found = [re.match(_NUMBERED, line) for line in sought if line.strip()]
+    numbers = [int(match[1]) for match in found if match]
+    if not found or len(numbers) < len(found) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return []
+    if len(found) == 1 and found[0] and found[0][2] not in ("\t", "→"):
+        return []
+    return [re.sub(_NUMBERED, "", line, count=1) for line in sought]
 
-    known = list(dict.fromkeys(core for core in cores[:5_000] if core and len(core) <= 500))
-    part = next((core for core in known if longest in core), None)
-    close = [part] if part else get_close_matches(core_of(longest), known, n=1, cutoff=0.5)
-    return cores.index(close[0]) - [s.strip() for s in sought].index(longest) if close else None
+
+def _habits(lines: Lines, old: str, new: str, sought: list[str]) -> list[str]:
+    """What models are known to do, where this text looks like it."""
+    said = []
+    known = set(lines.cores)
+    if any(re.search(_CUT, line) for line in sought):
+        said.append("It holds Read's note of a cut line, which is not in the file: edit a shorter part of that line.")
+    elif unknown := [s for s in map(str.strip, sought) if re.match(_LEFT_OUT, s) and core_of(s) not in known]:
+        said.append(
+            f"Its line {unknown[0][:60]!r} seems to stand for text that was left out: every line between must be given "
+            "in full. Make one edit for each place instead."
+        )
+    if new.strip() and len(new.strip()) > 3 and (there := _stands(lines, new)):
+        said.append(f"new_string stands at line {there} already: the edit may be done.")
+    elif there := next((n for plain in readings(old, old) if (n := _stands(lines, plain))), 0):
+        said.append(f"With one level of escaping less it stands at line {there}: do not add backslashes.")
+    elif "\\" in old and (there := _stands(lines, old.replace("\\", "\\\\"))):
+        said.append(f"With each backslash doubled it stands at line {there}: write them as the file has them.")
+    return said
+
+
+def _stands(lines: Lines, text: str) -> int:
+    """The line, from 1, at which a text stands or fits; 0 for none."""
+    if (there := lines.content.find(text)) >= 0:
+        return lines.content.count("\n", 0, there) + 1
+    fits = lines.fits(text)
+    return fits[0].at + 1 if fits else 0

@@ -13,7 +13,7 @@ import selectors
 import signal
 import socket
 import subprocess
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -21,11 +21,11 @@ from typing import Literal
 
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import HeadTail, harmless
+from agent_tools.shell_state import MARK
 from agent_tools.values import Value
 
 GRACE = 0.2
 TICK = 0.05
-MARK = "_AGENT_COMMAND"
 
 
 class Ending(Value):
@@ -38,16 +38,27 @@ class Ending(Value):
 
 
 def run_process(
-    argv: list[str], cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken, kept: HeadTail
+    argv: list[str],
+    cwd: Path,
+    env: dict[str, str],
+    seconds: float,
+    cancel: CancelToken,
+    kept: HeadTail,
+    inherited: tuple[int, ...] = (),
 ) -> Generator[str, None, Ending]:
     """Run `argv` to its end, yielding output for the screen, and feeding all of it to `kept`.
 
-    Closing the generator ends the process too. Raises OSError where it cannot be started.
+    inherited: descriptors that it gets beside the usual three. Closing the generator ends the process too. Raises
+    OSError where it cannot be started.
     """
-    mark = os.urandom(8).hex()
-    env = {**env, MARK: f"{env.get(MARK, '')}:{mark}"}
     started = monotonic()
-    running = _Running(argv, cwd, env, kept)
+    screen = Screen()
+
+    def feed(data: bytes) -> None:
+        kept.feed(data)
+        screen.feed(data)
+
+    running = Running(argv, cwd, env, feed, inherited)
     forget = cancel.on_cancel(running.wake)
     cause: Literal["exit", "time-out", "interrupted"] = "interrupted"
     try:
@@ -55,39 +66,52 @@ def run_process(
             left = started + seconds - monotonic()
             if cancel.cancelled or left <= 0:
                 cause = "interrupted" if cancel.cancelled else "time-out"
-                running.end(mark)
+                running.end()
                 break
             running.read(min(TICK, left))
-            if text := running.screen.take():
+            if text := screen.take():
                 yield text
         else:
             cause = "exit"
         running.drain()
-        if text := running.screen.take(all_of_it=True):
+        if text := screen.take(all_of_it=True):
             yield text
         code = running.process.wait()
         return Ending(code, monotonic() - started, cause, running.group_lives())
     finally:
         forget()
         if running.process.returncode is None:
-            running.end(mark)
+            running.end()
         running.close()
 
 
-class _Running:
-    """A started process, its output pipe, and what wakes whoever waits for either."""
+class Running:
+    """A started process, its output pipe, and what wakes whoever waits for either.
 
-    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], kept: HeadTail) -> None:
-        self.kept, self.screen = kept, Screen()
+    feed: takes the output. mark: what its descendants on Linux are known by, in their environment. All but `wake` is
+    for one thread.
+    """
+
+    def __init__(
+        self,
+        argv: list[str],
+        cwd: Path,
+        env: dict[str, str],
+        feed: Callable[[bytes], None],
+        inherited: tuple[int, ...] = (),
+    ) -> None:
+        self._feed = feed
+        self.mark = os.urandom(8).hex()
         self.process = subprocess.Popen(
             argv,
             cwd=cwd,
-            env=env,
+            env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
             start_new_session=True,
+            pass_fds=inherited,
         )
         assert self.process.stdout is not None
         self._out = self.process.stdout.fileno()
@@ -99,6 +123,7 @@ class _Running:
         self._watch.register(self._out, selectors.EVENT_READ)
         self._watch.register(self._ear, selectors.EVENT_READ)
         self._handle = -1
+        self._nap = 0.002
         # Where the kernel has it, the exit itself wakes us.
         with suppress(AttributeError, OSError):
             self._handle = os.pidfd_open(self.process.pid)
@@ -108,6 +133,11 @@ class _Running:
         """Make a `read` that waits return. A closed socket, unlike a closed descriptor, cannot be someone else's."""
         with suppress(OSError):
             self._bell.send(b"!")
+
+    @property
+    def wakes(self) -> bool:
+        """Whether the exit itself ends a `read`."""
+        return self._handle >= 0
 
     def exited(self) -> bool:
         """Whether the process ended. It is not reaped yet: until then its group's number is ours alone."""
@@ -120,7 +150,9 @@ class _Running:
     def read(self, seconds: float) -> None:
         """Take in what there is to read, waiting up to `seconds` for output, the exit or a wake-up."""
         if not self._open and self._handle < 0:
-            seconds = min(seconds, 0.002)
+            # Nothing tells of the exit: look again soon, then less often.
+            seconds = min(seconds, self._nap)
+            self._nap = min(self._nap * 1.5, TICK)
         for key, _ in self._watch.select(seconds):
             if key.fd == self._out:
                 self._take()
@@ -134,8 +166,7 @@ class _Running:
             self._watch.unregister(self._out)
             self._open = False
             return False
-        self.kept.feed(data)
-        self.screen.feed(data)
+        self._feed(data)
         return True
 
     def drain(self) -> None:
@@ -144,7 +175,7 @@ class _Running:
         while self._open and self._take() and monotonic() < until:
             pass
 
-    def end(self, mark: str) -> None:
+    def end(self) -> None:
         """End the process and its group: ask, wait a moment, then by force."""
         pid = self.process.pid
         with suppress(ProcessLookupError, PermissionError):
@@ -155,7 +186,7 @@ class _Running:
             self.read(min(left, 0.01) if self.exited() else left)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        _end_strays(mark)
+        end_strays(self.mark)
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
 
@@ -180,7 +211,7 @@ class _Running:
             self.process.stdout.close()
 
 
-def _end_strays(mark: str) -> None:
+def end_strays(mark: str) -> None:
     """Kill what left the process group, known by the mark in its environment. Only where there is a /proc."""
     needle = f":{mark}".encode()
     for _ in range(3):

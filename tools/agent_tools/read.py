@@ -1,15 +1,17 @@
-"""Read: part of a text file, with line numbers."""
+"""Read: part of a text file, with line numbers; images, PDFs and notebooks in the form that a model understands."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import cut_line, fit
-from agent_tools.display import FileView
+from agent_tools.clipping import counted, cut_line, fit
+from agent_tools.display import FileView, Note
 from agent_tools.naming import missing, named
-from agent_tools.textfile import Text, decode, fingerprint, kind_of, line_end, split_lines
+from agent_tools.textfile import MARKS, Text, decode, fingerprint, kind_of, line_end, split_lines
 from agent_tools.values import Value
+from agent_tools.workspace import LIMIT
 
 LINES = 2_000
 CHARACTERS = 100_000
@@ -19,63 +21,133 @@ class ReadArgs(Value):
     """The arguments of Read."""
 
     file_path: Annotated[str, "Absolute path, or relative to the working directory"]
-    offset: Annotated[int | None, "First line to read, from 1"] = None
-    limit: Annotated[int | None, "Number of lines (default 2000)"] = None
+    offset: Annotated[int | None, "First line to read, from 1 (PDF: page)"] = None
+    limit: Annotated[int | None, "Number of lines (default 2000; PDF: pages, 20)"] = None
 
 
 class Read(Tool[ReadArgs]):
-    """Reads a text file in any usual encoding."""
+    """Reads a file: text in any usual encoding, and what a model can be shown otherwise."""
 
     name = "Read"
     Args = ReadArgs
+    side_by_side = True
 
     def effects(self, args: ReadArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.file_path))),)
 
     def summary(self, args: ReadArgs, ctx: ToolContext) -> str:
-        part = f" from line {args.offset}" if args.offset and args.offset > 1 else ""
+        unit = "page" if args.file_path.lower().endswith(".pdf") else "line"
+        part = f" from {unit} {args.offset}" if args.offset and args.offset > 1 else ""
         return f"Read {named(args.file_path, ctx)}{part}"
 
     def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         first, limit = (1 if args.offset is None else args.offset), (LINES if args.limit is None else args.limit)
         if first < 0 or limit < 1:
             raise ToolError("offset counts lines from 1, and limit is at least 1.")
+        first = max(first, 1)
         path = ctx.workspace.resolve(args.file_path)
+        if _is_large(path):
+            return _part_of_large(path, first, limit, ctx)
         data = ctx.workspace.read_if_there(path)
         if data is None:
             raise missing(path, ctx)
         name = ctx.workspace.spell(path)
+        if data.startswith(b"%PDF-"):
+            # This and the other kinds are rarely read, and every start loads this file.
+            from agent_tools.pdf import show_pdf
+
+            return show_pdf(data, name, args.offset, args.limit, ctx)
         text = decode(data)
         if text is None:
-            raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
-        lines = split_lines(text.content)
-        first = max(first, 1)
-        if first > max(len(lines), 1):
-            raise ToolError(f"{name} has only {len(lines):,} lines; offset {first} is past its end.")
-        shown = [
-            f"{n:>6}\t{cut_line(line.rstrip(chr(13) + chr(10)))}"
-            for n, line in enumerate(lines[first - 1 : first - 1 + limit], first)
-        ]
-        count = fit(shown, CHARACTERS)
-        last = first - 1 + count
+            return _not_text(data, name, ctx)
+        result = _shown(text, path, first, limit, ctx)
         ctx.seen[str(path)] = fingerprint(data)
-        view = FileView(ctx.workspace.show(path), first, count, len(lines))
-        if not lines:
-            return ToolResult(f"{name} is empty (0 characters).", view)
-        notes = _nature(text)
-        if first > 1 or last < len(lines):
-            notes.insert(0, f"lines {first}-{last} of {len(lines):,}")
-        if last < len(lines):
-            notes.append(f"go on with offset={last + 1}")
-        note = f"\n[{'; '.join(notes)}]" if notes else ""
-        return ToolResult("\n".join(shown[:count]) + note, view)
+        return result
+
+
+def _shown(text: Text, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
+    """A text as lines, a notebook as cells."""
+    name, note = ctx.workspace.spell(path), ""
+    if path.suffix.lower() == ".ipynb" and text.content.strip():
+        from agent_tools.notebook import parse
+        from agent_tools.notebook_view import show_notebook
+
+        try:
+            notebook = parse(text.content, name)
+        except ToolError as error:
+            note = f"{str(error).rstrip('.')}: shown as text"
+        else:
+            return show_notebook(notebook, name, ctx.workspace.show(path), ctx, first, limit)
+    return _part_of_text(text, path, first, limit, note, ctx)
+
+
+def _part_of_text(text: Text, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
+    """Numbered lines of a file that is loaded."""
+    name = ctx.workspace.spell(path)
+    lines = split_lines(text.content)
+    if first > max(len(lines), 1):
+        raise ToolError(f"{name} has only {counted(len(lines), 'line')}; offset {first} is past its end.")
+    shown = [
+        f"{n:>6}\t{cut_line(line.rstrip(chr(13) + chr(10)))}"
+        for n, line in enumerate(lines[first - 1 : first - 1 + limit], first)
+    ]
+    count = fit(shown, CHARACTERS)
+    last = first - 1 + count
+    view = FileView(ctx.workspace.show(path), first, count, len(lines))
+    if not lines:
+        return ToolResult(f"{name} is empty (0 characters).", view)
+    notes = [note] if note else []
+    if first > 1 or last < len(lines):
+        notes.append(f"lines {first}-{last} of {len(lines):,}")
+    notes += _nature(text)
+    if last < len(lines):
+        notes.append(f"go on with offset={last + 1}")
+    return ToolResult("\n".join(shown[:count]) + (f"\n[{'; '.join(notes)}]" if notes else ""), view)
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a file has more than is ever loaded."""
+    try:
+        return path.lstat().st_size > LIMIT
+    except OSError:
+        return False
+
+
+def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
+    """Numbered lines of a file that is not loaded. It does not count as read: it is too large to be edited."""
+    from agent_tools.windows import read_window
+
+    name = ctx.workspace.spell(path)
+    window = read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
+    if not window.lines:
+        raise ToolError(f"{name} has fewer than {first:,} lines; offset {first} is past its end.")
+    last = first - 1 + len(window.lines)
+    notes = [f"lines {first}-{last} of a file of {window.size:,} bytes"]
+    if window.encoding != "utf-8":
+        notes.append(f"encoding {window.encoding}")
+    notes.append(f"more follow: go on with offset={last + 1}, or Grep for what you need" if window.more else "the end")
+    shown = [f"{n:>6}\t{line}" for n, line in enumerate(window.lines, first)]
+    return ToolResult("\n".join(shown) + f"\n[{'; '.join(notes)}]", Note(f"lines {first}-{last}"))
+
+
+def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
+    """An image, for a model that takes them. Raises ToolError for all else, saying what it is."""
+    from agent_tools.image_header import sniff
+
+    if (image := sniff(data)) is not None:
+        from agent_tools.images import read_image
+
+        return read_image(data, image, name, ctx)
+    raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
 
 
 def _nature(text: Text) -> list[str]:
     """What the numbered lines do not show of a file, where it is out of the ordinary."""
     notes = []
     if text.encoding != "utf-8" or text.mark:
-        notes.append(f"encoding {text.encoding}{' with byte order mark' if text.mark else ''}, kept by Edit and Write")
+        sure = any(text.encoding == encoding for _, encoding in MARKS)
+        how = " with byte order mark" if text.mark else "" if sure else " (a guess from its bytes)"
+        notes.append(f"encoding {text.encoding}{how}, kept by Edit and Write")
     if line_end(text.content) == "\r\n":
         notes.append("lines end in CRLF, kept by Edit and Write")
     return notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,11 +78,18 @@ def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
 
 
 def walk(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
-    """Relative paths of the regular files below `top`, for when there is no ripgrep."""
+    """Relative paths of the regular files below `top`, links not followed, for when there is no ripgrep."""
     for directory, below, names in os.walk(top):
         ctx.cancel.check()
         below[:] = sorted(d for d in below if d != ".git" and d not in HEAVY and (hidden or d[0] != "."))
         prefix = os.path.relpath(directory, top)
         for name in sorted(names):
-            if hidden or name[0] != ".":
+            if (hidden or name[0] != ".") and _is_regular(f"{directory}/{name}"):
                 yield name if prefix == "." else f"{prefix}/{name}"
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False

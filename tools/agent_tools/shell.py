@@ -1,16 +1,20 @@
-"""Bash: one command in a fresh shell."""
+"""Bash: one command in a fresh shell, waited for or in the background."""
 
 from __future__ import annotations
 
+import math
 import os
-import signal
 from collections.abc import Generator
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, one_line, shorten
-from agent_tools.display import CommandOutput
+from agent_tools.display import CommandOutput, Note
 from agent_tools.shell_env import command_env
+from agent_tools.shell_notes import LEFT, exit_of, took
+from agent_tools.shell_state import MOST, Channel, told
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -18,7 +22,9 @@ if TYPE_CHECKING:
 
 SECONDS = 120.0
 LONGEST = 600.0
-_HINT = "run it again with its output in a file (> FILE 2>&1), then Read or Grep that"
+# How long a background command may show how it begins.
+MOMENT = 0.5
+HINT = "run it again with its output in a file (> FILE 2>&1), then Read or Grep that"
 
 
 class BashArgs(Value):
@@ -27,6 +33,7 @@ class BashArgs(Value):
     command: Annotated[str, "The command"]
     description: Annotated[str | None, "What it does, in 5-10 words"] = None
     timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
+    run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
 
 
 class Bash(Tool[BashArgs]):
@@ -42,73 +49,152 @@ class Bash(Tool[BashArgs]):
         return (Effect("run", args.command),)
 
     def summary(self, args: BashArgs, ctx: ToolContext) -> str:
-        return f"Run: {shorten(args.command, 200)}"
+        how = " in the background" if args.run_in_background else ""
+        return f"Run{how}: {shorten(args.command, 200)}"
 
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        # With subprocess; a run without commands needs neither.
-        from agent_tools.process import run_process
-
         bash = find_bash(ctx)
         if bash is None:
             raise ToolError("There is no bash on this machine, so commands cannot be run.")
         if not args.command.strip() or "\0" in args.command:
             raise ToolError("The command is empty." if not args.command.strip() else "The command contains a NUL.")
-        seconds = time_limit(args.timeout, ctx)
-        env, withheld = command_env(ctx)
-        kept = HeadTail()
-        ctx.cancel.check()
         argv = [bash, "--noprofile", "--norc", "-c", args.command]
+        seconds = time_limit(args, ctx)
+        ctx.cancel.check()
+        moved = ensure_directory(ctx)
         try:
-            running = run_process(argv, ctx.workspace.cwd, env, seconds, ctx.cancel, kept)
-            try:
-                while True:
-                    yield Progress(next(running))
-            except StopIteration as stop:
-                ending: Ending = stop.value
-            finally:
-                running.close()
+            if args.run_in_background:
+                result = yield from _in_background(argv, args, seconds, ctx)
+            else:
+                result = yield from _waited_for(argv, args.command, seconds, ctx)
         except (OSError, ValueError) as error:
             raise _not_started(error, ctx) from None
-        output = kept.text(_HINT).rstrip("\n")
-        note = _note(ending, seconds)
-        failed = ending.code != 0 or ending.cause != "exit"
-        text = "\n".join(filter(None, (output or "(no output)", f"[{note}]")))
-        if failed and ending.cause == "exit" and withheld:
-            text += f"\n[withheld from commands because they look like keys: {', '.join(withheld)}]"
-        code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
-        return ToolResult(text, CommandOutput(args.command, output, code, round(ending.seconds, 3), note), failed)
+        return result.but(text=f"{result.text}\n{moved}") if moved else result
+
+
+def _waited_for(
+    argv: list[str], command: str, seconds: float, ctx: ToolContext
+) -> Generator[Progress, None, ToolResult]:
+    # With subprocess; a run without commands needs neither.
+    from agent_tools.process import run_process
+
+    base, withheld = command_env(ctx)
+    kept = HeadTail(scratch=ctx.workspace.scratch)
+    channel: Channel | None = None
+    # Where no descriptor is to be had, nothing carries over.
+    with suppress(OSError):
+        channel = Channel()
+    try:
+        env = ctx.shell.applied(base) | (channel.env if channel else {})
+        inherited = (channel.fd,) if channel else ()
+        running = run_process(argv, ctx.workspace.cwd, env, seconds, ctx.cancel, kept, inherited)
+        try:
+            while True:
+                yield Progress(next(running))
+        except StopIteration as stop:
+            ending: Ending = stop.value
+        finally:
+            running.close()
+        carried = carry_over(channel, base, ctx) if channel and ending.cause == "exit" else []
+    finally:
+        kept.close()
+        if channel:
+            channel.close()
+    output = kept.text(HINT).rstrip("\n")
+    note = _note(ending, seconds)
+    failed = ending.code != 0 or ending.cause != "exit"
+    lines = [output or "(no output)", f"[{note}]", *carried]
+    if failed and ending.cause == "exit" and withheld:
+        lines.append(f"[withheld from commands because they look like keys: {', '.join(withheld)}]")
+    code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
+    display = CommandOutput(command, output, code, round(ending.seconds, 3), note)
+    return ToolResult("\n".join(lines), display, failed)
+
+
+def _in_background(
+    argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
+) -> Generator[Progress, None, ToolResult]:
+    base, _ = command_env(ctx)
+    env = ctx.shell.applied(base)
+    job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch)
+    job.await_end(MOMENT)
+    kept, ended = job.take()
+    output = kept.text(HINT).rstrip("\n")
+    if output:
+        yield Progress(f"{output}\n")
+    if ended:
+        said = f"{job.id} has ended already: {job.state}, {took(job.elapsed)}"
+    else:
+        said = f"{job.id} runs in the background: BashOutput shows its output, KillShell ends it"
+    failed = ended and job.state != "exit code 0"
+    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
 
 
 def find_bash(ctx: ToolContext) -> str | None:
-    """The first bash on the PATH of commands, else the system's."""
-    places = [p for p in ctx.env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
+    """The first bash on the PATH of commands, as they have it at first, else the system's."""
+    return _bash_on(ctx.env.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _bash_on(path: str) -> str | None:
+    places = [p for p in path.split(os.pathsep) if p.startswith("/")]
     return next((b for p in [*places, "/bin", "/usr/bin"] if os.access(b := f"{p}/bash", os.X_OK)), None)
 
 
-def time_limit(milliseconds: int | None, ctx: ToolContext) -> float:
-    """The seconds a command may take: as asked, or the setting `shell_timeout`, or two minutes."""
+def time_limit(args: BashArgs, ctx: ToolContext) -> float:
+    """The seconds a command may take: as asked, or the setting `shell.timeout`; in the background only as asked."""
     usual = float(ctx.settings.get("shell_timeout") or SECONDS)
-    if milliseconds is None:
-        return usual
-    if milliseconds <= 0:
+    if args.timeout is None:
+        return math.inf if args.run_in_background else usual
+    if args.timeout <= 0:
         raise ToolError("timeout is in milliseconds and must be positive.")
-    return min(milliseconds / 1000, max(LONGEST, usual))
+    return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(LONGEST, usual))
+
+
+def ensure_directory(ctx: ToolContext) -> str:
+    """Where the working directory is gone, go back to the root of the workspace; what to say of it."""
+    gone = ctx.workspace.cwd
+    if gone.is_dir() or not ctx.workspace.root.is_dir():
+        return ""
+    ctx.workspace.cwd = ctx.workspace.root
+    return f"[{one_line(str(gone))} is gone: this ran in {one_line(str(ctx.workspace.cwd))}]"
+
+
+def carry_over(channel: Channel, base: dict[str, str], ctx: ToolContext) -> list[str]:
+    """Take over where a command ended and what it exports; what the model should know of that, in lines."""
+    data = channel.read()
+    if not data or data == ctx.shell.known:
+        return []
+    where, exported = told(data)
+    before = ctx.workspace.cwd
+    lines = []
+    ctx.shell.known = data if where == before else b""
+    if not ctx.shell.learn(exported, base):
+        ctx.shell.known = b""
+        lines.append(f"[not carried over: the exported variables, because they have more than {MOST:,} characters]")
+    if where == before:
+        return lines
+    if where is not None and where.is_dir() and ctx.workspace.inside(where):
+        ctx.workspace.cwd = where
+        return [*lines, f"[working directory now: {one_line(str(where))}]"]
+    if not before.is_dir():
+        ctx.workspace.cwd = ctx.workspace.root
+    if where is not None and where.is_dir():
+        why = f"{one_line(str(where))} is outside the workspace; use absolute paths there"
+    else:
+        why = "the directory it ended in is gone"
+    return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
 def _note(ending: Ending, limit: float) -> str:
-    took = f"{ending.seconds:.1f} s" if ending.seconds >= 0.1 else f"{ending.seconds * 1000:.0f} ms"
     if ending.cause == "time-out":
         return (
             f"timed out after {limit:g} s; the command and its children were ended. Give a longer timeout, or do less"
         )
     if ending.cause == "interrupted":
-        return f"interrupted by the user after {took}; the command and its children were ended"
-    if ending.code < 0:
-        name = signal.Signals(-ending.code).name if -ending.code in set(signal.Signals) else "a signal"
-        said = f"ended by {name} (signal {-ending.code}), {took}"
-    else:
-        said = f"exit code {ending.code}, {took}"
-    return f"{said}; something it started still runs in the background" if ending.left else said
+        return f"interrupted by the user after {took(ending.seconds)}; the command and its children were ended"
+    said = f"{exit_of(ending)}, {took(ending.seconds)}"
+    return f"{said}; {LEFT}" if ending.left else said
 
 
 def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:

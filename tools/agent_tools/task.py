@@ -24,7 +24,7 @@ class Task(Tool[TaskArgs]):
     nested = True
 
     def effects(self, args: TaskArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("state"),)
+        return (Effect("state", args.subagent_type),)
 
     def summary(self, args: TaskArgs, ctx: ToolContext) -> str:
         return f"Sub-agent {args.subagent_type}: {' '.join(args.description.split())}"

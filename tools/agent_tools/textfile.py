@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 
 from agent_tools.base import ToolError
+from agent_tools.guessing import guess, unmarked_utf16
 from agent_tools.values import Value
 
 # UTF-32 before UTF-16: its little-endian mark begins with the shorter one.
@@ -21,13 +22,15 @@ MARKS = (
 )
 # Control bytes that no text file has, except tab, line ends, form feed, backspace and escape.
 CONTROLS = bytes(b for b in range(32) if b not in b"\t\n\r\f\b\x1b")
-NAMES = {b"\x89PNG": "a PNG image", b"\xff\xd8\xff": "a JPEG image", b"GIF8": "a GIF image", b"%PDF": "a PDF"}
-NAMES |= {
-    b"PK\x03\x04": "a zip archive",
-    b"\x1f\x8b": "gzip data",
-    b"\x7fELF": "a program",
-    b"SQLite format": "a database",
-}
+NAMES = {
+    b"\x89PNG": "a PNG image", b"\xff\xd8\xff": "a JPEG image", b"GIF8": "a GIF image", b"%PDF": "a PDF",
+    b"II*\0": "a TIFF image", b"MM\0*": "a TIFF image", b"\0\0\1\0": "an icon",
+    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\x1f\x8b": "gzip data", b"BZh": "bzip2 data",
+    b"\xfd7zXZ": "xz data", b"\x28\xb5\x2f\xfd": "zstd data", b"SQLite format": "a database",
+    b"\x7fELF": "a program", b"MZ": "a program", b"\xcf\xfa\xed\xfe": "a program", b"\0asm": "a WebAssembly program",
+    b"\xca\xfe\xba\xbe": "a program", b"wOFF": "a font", b"wOF2": "a font", b"OggS": "audio or video",
+    b"fLaC": "audio", b"ID3": "audio",
+}  # fmt: skip
 
 
 class Text(Value):
@@ -58,18 +61,27 @@ def fingerprint(data: bytes) -> str:
 
 
 def decode(data: bytes) -> Text | None:
-    """The text in `data`, or None where it is binary: UTF-8, UTF-16 and -32, else Windows-1252 or Latin-1."""
+    """The text in `data`, or None where it is binary: UTF-8, UTF-16 and -32, else one of the older encodings."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             return _attempt(data, encoding, mark)
     if b"\0" in data:
-        return _without_mark(data)
+        wide = unmarked_utf16(data)
+        text = _attempt(data, wide) if wide and len(data) % 2 == 0 else None
+        return text if text is not None and "\0" not in text.content else None
     if (text := _attempt(data, "utf-8")) is not None:
         return text
-    if len(data.translate(None, CONTROLS)) < len(data):
+    if looks_binary(data):
         return None
+    if (older := guess(data)) and (text := _attempt(data, older)) is not None:
+        return text
     # Bytes 0x80-0x9f are typographic quotes in the one and control characters in the other.
     return _attempt(data, "cp1252") or _attempt(data, "latin-1")
+
+
+def looks_binary(data: bytes) -> bool:
+    """Whether there are bytes that no text in a one-byte encoding has."""
+    return len(data.translate(None, CONTROLS)) < len(data)
 
 
 def _attempt(data: bytes, encoding: str, mark: bytes = b"") -> Text | None:
@@ -80,21 +92,12 @@ def _attempt(data: bytes, encoding: str, mark: bytes = b"") -> Text | None:
         return None
 
 
-def _without_mark(data: bytes) -> Text | None:
-    """UTF-16 that came without a mark: nearly every second byte of its beginning is zero."""
-    if len(data) % 2:
-        return None
-    head = data[:4096]
-    half = len(head) // 2
-    for encoding, zeros, others in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
-        if zeros.count(0) > half * 0.7 and others.count(0) == 0:
-            text = _attempt(data, encoding)
-            return text if text is not None and "\0" not in text.content else None
-    return None
-
-
 def kind_of(data: bytes) -> str:
     """What binary data seems to be, in words: "a PNG image", "binary data"."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "a WebP image"
+    if data[4:8] == b"ftyp":
+        return "a HEIC or AVIF image" if data[8:11] in (b"hei", b"avi", b"mif") else "audio or video"
     return next((name for magic, name in NAMES.items() if data.startswith(magic)), "binary data")
 
 

@@ -187,6 +187,6 @@ def name_of(hint: Any) -> str:
         return " or ".join(name_of(a) for a in get_args(hint))
     if origin in (list, tuple):
         return f"a list of {name_of(get_args(hint)[0])}"
-    if origin is dict or hint is dict:
+    if origin is dict or hint is dict or (isinstance(hint, type) and issubclass(hint, Value)):
         return "a table"
     return str(getattr(hint, "__name__", hint))

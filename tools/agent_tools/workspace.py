@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
-from agent_tools.files import not_a_file, problem, read_file, replace_file
+from agent_tools.files import not_a_file, problem, read_file, remove_empty, remove_file, replace_file
+from agent_tools.spill import Scratch
 from agent_tools.textfile import fingerprint
 
 __all__ = ["LIMIT", "Workspace", "fingerprint"]
@@ -24,13 +26,22 @@ class Workspace:
     """Where a conversation works, and the only way its tools read and replace files.
 
     root: the directory of the project. extra: further directories that count as inside. cwd: where relative
-    paths start and commands run; it may move during a conversation.
+    paths start and commands run; it may move during a conversation. scratch: outputs of commands, for reading.
+    home: what ~ means; by default what the environment says.
     """
 
-    def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None) -> None:
+    def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
         self.root = Path(os.path.realpath(root))
         self.roots = (self.root, *(Path(os.path.realpath(e)) for e in extra))
         self.cwd = Path(os.path.realpath(cwd)) if cwd else self.root
+        self._home = home
+        self.scratch = Scratch()
+
+    def copy(self) -> Workspace:
+        """The same directories, with a working directory that moves by itself."""
+        other = Workspace.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def resolve(self, text: str) -> Path:
         """The absolute path that `text` means, every symbolic link followed; it need not exist.
@@ -43,6 +54,8 @@ class Workspace:
             os.fsencode(text)
         except UnicodeEncodeError:
             raise ToolError("The path contains characters that no file name can have.") from None
+        if self._home and (text == "~" or text.startswith("~/")):
+            text = self._home + text[1:]
         # Not Path.expanduser, which raises where there is no home.
         absolute = self.cwd / os.path.expanduser(text)
         try:
@@ -56,6 +69,10 @@ class Workspace:
         """Whether `path` lies in one of the directories, by components, after following links."""
         real = Path(os.path.realpath(path))
         return any(real.is_relative_to(root) for root in self.roots)
+
+    def may_read(self, path: Path | str) -> bool:
+        """Whether `path` is inside, or an output of a command that was kept for reading."""
+        return self.inside(path) or self.scratch.holds(Path(os.path.realpath(path)))
 
     def show(self, path: Path | str) -> str:
         """`path` for a person, on one line: relative to the root where it is inside."""
@@ -82,6 +99,15 @@ class Workspace:
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
         """Write the file at a resolved path, whole or not at all; see `files.replace_file`."""
         replace_file(path, data, before)
+
+    def remove(self, path: Path, held: bytes) -> None:
+        """Remove the file at a resolved path, which must still hold `held`. Raises ToolError."""
+        remove_file(path, held)
+
+    def remove_empty(self, directories: Iterable[Path]) -> None:
+        """Remove directories at resolved paths, in this order, as far as nothing is in them."""
+        for path in directories:
+            remove_empty(path)
 
     def directory(self, text: str | None) -> Path:
         """The existing directory or file to search that `text` means; the working directory for none.

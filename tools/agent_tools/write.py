@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Annotated
 
-from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.after_edit import after_edit
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.change import Change, current
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
@@ -35,18 +37,19 @@ class Write(Tool[WriteArgs]):
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Diff:
         return self._change(args, ctx).diff(ctx)
 
-    def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
+    def run(self, args: WriteArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         change = self._change(args, ctx)
         name, diff = ctx.workspace.spell(change.path), change.diff(ctx)
         if change.before == change.after:
             return ToolResult(f"{name} holds exactly this content already; it was left alone.", diff)
         change.make(ctx)
+        (final,), told = yield from after_edit((change,), ctx)
         did = (
             f"Created {name} ({counted(diff.added, 'line')})."
             if diff.created
             else f"Wrote {name} (+{diff.added} -{diff.removed})."
         )
-        return ToolResult(" ".join(filter(None, (did, change.note))), diff)
+        return ToolResult(" ".join(filter(None, (did, change.note))) + told, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
         path = ctx.workspace.resolve(args.file_path)

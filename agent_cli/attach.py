@@ -1,0 +1,38 @@
+"""Images that the command line names, for the first message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_cli.place import Mistake
+from agent_tools.base import ToolError
+from agent_tools.clipping import one_line
+from agent_tools.media import Media, MediaKind
+from agent_tools.workspace import Workspace
+
+
+def attach_images(
+    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind]
+) -> tuple[Media, ...]:
+    """The images at these paths, made to fit a model. Raises Mistake for one that cannot be shown to it."""
+    return tuple(_attach(path, workspace, model, takes) for path in paths)
+
+
+def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind]) -> Media:
+    # Only who shows an image pays for this.
+    from agent_tools.image_header import sniff
+    from agent_tools.images import show_image
+
+    if "image" not in takes:
+        raise Mistake(
+            f"--image: {model} takes no images, as far as is known. Choose a model that does, or set "
+            'model_takes = ["image"].'
+        )
+    try:
+        data = workspace.read(workspace.resolve(path))
+        image = sniff(data)
+        if image is None:
+            raise Mistake(f"--image: {one_line(path)} is not an image.")
+        return show_image(data, image, one_line(path))[0]
+    except ToolError as error:
+        raise Mistake(f"--image: {error}") from None

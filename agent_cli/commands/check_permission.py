@@ -1,0 +1,161 @@
+"""`agent permissions check`: what would be decided about a call, and why. Nothing is run and nothing needs to exist."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from agent_cli.commands.output import put, put_json
+from agent_cli.core.modes import Mode
+from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
+from agent_cli.options import RunOptions
+from agent_cli.permission.decision import Decision
+from agent_cli.permission.policy import Policy
+from agent_cli.place import Mistake, find_place, read_settings
+from agent_tools.base import Effect, Tool, ToolContext, ToolError
+from agent_tools.builtin import BUILTIN
+from agent_tools.inert import inert
+from agent_tools.workspace import Workspace
+
+_LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
+# Where nothing is known of the machine, no file is in the home folder.
+_NO_HOME = "/nonexistent"
+
+
+class Checker:
+    """Answers requests: plain dictionaries with tool, input, and what the defaults are to be replaced by."""
+
+    def __init__(self, *, isolated: bool, settings: tuple[str, ...] = ()) -> None:
+        self._isolated = isolated
+        self._place = find_place(os.environ)
+        self._rules: list[Rule] = []
+        self._mode: Mode = "default"
+        self._extra: tuple[str, ...] = ()
+        if not isolated:
+            layers = read_settings(RunOptions(settings=settings), self._place)
+            found = layers.settings().permissions
+            self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
+        self._tools: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
+
+    def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer as plain data: decision, reason, rule and parts. Raises Mistake for a request that is none."""
+        tool, given = request.get("tool"), request.get("input", {})
+        if not isinstance(tool, str) or not isinstance(given, dict):
+            raise Mistake("A request needs a tool by name and its input as a JSON object.")
+        cwd = self._place.cwd / (_text(request, "cwd") or ".")
+        root = Path(_text(request, "workspace") or self._root(cwd))
+        home = _text(request, "home") or (_NO_HOME if self._isolated else str(self._place.home or _NO_HOME))
+        extra = tuple(Path(d) for d in (*self._extra, *_texts(request, "add_dirs")))
+        workspace = Workspace(root, extra, cwd, home=home)
+        policy = Policy(
+            workspace,
+            [*self._rules, *_rules(request, workspace.root)],
+            _mode(request.get("mode") or self._mode),
+            home=home,
+            env={} if self._isolated else os.environ,
+            trusted=request.get("trusted", True) is True,
+        )
+        context = ToolContext(workspace, env={} if self._isolated else dict(os.environ))
+        try:
+            effects = self._effects(tool, given, context)
+        except ToolError as error:
+            return {"decision": "deny", "reason": f"is not a call that can be made: {error}", "rule": "", "parts": []}
+        return _plain(policy.decide(tool, effects))
+
+    def _root(self, cwd: Path) -> Path:
+        if self._isolated:
+            return cwd
+        return self._place.root if cwd.is_relative_to(self._place.root) else cwd
+
+    def _effects(self, tool: str, given: dict[str, Any], context: ToolContext) -> tuple[Effect, ...]:
+        known = self._tools.get("Task" if tool == "Agent" else tool)
+        if known is not None:
+            return known.effects(known.read(given), context)
+        if tool.startswith("mcp__"):
+            return (Effect("call", tool),)
+        raise Mistake(f"There is no tool named {inert(tool)}. See: agent tools list")
+
+
+def _plain(decision: Decision) -> dict[str, Any]:
+    parts = [
+        {"text": v.text, "decision": v.level.name.lower(), "reason": v.reason, "rule": v.rule} for v in decision.parts
+    ]
+    return {
+        "decision": decision.level.name.lower(),
+        "reason": decision.reason,
+        "rule": decision.rule,
+        "parts": parts,
+    }
+
+
+def _rules(request: Mapping[str, Any], base: Path) -> Iterable[Rule]:
+    for kind in _LISTS:
+        for text in _texts(request, kind):
+            try:
+                yield read_rule(kind, text, f"--{kind}", base)
+            except BadRule as error:
+                raise Mistake(f"{kind}: {error}") from None
+
+
+def _mode(name: object) -> Mode:
+    if name not in get_args(Mode):
+        raise Mistake(f"There is no mode {name!r}. The modes are: {', '.join(get_args(Mode))}.")
+    return cast(Mode, name)
+
+
+def _text(request: Mapping[str, Any], key: str) -> str:
+    value = request.get(key) or ""
+    if not isinstance(value, str):
+        raise Mistake(f"{key} is a text.")
+    return value
+
+
+def _texts(request: Mapping[str, Any], key: str) -> list[str]:
+    value = request.get(key) or []
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+        raise Mistake(f"{key} is a list of texts.")
+    return list(value)
+
+
+def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str, ...], as_json: bool) -> int:
+    """Explain one decision. Exit 0 whatever it is. Raises Mistake."""
+    given = request.get("input", "")
+    try:
+        decoded = json.loads(given) if given else {}
+    except ValueError as error:
+        raise Mistake(f"--input is not JSON: {error}") from None
+    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded})
+    if as_json:
+        put_json(answer)
+        return 0
+    lines = [f"{answer['decision']}: the call {inert(answer['reason'])}"]
+    if len(answer["parts"]) > 1:
+        lines += [f"  {p['decision']:<5}  {inert(p['text'])}\n         {inert(p['reason'])}" for p in answer["parts"]]
+    put("\n".join(lines))
+    return 0
+
+
+def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
+    """Answer each line of standard input with one line, at once."""
+    checker = Checker(isolated=isolated, settings=settings)
+    for line in sys.stdin.buffer:
+        if not line.strip():
+            continue
+        request: Any = None
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise Mistake("A request is a JSON object.")
+            answer = checker.decide(request)
+        except (ValueError, Mistake) as error:
+            answer = {"decision": "deny", "reason": f"could not be read: {error}", "rule": "", "parts": []}
+        call_id = request.get("id") if isinstance(request, dict) else None
+        sys.stdout.write(json.dumps({"id": call_id, **answer}) + "\n")
+        sys.stdout.flush()
+    return 0

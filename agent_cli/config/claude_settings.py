@@ -1,0 +1,103 @@
+"""The permissions in Claude Code's settings files, read as they are: another program's file cannot end a run here.
+
+What is not understood is left out and counted; of rules that ask or deny each one is named, since leaving it out
+loosens. Hooks, environment and everything else in those files are not read here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.layers import Layers, Voice
+from agent_cli.config.reading import RULES_LIMIT, SettingsError, decode_json, places
+from agent_cli.core.modes import MODES
+from agent_cli.core.rules import KNOWN_TOOLS, BadRule, read_rule
+
+_LISTS = ("deny", "ask", "allow")
+_TOLD = 10
+
+
+def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
+    """Merge the permissions of one file, if it is there. Globs with `/` start from the folder above `.claude`."""
+    try:
+        text = layers.text_of(path, voice)
+        table = decode_json(text, str(path)) if text is not None else {}
+    except SettingsError as error:
+        layers.ignored.append(f"{error}; its permissions were not taken, deny rules included")
+        return
+    except (OSError, ValueError) as error:
+        layers.ignored.append(f"{path}: {error}, and was left out")
+        return
+    given = table.get("permissions")
+    if text is None or not isinstance(given, dict):
+        return
+    base, source, where = path.parent.parent, str(path), places(text, str(path))
+    if sum(len(_list(given.get(kind))) for kind in _LISTS) > RULES_LIMIT - len(layers.rules):
+        layers.ignored.append(f"{path}: more than {RULES_LIMIT} rules; they were not taken, deny rules included")
+        return
+    taken: dict[str, Any] = {}
+    wrong: list[str] = []
+    skipped = 0
+    for kind in _LISTS:
+        rules = []
+        for rule in _list(given.get(kind)):
+            if why := _unusable(kind, rule):
+                skipped += 1
+                if kind != "allow" and why != "unknown":
+                    place = where(str(rule), "permissions")
+                    wrong.append(f"{place}: this {kind} rule is not understood and does not hold: {why}")
+            else:
+                rules.append(rule)
+        if rules:
+            taken[kind] = rules
+    layers.ignored += wrong[:_TOLD]
+    if len(wrong) > _TOLD:
+        layers.ignored.append(f"{path}: {len(wrong) - _TOLD} more rules are not understood and do not hold")
+    mode = given.get("defaultMode")
+    if mode in MODES and mode != "bypassPermissions":
+        taken["mode"] = mode
+    elif mode is not None:
+        skipped += 1
+    every = _list(given.get("additionalDirectories"))
+    # What a stranger's file names is not even looked at.
+    folders = [f for f in every if isinstance(f, str) and (voice == "project" or _is_folder(base, f))]
+    skipped += len(every) - len(folders)
+    if folders:
+        taken["additional_directories"] = folders
+    before = len(layers.held)
+    layers.add({"permissions": taken}, source, base, voice, where)
+    layers.imported.append(_in_words(source, taken, skipped, [h.key for h in layers.held[before:]]))
+
+
+def _is_folder(base: Path, folder: str) -> bool:
+    return os.path.isdir(base / os.path.expanduser(folder))  # noqa: PTH112 - the method raises in closed folders
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _unusable(kind: str, rule: object) -> str:
+    """Why a rule is left out: "unknown" where it names a tool that is not here, else the mistake; "" for a good one."""
+    if not isinstance(rule, str):
+        return f"{rule!r} is no text"
+    try:
+        tool = read_rule(kind, rule, "", Path("/")).tool  # type: ignore[arg-type]
+    except BadRule as error:
+        return str(error)
+    return "" if tool in KNOWN_TOOLS or tool.startswith("mcp") else "unknown"
+
+
+def _in_words(source: str, taken: dict[str, Any], skipped: int, held: list[str]) -> str:
+    """One line for doctor: what a file gave."""
+    parts = []
+    for key, value in taken.items():
+        if f"permissions.{key}" not in held:
+            parts.append(f"mode {value}" if key == "mode" else f"{len(value)} {key.replace('_', ' ')}")
+    if held:
+        parts.append(f"left out for lack of trust: {', '.join(key.partition('.')[2] for key in held)}")
+    if skipped:
+        parts.append(f"{skipped} left out as not understood")
+    return f"{source}: {', '.join(parts) or 'nothing'}"

@@ -1,0 +1,32 @@
+"""How a repository stands with the person: what it brings that would take effect, and whether they said yes to it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agent_tools.values import Value
+
+
+class Trust(Value):
+    """The standing of one project.
+
+    state: "plain" brings nothing that would run or widen; "untrusted" does and was not agreed to; "changed" is not
+    what was agreed to any more. by: who trusts it, in words. brings: what would take effect beside settings, a phrase
+    each. changed: what differs from what was trusted.
+    """
+
+    root: str = ""
+    state: Literal["plain", "trusted", "untrusted", "changed"] = "plain"
+    by: str = ""
+    brings: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the project's own files count fully."""
+        return self.state == "trusted"
+
+    @property
+    def git_may_read(self) -> bool:
+        """Whether git may be asked about it without a question: it is trusted, or names nothing that git would run."""
+        return self.state in ("trusted", "plain")

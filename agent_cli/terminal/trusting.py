@@ -1,0 +1,40 @@
+"""The one question at the start of a session in a repository that was not seen before, or that changed."""
+
+from __future__ import annotations
+
+import os
+
+from rich.console import Console
+
+from agent_cli.config.layers import Layers
+from agent_cli.terminal.approval import ReadLine, forget_typed_ahead
+from agent_cli.terminal.console import styled
+from agent_tools.clipping import one_line
+
+
+def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
+    """Whether the person trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
+    for line in question(layers):
+        console.print(styled(one_line(line)))
+    forget_typed_ahead()
+    try:
+        return read_line("Trust it? [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
+def question(layers: Layers) -> list[str]:
+    """What the project brings, in lines; each value in full."""
+    trust = layers.trust
+    if trust.state == "changed":
+        lines = [f"? {trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"]
+    else:
+        lines = [f"? You have not trusted {trust.root} yet. It brings:"]
+    for held in layers.held:
+        lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
+    lines += [f"  - {phrase}" for phrase in trust.brings]
+    return [
+        *lines,
+        "  y: all of this counts from now on, until it changes, and git may be asked about it without a question",
+        "  n: it is left out; only what makes things stricter counts",
+    ]

@@ -1,0 +1,83 @@
+"""`agent permissions list` and `agent trust`: the rules in force, where they come from, and whom the person trusts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import agent
+
+
+@pytest.fixture
+def project(work: Path) -> Path:
+    (work.parent / "home").mkdir()
+    (work.parent / "home/.agentrc").write_text('[permissions]\nmode = "acceptEdits"\nallow = ["Bash(uname)"]\n')
+    (work / ".agentrc").write_text(
+        '[permissions]\nallow = ["Bash(make:*)"]\n[[permissions.rules]]\nlist = "deny"\nrule = "Bash(rm:*)"\n'
+        'why = "keep it"\nmatch = ["rm x"]\n'
+    )
+    return work
+
+
+def test_rules_with_reason_and_source(project: Path) -> None:
+    done = agent(["permissions", "list", "--disallowedTools", "Bash(dd:*)", "--askTools", "Edit"], project)
+    assert done.returncode == 0
+    home = project.parent / "home"
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["mode", "acceptEdits", f"({home}/.agentrc)"],
+        ["workspace", str(project)],
+        ["trust", "untrusted"],
+        [],
+        ["LIST", "RULE", "FROM", "WHY"],
+        ["deny", "Bash(rm:*)", f"{project}/.agentrc:5", "keep", "it"],
+        ["deny", "Bash(dd:*)", "--disallowedTools"],
+        ["ask", "Edit", "--askTools"],
+        ["allow", "Bash(uname)", f"{home}/.agentrc:3"],
+    ]
+    assert ".agentrc (permissions.allow)" in done.stderr
+
+
+def test_as_json(project: Path) -> None:
+    told = json.loads(agent(["permissions", "list", "--json", "--trust", "--permission-mode", "plan"], project).stdout)
+    assert told["mode"] == {"value": "plan", "source": "the command line"}
+    assert told["trust"] == {"state": "trusted", "by": "--trust, for this run"}
+    assert told["rules"][0] == {
+        "list": "deny",
+        "rule": "Bash(rm:*)",
+        "why": "keep it",
+        "source": f"{project}/.agentrc:5",
+        "match": ["rm x"],
+        "not_match": [],
+    }
+    assert [r["rule"] for r in told["rules"][1:]] == ["Bash(uname)", "Bash(make:*)"]
+
+
+def test_no_rules(work: Path) -> None:
+    assert "There are no rules." in agent(["permissions", "list"], work).stdout
+
+
+def test_trust_is_shown_given_listed_and_taken_back(project: Path) -> None:
+    shown = agent(["trust", "--show"], project).stdout
+    assert shown.splitlines() == [f"{project}: untrusted", "  .agentrc sets permissions.allow: Bash(make:*)"]
+    assert "No repository is remembered" in agent(["trust", "--list"], project).stdout
+    assert "Trusted from now on" in agent(["trust"], project).stdout
+    assert str(project) in agent(["trust", "--list"], project).stdout
+    assert "Bash(make:*)" in agent(["permissions", "list"], project).stdout
+    assert "is not trusted any more" in agent(["trust", "--revoke"], project).stdout
+    assert "was not remembered" in agent(["trust", "--revoke"], project).stdout
+    assert "Bash(make:*)" not in agent(["permissions", "list"], project).stdout
+
+
+def test_another_folder_can_be_named(project: Path, tmp_path: Path) -> None:
+    (project / "src").mkdir()
+    assert f"{project}: untrusted" in agent(["trust", str(project / "src")], tmp_path / "home").stdout
+    assert "Bash(make:*)" in agent(["permissions", "list"], project).stdout
+    assert agent(["trust", "nowhere"], project).returncode == 2
+
+
+def test_what_cannot_be_kept_is_a_mistake(project: Path) -> None:
+    done = agent(["trust"], project, env={"AGENT_STATE_DIR": "/dev/null/x"})
+    assert done.returncode == 2
+    assert "cannot be kept" in done.stderr

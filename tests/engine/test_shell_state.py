@@ -1,0 +1,87 @@
+"""What carries over between commands, through whole turns: events, sub-agents, the gate, and notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.answers import Approve, Defer
+from agent_cli.core.events import SubagentEvent, ToolFinished, innermost
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete, Suspended
+from agent_tools.shell_state import Carried
+from tests.engine.test_subagents import story, task
+from tests.engine.world import World
+from tests.helpers import call
+from tests.tools.test_shell import soon
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "sub").mkdir()
+    return tmp_path
+
+
+def bash(command: str, **more: object) -> dict[str, object]:
+    return {"calls": [call("Bash", command=command, **more)]}
+
+
+def test_an_event_tells_what_now_carries_over_and_no_key(root: Path) -> None:
+    replies = [bash("export A=1 MY_TOKEN=hush"), bash("cd sub"), bash("true"), bash("echo $A; pwd"), {"text": "Ok."}]
+    world = World(root, replies, allow=("Bash",))
+    world.turn()
+    assert [e.shell for e in world.of(ToolFinished)] == [
+        Carried(str(root), {"A": "1"}),
+        Carried(str(root / "sub"), {"A": "1"}),
+        None,
+        None,
+    ]
+    assert world.results[-1].text.startswith(f"1\n{root}/sub\n")
+
+
+def test_what_a_sub_agent_does_stays_with_it(root: Path) -> None:
+    world, _ = story(
+        root,
+        [bash("export A=parent"), {"calls": [task()]}, bash("echo $A; pwd"), {"text": "Ok."}],
+        [bash("cd sub; export A=child"), bash("echo $A; pwd"), {"text": "Done."}],
+        allow=("Bash",),
+    )
+    assert isinstance(world.turn(), Complete)
+    assert world.results[-1].text.startswith(f"parent\n{root}\n")
+    inner = [innermost(e) for e in world.of(SubagentEvent)]
+    assert Carried(str(root / "sub"), {"A": "child"}) in [e.shell for e in inner if isinstance(e, ToolFinished)]
+
+
+def test_a_sub_agent_that_waited_goes_on_where_it_was(root: Path) -> None:
+    world, _ = story(
+        root,
+        [{"calls": [task()]}, {"text": "Ok."}],
+        [bash("cd sub"), bash("echo x > here"), {"text": "Done."}],
+        Defer(),
+        Approve(),
+    )
+    assert isinstance(world.turn(), Suspended)
+    assert isinstance(world.turn(None), Complete)
+    assert (root / "sub" / "here").exists() and [a.cwd for a in world.asked] == [str(root / "sub")] * 2
+
+
+def test_rules_stay_anchored_where_the_session_began(root: Path) -> None:
+    (root / ".env").write_text("KEY=1\n")
+    read = {"calls": [call("Read", file_path="../.env")]}
+    world = World(root, [bash("cd sub"), read, {"text": "Ok."}], allow=("Bash(cd:*)",), deny=("Read(.env*)",))
+    world.turn()
+    assert world.kit.context.workspace.cwd == root / "sub"
+    assert world.results[-1].text.startswith("Permission was denied")
+
+
+def test_the_end_of_a_background_command_is_told_at_the_next_round(root: Path) -> None:
+    wait = "until [ -e go ]; do sleep 0.01; done"
+    replies = [bash(wait, run_in_background=True), bash("touch go"), {"text": "Started."}, {"text": "So it ended."}]
+    world = World(root, replies, allow=("Bash",))
+    world.turn()
+    assert soon(lambda: not any(job.running for job in world.kit.context.jobs.all()))
+    world.turn("and now?")
+    (notice,) = [m.text for m in world.history if isinstance(m, UserMessage) and "Background" in m.text]
+    assert notice.startswith(f"[Background command b1 ({wait}) ended after 0:0") and notice.endswith(": exit code 0]")
+    world.kit.context.close()

@@ -1,0 +1,163 @@
+"""Commands of the person's and images, through the real program: on the command line, to the model, in the output."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.events import MessageAdded, ToolFinished
+from agent_cli.core.messages import ToolMessage
+from agent_cli.headless.stream_json import StreamJson
+from agent_tools.media import Media
+from tests.helpers import agent, call, script
+from tests.model.server import ModelServer, Reply
+
+
+def png(width: int = 2, height: int = 2) -> bytes:
+    """A small picture that every reader takes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\x10\x80\xf0" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def command(work: Path, name: str, text: str, *, home: bool = True) -> None:
+    base = work.parent / "home" if home else work
+    path = base / ".agent" / "commands" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def openai(server: ModelServer, **more: str) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_RETRIES": "0", **more}
+
+
+def test_a_command_is_expanded_before_it_is_sent(work: Path) -> None:
+    command(work, "ask", "---\ndescription: Ask\n---\nWhat does @a.txt say about $1?")
+    with ModelServer([Reply(text="Hello.")]) as server:
+        done = agent(["-p", "/ask worlds", "--model", "openai/gpt-test"], work, openai(server))
+        body = server.bodies[0]
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+    assert body["messages"][-1]["content"] == (
+        'What does @a.txt say about worlds?\n\n<file path="a.txt">\nhello world\n</file>'
+    )
+    taught = next(t["function"] for t in body["tools"] if t["function"]["name"] == "SlashCommand")
+    assert taught["description"].endswith("\n\n/ask - Ask")
+
+
+def test_what_is_no_command_is_a_message(work: Path) -> None:
+    with ModelServer([Reply(text="Ok.")]) as server:
+        assert agent(["-p", "/usr/bin is full", "--model", "openai/gpt-test"], work, openai(server)).returncode == 0
+        assert server.bodies[0]["messages"][-1]["content"] == "/usr/bin is full"
+        assert "SlashCommand" not in [t["function"]["name"] for t in server.bodies[0]["tools"]]
+
+
+def test_the_projects_commands_count_where_it_is_trusted(work: Path) -> None:
+    command(work, "ask", "From the project", home=False)
+    model = script(work.parent / "s.toml", [{"text": "Ok.", "expect": "From the project"}])
+    refused = agent(["-p", "--model", model, "/ask"], work)
+    assert refused.returncode == 1
+    assert "commands: ask" in refused.stderr
+    assert agent(["-p", "--trust", "--model", model, "/ask"], work).returncode == 0
+    assert agent(["-p", "--bare", "--model", model, "/ask"], work).returncode == 1
+
+
+def test_a_command_that_cannot_be_used_is_one_sentence(work: Path) -> None:
+    command(work, "empty", "---\nx: [\n---\n")
+    done = agent(["-p", "--model", script(work.parent / "s.toml", []), "/empty"], work)
+    assert done.returncode == 2
+    assert "empty.md: the head between the lines of --- was not read" in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[-1].startswith("agent: The command /empty is empty")
+
+
+def test_stream_json_names_the_commands(work: Path) -> None:
+    command(work, "ask", "Ask")
+    model = script(work.parent / "s.toml", [{"text": "Ok."}])
+    done = agent(["-p", "--output-format", "stream-json", "--model", model, "hi"], work)
+    assert json.loads(done.stdout.splitlines()[0])["slash_commands"] == ["ask"]
+
+
+def test_stream_json_has_the_images_of_results_once() -> None:
+    lines: list[dict[str, Any]] = []
+    stream = StreamJson(lines.append, "s", "m", partial=False)
+    image = Media("image/png", "cGl4ZWw=", "shot.png")
+    stream(MessageAdded(ToolMessage("c1", "Read", "shot.png: PNG image", media=(image,))))
+    stream(ToolFinished("c1", "Read", False, 3))
+    [line] = lines
+    assert line["message"]["content"][0]["content"] == [
+        {"type": "text", "text": "shot.png: PNG image"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cGl4ZWw="}},
+    ]
+    assert line["tool_use_result"] == "shot.png: PNG image"
+
+
+def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
+    (work / "shot.png").write_bytes(png())
+    with ModelServer([Reply(text="A dot."), Reply(text="A dot, still."), Reply(text="So I heard.")]) as server:
+        env = openai(server)
+        done = agent(["-p", "-i", "shot.png", "--model", "openai/gpt-4o", "What is it?"], work, env)
+        agent(["-p", "-c", "And now?"], work, env)
+        agent(["-p", "-c", "--model", "openai/gpt-unknown", "And now?"], work, env)
+        first, again, other = (body["messages"][1]["content"] for body in server.bodies)
+    assert (done.returncode, done.stdout) == (0, "A dot.\n"), done.stderr
+    url = f"data:image/png;base64,{b64encode(png()).decode()}"
+    assert first == [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is it?"}]
+    assert again == first
+    assert other == "What is it?\n[image shot.png not sent: this model takes no images]"
+    shown = agent(["show"], work)
+    assert "What is it?" in shown.stdout and url[30:60] not in shown.stdout
+    assert url[30:60] not in agent(["sessions", "list", "--json"], work).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "takes", "sentence"),
+    [
+        ("a.txt", "image", "--image: a.txt is not an image."),
+        ("none.png", "image", "none.png does not exist."),
+        (".", "image", "is a directory, not a file"),
+        ("cut.png", "image", "cut off or damaged"),
+        ("shot.png", "", "s.toml takes no images, as far as is known. Choose a model"),
+        ("shot.png", "pdf", "takes no images"),
+    ],
+)
+def test_an_image_that_cannot_be_shown_is_one_sentence(work: Path, name: str, takes: str, sentence: str) -> None:
+    (work / "shot.png").write_bytes(png())
+    (work / "cut.png").write_bytes(png()[:50])
+    model = script(work.parent / "s.toml", [{"text": "Never."}])
+    done = agent(["-p", "--image", name, "--model", model, "hi"], work, {"AGENT_MODEL_TAKES": takes})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("agent: ") and done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+    assert "no earlier session" in agent(["show"], work).stderr, "nothing was begun"
+
+
+def test_images_on_standard_input(work: Path) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": b64encode(png()).decode()}
+    content = [{"type": "text", "text": "See."}, {"type": "image", "source": source}]
+    line = {"type": "user", "message": {"role": "user", "content": content}}
+    with ModelServer([Reply(text="A dot.")]) as server:
+        args = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--model", "openai/gpt-4o"]
+        done = agent(args, work, openai(server), json.dumps(line))
+        assert done.returncode == 0, done.stderr
+        assert [part["type"] for part in server.bodies[0]["messages"][-1]["content"]] == ["image_url", "text"]
+        bad = json.dumps(line).replace(source["data"], "not base64!")
+        assert agent(args, work, openai(server), bad).returncode == 2
+
+
+def test_the_model_may_use_a_command_where_a_rule_allows_it(work: Path) -> None:
+    command(work, "ask", "---\ndescription: Ask\n---\nAsk about $1.")
+    calls = [{"calls": [call("SlashCommand", command="/ask maps")]}, {"text": "Ok.", "expect": "Ask about maps."}]
+    model = script(work.parent / "s.toml", calls)
+    assert agent(["-p", "--allowedTools", "SlashCommand", "--model", model, "x"], work).returncode == 0
+    denied = agent(["-p", "--model", model, "x"], work)
+    assert denied.returncode == 1
+    assert "uses the saved prompt /ask" in denied.stderr

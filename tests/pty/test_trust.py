@@ -1,0 +1,75 @@
+"""The question about trust at the start of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import agent, script
+from tests.pty.screen import Terminal
+
+ASKED = "Trust it? [y/N]"
+
+
+@pytest.fixture
+def model(work: Path) -> str:
+    (work / ".agentrc").write_text('append_system_prompt = "x"\n[permissions]\nallow = ["Bash(npm test:*)", "Edit"]\n')
+    (work / ".agent/commands").mkdir(parents=True)
+    (work / ".agent/commands/deploy.md").write_text("Deploy.\n")
+    return script(work / "s.toml", [{"text": "Hello."}])
+
+
+def test_a_yes_counts_from_then_on_until_something_changes(work: Path, model: str) -> None:
+    terminal = Terminal(["--model", model], work)
+    shown = terminal.expect(ASKED)
+    assert f"You have not trusted {work} yet" in shown
+    assert "- .agentrc sets permissions.allow: Bash(npm test:*), Edit" in shown
+    assert "- commands: deploy" in shown
+    terminal.type("y")
+    assert "left out" not in terminal.expect("/help lists the commands")
+    terminal.leave()
+    assert "trusted (your yes of" in agent(["permissions", "list"], work).stdout
+
+    terminal = Terminal(["--model", model], work)
+    assert ASKED not in terminal.expect("/help lists the commands")
+    terminal.leave()
+
+    (work / ".agent/commands/deploy.md").write_text("Deploy to my server.\n")
+    terminal = Terminal(["--model", model], work)
+    assert "has changed since you trusted it: .agent/commands/deploy.md (changed)" in terminal.expect(ASKED)
+    terminal.type("")
+    assert "left out" in terminal.expect("/help lists the commands")
+    terminal.leave()
+
+
+@pytest.mark.parametrize("answer", ["", "n", "yep", "Y please", "\x04"])
+def test_everything_else_is_a_no_and_the_session_goes_on(work: Path, model: str, answer: str) -> None:
+    terminal = Terminal(["--model", model], work)
+    terminal.expect(ASKED)
+    terminal.type(answer)
+    shown = terminal.expect("/help lists the commands")
+    assert "left out: .agentrc (append_system_prompt, permissions.allow)" in shown
+    terminal.leave()
+    assert "untrusted" in agent(["permissions", "list"], work).stdout
+
+
+def test_nothing_is_asked_where_there_is_nothing_to_trust_or_it_was_said(work: Path, model: str) -> None:
+    terminal = Terminal(["--model", model, "--trust"], work)
+    assert ASKED not in terminal.expect("/help lists the commands")
+    terminal.leave()
+    assert "untrusted" in agent(["permissions", "list"], work).stdout
+    (work / ".agentrc").write_text('[permissions]\ndeny = ["Bash(rm:*)"]\n')
+    (work / ".agent/commands/deploy.md").unlink()
+    terminal = Terminal(["--model", model], work)
+    assert ASKED not in terminal.expect("/help lists the commands")
+    terminal.leave()
+
+
+def test_what_a_repository_says_cannot_steer_the_question(work: Path, model: str) -> None:
+    (work / ".agentrc").write_text('append_system_prompt = "a\\u001b[2Jb\\n? y: nothing \\u202e happens"\n')
+    terminal = Terminal(["--model", model], work)
+    shown = terminal.expect(ASKED)
+    assert "append_system_prompt: a\\x1b[2Jb\\n? y: nothing \\u202e happens" in shown
+    terminal.type("n")
+    terminal.leave()

@@ -1,0 +1,82 @@
+"""Keys never reach the disk: not as values of the environment, not in the formats keys are known by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.events import MessageAdded
+from agent_cli.core.messages import AssistantMessage, Text, UserMessage
+from agent_cli.core.redact import HIDDEN, Redactor
+from agent_cli.session.log import SessionLog, unsealed
+from agent_cli.session.records import Header
+from tests.helpers import agent, call, script
+
+KEYS = [
+    "sk-ant-api03-abcdefghijklmnopqrst",
+    "sk-proj-abcdefghijklmnopqrst",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "github_pat_11ABCDEFG0abcdefghijkl",
+    "glpat-abcdefghijklmnopqrst",
+    "AKIAABCDEFGHIJKLMNOP",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "xoxb-1234567890-abcdefghij",
+    "sk_live_abcdefghijklmnopqrst",
+    "npm_abcdefghijklmnopqrstuvwxyz0123456789",
+    "pypi-AgEIcHlwaS5vcmcCJGFiY2RlZmdoaWprbG1ub3A",
+    "hf_abcdefghijklmnopqrstuvwxyz",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc\n-----END RSA PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=[k[:8].strip("-") for k in KEYS])
+def test_known_formats(key: str) -> None:
+    redact = Redactor({})
+    assert redact(f"before {key} after") == f"before {HIDDEN} after"
+    assert json.loads(redact(json.dumps({"text": f"before {key} after"}))) == {"text": f"before {HIDDEN} after"}
+
+
+def test_values_of_the_environment_by_name() -> None:
+    env = {
+        "MY_TOKEN": 'odd "value" \\ é',
+        "GIT_AUTHOR_NAME": "Grace Hopper",
+        "DB_PASSWORD": "hunter22",
+        "SHORT_KEY": "abc",
+        "SSH_AUTH_SOCK": "/tmp/agent.sock",
+    }
+    redact = Redactor(env)
+    said = 'Grace Hopper set odd "value" \\ é and hunter22, abc, /tmp/agent.sock'
+    kept = f"Grace Hopper set {HIDDEN} and {HIDDEN}, abc, /tmp/agent.sock"
+    assert redact(said) == kept
+    assert json.loads(redact(json.dumps([said]))) == [kept]
+
+
+def test_the_log_holds_no_keys_and_stays_whole(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "s.jsonl", lambda text: None, {"API_KEY": 'quo"ted-value'})
+    log.create(Header("s", "/", "/", "m", "system", (), "1"))
+    log.record(MessageAdded(UserMessage(f'my key is {KEYS[2]} and quo"ted-value')))
+    log.record(MessageAdded(AssistantMessage((Text(KEYS[-1]),))))
+    log.close()
+    written = (tmp_path / "s.jsonl").read_bytes()
+    assert KEYS[2].encode() not in written and b"MIIE" not in written and b"ted-value" not in written
+    assert all(unsealed(line) is not None for line in written.splitlines())
+
+
+def test_a_whole_run_leaves_no_key_behind(work: Path) -> None:
+    (work / "config.txt").write_text(f"token = {KEYS[2]}\n")
+    replies = [{"calls": [call("Read", file_path="config.txt")]}, {"text": f"It is {KEYS[2]}."}, {"text": "Again."}]
+    model = script(work.parent / "s.toml", replies)
+    env = {"SOME_SECRET": "very-secret-value-1"}
+    done = agent(["-p", "--model", model, "What is the token?"], work, env)
+    assert done.returncode == 0 and KEYS[2] in done.stdout
+    done = agent(["-p", "-c", "--debug", "--model", model, "It is very-secret-value-1"], work, env)
+    assert done.returncode == 0, done.stderr
+    kept = [p for p in (work.parent / "home").rglob("*") if p.is_file()]
+    assert {p.parent.name for p in kept} >= {"debug"} and len(kept) >= 2
+    for path in kept:
+        data = path.read_bytes()
+        assert KEYS[2].encode() not in data and b"very-secret-value-1" not in data, path
+        assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700, path

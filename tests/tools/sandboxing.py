@@ -1,0 +1,133 @@
+"""Real commands in a real sandbox: a workspace, a home with secrets in it, and one call per command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from agent_tools import sandbox_landlock
+from agent_tools.cancel import CancelToken
+from agent_tools.clipping import HeadTail
+from agent_tools.process import run_process
+from agent_tools.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox_bwrap import find_bwrap
+from agent_tools.sandbox_profile import Profile, make_profile
+from agent_tools.sandbox_wrapped import Kind
+from agent_tools.values import Value
+
+PYTHON = sys.executable
+# For a Python program: what came of a function of the C library, as the name of the error or "ok".
+CALL = """
+import ctypes, errno, os, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *words):
+    done = getattr(libc, name)(*[ctypes.c_ulong(w) if isinstance(w, int) else w for w in words])
+    return "ok" if done != -1 else errno.errorcode[ctypes.get_errno()]
+def tried(what, *words):
+    try:
+        return what(*words) and "ok" or "ok"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+"""
+
+
+class Done(Value):
+    """What came of a command. code: negative for a signal."""
+
+    out: str
+    code: int
+    seconds: float
+    cause: str = "exit"
+
+
+class Cage:
+    """Runs commands in one kind of sandbox, in a workspace `root`. `home` is beside it."""
+
+    def __init__(self, kind: Kind, folder: Path) -> None:
+        self.kind = kind
+        self.root = folder / "work"
+        self.home = folder / "home"
+        self.temp = folder / "private"
+        for made in (self.root, self.home / ".ssh", self.temp):
+            made.mkdir(parents=True, exist_ok=True)
+        (self.home / ".ssh/id_ed25519").write_text("SECRET KEY\n")
+        (self.home / ".netrc").write_text("machine SECRET\n")
+        (self.home / "notes.txt").write_text("plain notes\n")
+        self.sandbox = sandbox_of(kind)
+        self.roots: list[Path] = [self.root]
+
+    def profile(self, *, network: bool = False) -> Profile:
+        return make_profile(self.roots, self.home, temp=self.temp, network=network)
+
+    def __call__(
+        self,
+        command: str | list[str],
+        *,
+        network: bool = False,
+        seconds: float = 60,
+        cancel: CancelToken | None = None,
+        cwd: Path | None = None,
+        inherited: tuple[int, ...] = (),
+        profile: Profile | None = None,
+    ) -> Done:
+        argv = ["/bin/bash", "--noprofile", "--norc", "-c", command] if isinstance(command, str) else command
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1"}
+        kept = HeadTail()
+        with self.sandbox.prepare(argv, cwd or self.root, env, profile or self.profile(network=network)) as ready:
+            given = (*ready.pass_fds, *inherited)
+            running = run_process(
+                ready.argv, cwd or self.root, ready.env, seconds, cancel or CancelToken(), kept, given
+            )
+            try:
+                while True:
+                    next(running)
+            except StopIteration as stop:
+                ending = stop.value
+            return Done(kept.text(""), ready.code(ending.code), ending.seconds, ending.cause)
+
+    def python(self, code: str, **options: bool) -> str:
+        """What a Python program prints; it has `call` and `tried`."""
+        return self([PYTHON, "-I", "-S", "-c", CALL + code], **options).out.strip()
+
+    def git(self, *words: str) -> None:
+        """Run git outside the sandbox."""
+        import subprocess
+
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}
+        who = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "init.defaultBranch=main"]
+        subprocess.run(["git", *who, *words], cwd=self.root, env=env, check=True, capture_output=True)
+
+
+def sandbox_of(kind: Kind) -> Sandbox:
+    """That kind of sandbox, or skip the test where it does not work."""
+    if reason := missing(kind):
+        pytest.skip(f"NOT TESTED: no {kind} here: {reason}")
+    return Sandbox(
+        kind, program=find_bwrap(os.environ) or "", limits=sandbox_landlock.LIMITS if kind == "landlock" else ()
+    )
+
+
+@cache
+def missing(kind: Kind) -> str:
+    """Why a kind of sandbox does not work here; "" where it does."""
+    if sys.platform != "linux":
+        return "this is not Linux"
+    if kind == "landlock":
+        return try_landlock(Profile(()))
+    program = find_bwrap(os.environ)
+    return try_bubblewrap(program, Profile(())) if program else "it is not installed"
+
+
+def tree(folder: Path) -> set[str]:
+    """Everything below a directory, to see whether something was left behind."""
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if ".git/objects/" not in f"{p}/"}
+
+
+def lines(text: str, words: Iterable[str]) -> list[str]:
+    """The lines that have one of the words in them."""
+    return [line for line in text.splitlines() if any(word in line for word in words)]

@@ -1,0 +1,124 @@
+"""Images for a model: made to fit what providers take, or a sentence that says why not.
+
+Providers take PNG, JPEG, GIF and WebP up to a size in bytes and pixels, and scale larger ones down themselves. Where
+Pillow is installed (the extra `images`), that is done here: it costs fewer bytes on every later request.
+"""
+
+from __future__ import annotations
+
+import warnings
+from binascii import b2a_base64
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.display import Note
+from agent_tools.image_header import Image, sniff
+from agent_tools.media import Media
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+# What providers take: 5 MB as base64, and 8,000 pixels a side; beyond the side of GOOD they scale down themselves.
+MOST_BYTES = 3_750_000
+MOST_SIDE = 8_000
+GOOD_SIDE = 1_568
+# More is not decoded: a few kilobytes can say that they are a picture of gigabytes.
+MOST_PIXELS = 64_000_000
+_COMMAND = f"such as `magick IN -resize {GOOD_SIDE}x{GOOD_SIDE} OUT.png`"
+_TAKEN = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolResult:
+    """What Read answers for an image. Raises ToolError where it cannot be shown, as to a model that takes none."""
+    if "image" not in ctx.takes:
+        raise ToolError(
+            f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model takes no images. "
+            "Use Bash (such as tesseract for its text), or ask the user what it shows."
+        )
+    media, said = show_image(data, image, name)
+    return ToolResult(said, Note(f"{image.name} image, {image.size}"), media=(media,))
+
+
+def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
+    """The image as an attachment, and a line about it for the model.
+
+    Raises ToolError, which says what to do, where it is damaged or too large.
+    """
+    said = f"{name}: {image.name} image, {image.size}, {len(data):,} bytes"
+    if not image.whole:
+        raise ToolError(f"{name} is a {image.name} image that is cut off or damaged. Make or fetch it again.")
+    if image.width * image.height > MOST_PIXELS:
+        raise ToolError(
+            f"{name} is too large to be shown ({image.size}). Make a smaller copy with Bash ({_COMMAND}) and Read that."
+        )
+    fits = image.mime in _TAKEN and len(data) <= MOST_BYTES and max(image.width, image.height) <= MOST_SIDE
+    good = fits and max(image.width, image.height) <= GOOD_SIDE
+    try:
+        from PIL import Image as Pillow
+    except ImportError:
+        if fits:
+            return _attach(data, image.mime, name), said
+        raise ToolError(
+            f"{name} ({image.name}, {image.size}, {len(data):,} bytes) is not what a model can be shown: PNG, JPEG, "
+            f"GIF or WebP of at most {MOST_BYTES:,} bytes and {MOST_SIDE:,} pixels a side. "
+            f"Make such a copy with Bash ({_COMMAND}) and Read that, or ask the user to install Pillow."
+        ) from None
+    # Decoders warn of what they put up with; nobody who could read that is there.
+    warnings.filterwarnings("ignore", module="PIL")
+    try:
+        with Pillow.open(BytesIO(data), formats=[image.name]) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise ValueError("it is larger than its header says")
+            frames = getattr(picture, "n_frames", 1)
+            if good:
+                picture.load()
+                return _attach(data, image.mime, name), said
+            smaller, mime = _scaled(picture, image)
+    except Exception:  # noqa: BLE001 - a broken image raises whatever its decoder runs into
+        raise ToolError(
+            f"{name} is a {image.name} image that cannot be decoded; it may be damaged. Make or fetch it again, or "
+            "look at it with Bash."
+        ) from None
+    new = sniff(smaller)
+    assert new is not None
+    said += f"; shown as {new.name} of {new.size}"
+    if frames > 1:
+        said += f", the first of {frames} frames"
+    return _attach(smaller, mime, name), said
+
+
+def _attach(data: bytes, mime: str, name: str) -> Media:
+    return Media(mime, b2a_base64(data, newline=False).decode("ascii"), name)
+
+
+def _scaled(picture: Picture, image: Image) -> tuple[bytes, str]:
+    """The picture, upright and small enough, as PNG; as JPEG where it was one or PNG would be too large."""
+    from PIL import Image as Pillow
+    from PIL import ImageOps
+
+    # Lets the JPEG decoder leave out detail that would be scaled away.
+    picture.draft(None, (GOOD_SIDE, GOOD_SIDE))
+    clear = picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info
+    if picture.mode.startswith("I;16"):
+        # Converting would cut brightness off, not scale it.
+        scaled = picture.convert("I").point(lambda value: value * (1 / 256)).convert("L")
+    else:
+        scaled = picture.convert("RGBA" if clear else "RGB")
+    scaled.thumbnail((GOOD_SIDE, GOOD_SIDE))
+    upright = ImageOps.exif_transpose(scaled)
+    if image.mime != "image/jpeg":
+        data = _encoded(upright, "PNG")
+        if len(data) <= MOST_BYTES:
+            return data, "image/png"
+    flat = upright
+    if clear:
+        flat = Pillow.new("RGB", upright.size, "white")
+        flat.paste(upright, mask=upright.getchannel("A"))
+    return _encoded(flat, "JPEG", quality=85), "image/jpeg"
+
+
+def _encoded(picture: Picture, form: str, **options: Any) -> bytes:
+    out = BytesIO()
+    picture.save(out, form, **options)
+    return out.getvalue()

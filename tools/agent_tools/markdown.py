@@ -1,0 +1,122 @@
+"""HTML as markdown, for a model: the main content, without what surrounds it and without what a reader cannot see.
+
+Hidden text is left out because it is the easiest way to slip instructions into a page. That is a help, no boundary:
+a style sheet can hide text in ways that are not looked for here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+# Not content on any page.
+_NOISE = (
+    "script, style, noscript, template, iframe, frame, object, embed, svg, canvas, audio, video, link, meta, button, "
+    "input, select, textarea, option, datalist, dialog"
+)
+_HIDDEN = "[hidden], [aria-hidden='true' i], .sr-only, .visually-hidden, .screen-reader-text, .d-none"
+# The same by a style of the element's own, blanks and comments taken out.
+_HIDING = (
+    r"display:none|visibility:(?:hidden|collapse)|(?:opacity|font-size):0(?:\.0*)?(?:[a-z%]+)?(?:!important)?(?:;|$)"
+    r"|(?:left|top|text-indent):-\d{3,}|clip:rect\(0|clip-path:inset\((?:50|100)%|(?:^|;)color:transparent"
+)
+_AROUND = (
+    "nav, footer, aside, body > header, [role='navigation'], [role='banner'], [role='contentinfo'], [role='search'], "
+    "[role='dialog'], [role='alertdialog'], [role='complementary'], [id*='cookie-' i], [class*='cookie-' i], "
+    "[id^='cookie' i][id*='banner' i], [class*='cookiebanner' i], [class*='cookieconsent' i], [id*='onetrust' i], "
+    "[id*='cookiebot' i], [class*='consent-banner' i], [class*='gdpr' i]"
+)
+_MAIN = ("main", "[role='main']", "article")
+# Beside its headings and menus a page that says less than this says nothing.
+_LITTLE = 200
+# The share of the page's text that its main part must hold, to be taken for the whole.
+_SHARE = 0.3
+
+
+# Links that lead nowhere for a reader of the text.
+_NOWHERE = ("#", "javascript:", "data:", "vbscript:", "about:")
+# More than this is never shown, and a base address can make a small page large.
+_MOST = 5_000_000
+
+
+def to_markdown(html: str, url: str) -> tuple[str, str]:
+    """The title of a page, and its main content as markdown. url: where it is from, for its relative links.
+
+    Neither time nor memory are bounded here: what a hostile page can make of its parser is for the caller to bound.
+    """
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(html)
+    named = tree.css_first("title")
+    title = " ".join(named.text().split())[:300] if named is not None else ""
+    base = _base(tree.css_first("base[href]"), url)
+    _drop(tree.css(_NOISE))
+    _drop(tree.css(_HIDDEN))
+    _drop([node for node in tree.css("[style]") if _hides(node.attributes.get("style") or "")])
+    _plain(tree)
+    whole = tree.body.html if tree.body is not None else None
+    _drop(tree.css(_AROUND))
+    part = _main(tree)
+    main = part.html if part is not None and _size(part) >= _LITTLE else whole
+    options = ConversionOptions(
+        extract_metadata=False,
+        autolinks=False,
+        highlight_style="none",
+        base_url=base,
+        # It would take forms and menus out, which are all the content that some pages have.
+        preprocessing=PreprocessingOptions(enabled=False),
+    )
+    return title, (convert(main or "", options).content or "").strip()[:_MOST]
+
+
+def _drop(nodes: list[LexborNode]) -> None:
+    for node in nodes:
+        if node.tag not in ("html", "body"):
+            node.decompose()
+
+
+def _hides(style: str) -> bool:
+    plain = re.sub(r"\s|/\*.*?\*/", "", style.lower(), flags=re.DOTALL)
+    return re.search(_HIDING, plain) is not None
+
+
+def _plain(tree: LexborHTMLParser) -> None:
+    """Links that lead nowhere become their text, pictures the words that stand for them."""
+    for link in tree.css("a[href]"):
+        if (link.attributes.get("href") or "").strip().lower().startswith(_NOWHERE):
+            # The sign that links a heading to itself is no text.
+            link.unwrap() if len(link.text(strip=True)) > 1 else link.decompose()
+    for image in tree.css("img"):
+        words = " ".join((image.attributes.get("alt") or "").split())
+        if words:
+            image.replace_with(f"[image: {words}]")
+        else:
+            image.decompose()
+
+
+def _main(tree: LexborHTMLParser) -> LexborNode | None:
+    """The one element that holds the content, or the body."""
+    body = tree.body
+    if body is None:
+        return None
+    least = max(_size(body) * _SHARE, 1)
+    found = (tree.css(selector) for selector in _MAIN)
+    return next((nodes[0] for nodes in found if len(nodes) == 1 and _size(nodes[0]) >= least), body)
+
+
+def _size(node: LexborNode) -> int:
+    return len("".join(node.text().split()))
+
+
+def _base(base: LexborNode | None, url: str) -> str:
+    from urllib.parse import urljoin
+
+    try:
+        joined = urljoin(url, (base.attributes.get("href") or "") if base is not None else "")
+    except ValueError:
+        return url
+    return joined if joined.startswith(("http://", "https://")) and len(joined) < 1000 else url

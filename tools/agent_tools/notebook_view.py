@@ -1,0 +1,165 @@
+"""A notebook as a model reads it: cells with their sources and outputs, images beside the text."""
+
+from __future__ import annotations
+
+import json
+from binascii import Error as NotBase64
+from binascii import a2b_base64
+from collections.abc import Iterator
+from typing import Any
+
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.clipping import counted, cut_line, fit, harmless, one_line
+from agent_tools.display import FileView
+from agent_tools.image_header import sniff
+from agent_tools.images import show_image
+from agent_tools.media import Media
+from agent_tools.notebook import Notebook, joined, source_of
+from agent_tools.values import Value
+
+CHARACTERS = 100_000
+# Of one output: among others, and of a cell that was asked for by itself.
+BRIEF = 4_000
+FULL = 50_000
+IMAGES = 4
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# The forms of one output that are text, the most readable first.
+_TEXTS = ("text/markdown", "text/plain", "text/latex", "application/json", "image/svg+xml", "text/html")
+
+
+class _Picture(Value):
+    """An image among the outputs: the line that stands for it, and its base64."""
+
+    line: int
+    data: str
+    name: str
+
+
+def show_notebook(
+    notebook: Notebook, name: str, shown: str, ctx: ToolContext, first: int, limit: int, only: int | None = None
+) -> ToolResult:
+    """Lines of the view, at most `limit` from `first`, which counts from 1.
+
+    name and shown: the file for the model and for the person. only: the one cell that is wanted, at greater length.
+    Raises ToolError for a line past the end.
+    """
+    view = _View(BRIEF if only is None else FULL)
+    if only is None:
+        language = f", {notebook.language}" if notebook.language else ""
+        view.lines.append(f"[notebook, {counted(len(notebook.cells), 'cell')}{language}]")
+    for n in range(len(notebook.cells)) if only is None else (only,):
+        view.cell(notebook, n)
+    total = len(view.lines)
+    if first > total:
+        raise ToolError(f"{name} has only {total:,} lines as it is shown; offset {first} is past its end.")
+    part = [cut_line(line) for line in view.lines[first - 1 : first - 1 + limit]]
+    last = first - 1 + fit(part, CHARACTERS)
+    media, notes = _attach([p for p in view.pictures if first <= p.line <= last], ctx)
+    if last < total:
+        how = f"go on with Read and offset={last + 1}" if only is None else "jq in Bash shows the rest"
+        notes.insert(0, f"lines {first}-{last} of {total:,} as shown here; {how}")
+    note = f"\n[{'; '.join(notes)}]" if notes else ""
+    text = "\n".join(part[: last - first + 1]) + note
+    return ToolResult(text, FileView(shown, first, last - first + 1, total), media=media)
+
+
+class _View:
+    """The lines of a view, and the images that some of them stand for. room: characters of one output."""
+
+    def __init__(self, room: int) -> None:
+        self.lines: list[str] = []
+        self.pictures: list[_Picture] = []
+        self._room = room
+
+    def cell(self, notebook: Notebook, n: int) -> None:
+        """Add a cell with everything that belongs to it."""
+        cell, label = notebook.cells[n], notebook.label(n)
+        count = cell.get("execution_count")
+        run = f" run {count}" if isinstance(count, int) else ""
+        self.lines.append(f"--- cell {n} [{cell['cell_type']}] id={label}{run} ---")
+        self._text(source_of(cell))
+        attachments = cell.get("attachments")
+        for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
+            self.lines.append(f"--- attachment {one_line(name)} of {label} ---")
+            self._bundle(bundle, label)
+        outputs = cell.get("outputs")
+        for output in outputs if isinstance(outputs, list) else ():
+            if isinstance(output, dict):
+                self._output(output, label)
+
+    def _output(self, output: dict[str, Any], label: str) -> None:
+        kind = output.get("output_type")
+        what = one_line(str(output.get("name", "stream"))) if kind == "stream" else "error" if kind == "error" else ""
+        self.lines.append(f"--- output of {label}{f' ({what})' if what else ''} ---")
+        if kind == "stream":
+            self._clipped(joined(output.get("text")) or "")
+        elif kind == "error":
+            lines = output.get("traceback")
+            trace = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
+            self._clipped(trace or f"{output.get('ename', 'error')}: {output.get('evalue', '')}")
+        else:
+            self._bundle(output.get("data"), label)
+
+    def _bundle(self, bundle: Any, label: str) -> None:
+        """One thing in several forms: the image, and the most readable text."""
+        forms = bundle if isinstance(bundle, dict) else {}
+        images = [mime for mime in _IMAGES if joined(forms.get(mime)) is not None]
+        for mime in images[:1]:
+            data = joined(forms[mime]) or ""
+            self.lines.append(f"[{mime}, {len(data) * 3 // 4:,} bytes]")
+            self.pictures.append(_Picture(len(self.lines), data, f"{label}-{len(self.pictures) + 1}"))
+        for mime in [mime for mime in _TEXTS if mime in forms][:1]:
+            text = joined(forms[mime])
+            if mime not in ("text/plain", "text/markdown"):
+                self.lines.append(f"[{mime}]")
+            self._clipped(text if text is not None else json.dumps(forms[mime], ensure_ascii=False, indent=1))
+        if not images and not any(mime in forms for mime in _TEXTS):
+            self.lines.append(f"[{', '.join(map(one_line, forms)) or 'nothing'}]")
+
+    def _clipped(self, text: str) -> None:
+        cut = len(text) - self._room
+        if cut <= 0:
+            return self._text(harmless(text))
+        head = self._room * 3 // 4
+        hint = "; NotebookRead with its cell_id shows more" if self._room < FULL else ""
+        self._text(harmless(text[:head]))
+        self.lines.append(f"[… {cut:,} of {len(text):,} characters cut here{hint} …]")
+        return self._text(harmless(text[head + cut :]))
+
+    def _text(self, text: str) -> None:
+        if text:
+            self.lines += [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ...], list[str]]:
+    """The images for a model that takes them, and what there is to say about images."""
+    if not pictures:
+        return (), []
+    if "image" not in ctx.takes:
+        return (), ["images are not shown: this model takes none"]
+    media: list[Media] = []
+    notes: list[str] = []
+    for said, item in _images(pictures[:IMAGES]):
+        notes.append(said)
+        media += [item] if item is not None else []
+    if len(pictures) > IMAGES:
+        notes.append(f"{len(pictures) - IMAGES} more images not shown, NotebookRead with a cell_id shows a cell's")
+    return tuple(media), notes
+
+
+def _images(pictures: list[_Picture]) -> Iterator[tuple[str, Media | None]]:
+    for picture in pictures:
+        try:
+            data = a2b_base64(picture.data)
+        except (NotBase64, ValueError):
+            data = b""
+        image = sniff(data)
+        if image is None:
+            yield f"{picture.name}: a damaged image", None
+            continue
+        try:
+            item, said = show_image(data, image, picture.name)
+        except ToolError as error:
+            yield str(error).rstrip("."), None
+        else:
+            yield said, item

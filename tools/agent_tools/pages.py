@@ -1,0 +1,156 @@
+"""Web pages as text: what each kind of document becomes, and those that were read lately."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from time import monotonic
+
+from agent_tools.base import ToolError
+from agent_tools.cancel import CancelToken
+from agent_tools.charsets import decode_page
+from agent_tools.clipping import ESCAPES, UNSAFE, shorten
+from agent_tools.textfile import decode, kind_of
+from agent_tools.values import Value
+from agent_tools.web import Answer
+
+FRESH = 15 * 60.0
+MOST_PAGES = 20
+MOST_CHARACTERS = 20_000_000
+PDF_PAGES = 100
+# A little more than the worker's own limit: it then says itself what went wrong, by how it ends.
+WORKER_SECONDS = 25.0
+_HTML = ("text/html", "application/xhtml+xml")
+_TEXT = r"text/.*|.*[+/](?:x-)?(?:xml|yaml|toml|javascript|ecmascript|sh|ndjson|jsonl|sql|graphql|www-form-urlencoded)"
+_UNNAMED = ("", "application/octet-stream", "binary/octet-stream", "application/unknown")
+_LOOKS_HTML = rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
+
+
+class Page(Value):
+    """A document as text. url: where it was in the end. at: when it was read. note: what is missing, in words."""
+
+    url: str
+    status: int
+    title: str
+    text: str
+    note: str
+    at: float
+
+
+def read_page(answer: Answer, cancel: CancelToken) -> Page:
+    """What an answer says, as text. Raises ToolError for a document that cannot be read, or Cancelled."""
+    named, _, rest = answer.headers.get("content-type", "").partition(";")
+    kind = _kind(named.strip().lower(), answer.body)
+    title, note = "", answer.cut
+    if kind == "application/pdf":
+        text, note = _pdf(answer, cancel)
+    elif kind in _HTML:
+        title, text = _html(decode_page(answer.body, _charset(rest), marked_up=True), answer.url.text, cancel)
+        text = text or "(The page has no text without its scripts.)"
+    elif re.fullmatch(r".*[+/]json", kind):
+        text = _json(decode_page(answer.body, _charset(rest), marked_up=False))
+    elif re.fullmatch(_TEXT, kind):
+        text = decode_page(answer.body, _charset(rest), marked_up="xml" in kind)
+    else:
+        what = kind_of(answer.body) if kind in _UNNAMED else f"a file of the type {shorten(kind, 60)}"
+        text = f"({what[0].upper()}{what[1:]}, {len(answer.body):,} bytes: no text, so nothing of it is shown.)"
+    return Page(answer.url.text, answer.status, _clean(title), _clean(text), note, monotonic())
+
+
+def _charset(parameters: str) -> str:
+    found = re.search(r"charset\s*=\s*([^;]+)", parameters, re.IGNORECASE)
+    return found[1] if found else ""
+
+
+def _kind(named: str, body: bytes) -> str:
+    """The media type: as named, or by a look at the bytes where the server does not say."""
+    if body.startswith(b"%PDF-"):
+        return "application/pdf"
+    if named not in _UNNAMED:
+        return named
+    if re.match(_LOOKS_HTML, body[:2000], re.IGNORECASE | re.DOTALL):
+        return "text/html"
+    return "text/plain" if decode(body) is not None else "application/octet-stream"
+
+
+def _pdf(answer: Answer, cancel: CancelToken) -> tuple[str, str]:
+    """The text of a PDF, and what is missing of it."""
+    from agent_tools.pdf import paged, read_pages
+
+    if answer.cut:
+        raise ToolError(f"The PDF at {answer.url.text} did not come whole ({answer.cut}), so it cannot be read.")
+    pages = read_pages(answer.body, answer.url.text, cancel, most=PDF_PAGES)
+    if pages.empty:
+        return "(The PDF has no text; it may be a scan.)", ""
+    text, shown = paged(pages, MOST_CHARACTERS)
+    return text, f"pages 1 to {shown} of {pages.total}" if shown < pages.total else ""
+
+
+def _json(text: str) -> str:
+    """JSON in lines, where it came in one."""
+    if text.strip().count("\n") > 2:
+        return text
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _clean(text: str) -> str:
+    """Without what a terminal obeys or a reader cannot see; line ends as "\\n"."""
+    plain = re.sub(r"\r\n?|[\u2028\u2029]", "\n", text)
+    return re.sub(UNSAFE, "", re.sub(ESCAPES, "", plain)).strip("\n")
+
+
+def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
+    """Title and text of a page, by a process of its own. Raises ToolError or Cancelled."""
+    import subprocess  # with the process only
+
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "agent_tools.html_worker", url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=_environment(),
+        start_new_session=True,
+    ) as process:
+        forget = cancel.on_cancel(process.kill)
+        try:
+            out, _ = process.communicate(html.encode("utf-8", "replace"), WORKER_SECONDS)
+        except subprocess.TimeoutExpired:
+            out = b""
+        finally:
+            forget()
+            process.kill()
+    cancel.check()
+    if process.returncode != 0:
+        raise ToolError(f"{url} could not be turned into text: it takes too much time or memory. Use another source.")
+    title, _, text = out.decode("utf-8", "replace").partition("\n")
+    return title, text
+
+
+def _environment() -> dict[str, str]:
+    """What the worker needs to find its modules, and nothing else: what it reads is not trusted."""
+    ours = str(Path(__file__).parents[1])
+    path = [p for p in sys.path if os.path.isabs(p) and p != ours]  # noqa: PTH117 - compared as text
+    needed = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+    found = {name: os.environ[name] for name in needed if name in os.environ}
+    return {**found, "PYTHONPATH": os.pathsep.join([ours, *path])}
+
+
+def remember(pages: dict[str, Page], url: str, page: Page) -> None:
+    """Keep a page under the address that was asked for; the oldest make room."""
+    pages.pop(url, None)
+    pages[url] = page
+    while len(pages) > MOST_PAGES or (len(pages) > 1 and sum(len(p.text) for p in pages.values()) > MOST_CHARACTERS):
+        pages.pop(next(iter(pages)), None)
+
+
+def recall(pages: dict[str, Page], url: str, now: float) -> Page | None:
+    """The page that was read from this address in the last quarter of an hour."""
+    page = pages.get(url)
+    return page if page is not None and now - page.at < FRESH else None

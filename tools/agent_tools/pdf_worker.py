@@ -1,0 +1,62 @@
+"""The text of a PDF's pages, read in a process of its own: `pdf_worker.py FIRST MOST`, the document on stdin.
+
+What a stranger's PDF makes a parser do has no bound in time or memory; a process can be given both. It writes JSON, one
+value a line: first the number of pages, or an object with the `error`, then each page's text, null where it has none
+that can be read. It imports nothing of this package, so that it starts quickly.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+MEMORY = 2_000_000_000
+SECONDS = 60
+# Characters of one page, of which prose has some 3,000: a bound against pages made to be long.
+PAGE = 50_000
+
+
+def main(first: int, most: int) -> None:
+    """Write the number of pages, and the text of at most `most` pages from `first`, which counts from 1."""
+    bounded()
+    data = sys.stdin.buffer.read()
+    from pypdf import PdfReader
+
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        # Many documents are encrypted with an empty password, which every viewer tries.
+        if reader.is_encrypted and not reader.decrypt(""):
+            return say({"error": "encrypted"})
+        total = len(reader.pages)
+    except Exception as error:  # noqa: BLE001 - a broken document raises whatever it runs into
+        encrypted = type(error).__name__ == "DependencyError"
+        return say({"error": "encrypted" if encrypted else str(error)[:200] or type(error).__name__})
+    say(total)
+    for number in range(first - 1, min(total, first - 1 + most)):
+        try:
+            say(reader.pages[number].extract_text()[:PAGE])
+        except Exception:  # noqa: BLE001 - as above; the other pages may be sound
+            say(None)
+    return None
+
+
+def bounded() -> None:
+    """Bound what this process may use, where the system can."""
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    except (ImportError, OSError, ValueError):
+        return
+
+
+def say(value: object) -> None:
+    """One line of the answer."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

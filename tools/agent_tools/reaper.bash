@@ -1,0 +1,24 @@
+# Waits beside the program and is told of its background commands on standard input. When that ends, so has the program,
+# in whatever way: what is left of them is ended too.
+#   + PID MARK   a process group, and the mark in the environment of all that comes of it
+#   ~ PID        its leader is gone, others of the group may be there
+#   - PID        nothing is left
+trap '' HUP INT TERM
+groups=() marks=()
+while read -r what pid mark; do
+    case $what in
+        +) groups[pid]=$pid marks[pid]=$mark ;;
+        '~') unset "groups[pid]" ;;
+        -) unset "groups[pid]" "marks[pid]" ;;
+    esac
+done
+[[ ${marks[*]} ]] || exit 0
+for pid in "${groups[@]}"; do kill -TERM -- "-$pid"; done
+sleep 0.2
+for pid in "${groups[@]}"; do kill -KILL -- "-$pid"; done
+for mark in "${marks[@]}"; do
+    for file in $(grep -lF ":$mark" /proc/[0-9]*/environ); do
+        pid=${file#/proc/}
+        kill -KILL "${pid%/environ}"
+    done
+done

@@ -1,0 +1,115 @@
+"""The file system as the sandbox shows it: a list of mounts in the order in which bubblewrap makes them.
+
+The host's tree, read-only, is the ground. On it lie, the outer before the inner: empty directories over what is hidden,
+the private temporary directory, the directories that may be written, and on these what is protected, bound on itself
+read-only. A directory between the two is bound on itself as well: what is mounted on cannot be renamed or removed, so
+that the way to a protected path cannot be exchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+from agent_tools.sandbox_profile import Profile
+
+# closed: a device that cannot be opened, which git and most programs pass over.
+What = Literal["empty", "blank", "closed", "bind", "read-only"]
+Mount = tuple[What, Path, Path]
+
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
+# Sockets of the system's services are here: through them a command could have others act for it.
+RUN = Path("/run")
+_OF_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
+_RESOLVER = Path("/etc/resolv.conf")
+_NULL = Path("/dev/null")
+_UNIX = Path("/proc/net/unix")
+_LISTENS = 0x10000  # __SO_ACCEPTCON
+
+
+def mounts(profile: Profile, guarded: Iterable[Path]) -> list[Mount]:
+    """The mounts in order. guarded: what is to be read-only within what can be written, and is there."""
+    plan: dict[Path, Mount] = {}
+
+    def add(what: What, target: Path, source: Path | None = None) -> None:
+        plan[target] = (what, target, source or target)
+
+    for path in TEMPORARY:
+        if path.is_dir() and not path.is_symlink():
+            add(*(("bind", path, profile.temp) if profile.temp else ("empty", path)))
+    if RUN.is_dir():
+        add("empty", RUN)
+    covered = tuple(plan)
+    seen = list(profile.writable)
+    kept = [RUN / name for name in _OF_RUN] + ([_RESOLVER] if profile.network else [])
+    for path in (*kept, *profile.shown):
+        real = Path(os.path.realpath(path))
+        if real.exists() and real not in covered and _below(real, covered):
+            add("read-only", real)
+            seen.append(real)
+
+    def shown(path: Path) -> bool:
+        """Whether the host's file is to be seen there at all."""
+        return not _below(path, covered) or _below(path, seen)
+
+    for path in profile.hidden:
+        if shown(path):
+            add("empty" if path.is_dir() else "blank", path)
+    for path in filter(shown, sockets(profile)):
+        add("closed", path)
+    for path in profile.writable:
+        add("bind", path)
+    for path in guarded:
+        if path in plan or not (around := [w for w in profile.writable if path.is_relative_to(w)]):
+            continue
+        root = max(around, key=lambda w: len(w.parts))
+        for between in path.parents:
+            if between == root:
+                break
+            plan.setdefault(between, ("bind", between, between))
+        add("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path)
+    return sorted(plan.values(), key=lambda mount: len(mount[1].parts))
+
+
+def arguments(plan: list[Mount], blank: Callable[[], int]) -> list[str]:
+    """The plan in the words of bubblewrap. Empty directories are closed at the end: others may be mounted in them.
+
+    blank: makes a descriptor, to be inherited, from which nothing is read.
+    """
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    closed = []
+    for what, target, source in plan:
+        if what == "empty":
+            open_ = target in TEMPORARY
+            words += ["--perms", "1777" if open_ else "0755", "--tmpfs", str(target)]
+            closed += [] if open_ else ["--remount-ro", str(target)]
+        elif what == "blank":
+            words += ["--ro-bind-data", str(blank()), str(target)]
+        else:
+            from_ = _NULL if what == "closed" else source
+            words += ["--bind" if what == "bind" else "--ro-bind", str(from_), str(target)]
+    # What root may write there without any capability changes the whole machine.
+    return [*words, *closed, "--remount-ro", "/proc"]
+
+
+def sockets(profile: Profile) -> list[Path]:
+    """Sockets of running servers in the file system that could be reached, but those of the workspace."""
+    try:
+        lines = _UNIX.read_bytes().splitlines()[1:]
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        words = line.split(None, 7)
+        if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENS:
+            path = Path(os.path.realpath(os.fsdecode(words[7])))
+            if not _below(path, (*profile.writable, *profile.hidden)) and os.access(path, os.W_OK):
+                found.append(path)
+    return found
+
+
+def _below(path: Path, places: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(place) for place in places)

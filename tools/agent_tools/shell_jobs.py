@@ -1,0 +1,260 @@
+"""Background commands: started, watched by a thread each, looked at, ended; none outlives the program.
+
+They are ended when the conversation closes, by Python's own exit, and, where the program is killed, by a small shell
+that waits beside it for that (`reaper.bash`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Literal
+
+from agent_tools.arguments import ToolError
+from agent_tools.clipping import HeadTail, shorten
+from agent_tools.shell_notes import LEFT, clock, exit_of
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from agent_tools.process import Ending, Running
+    from agent_tools.spill import Scratch
+
+MOST = 8
+# Ended ones that are still known.
+REMEMBERED = 50
+_PATIENCE = 5.0
+_REAPER = Path(__file__).with_name("reaper.bash")
+
+
+class Job:
+    """One background command. Its output since the last look is kept within bounds.
+
+    owner: the context that started it. told: whether the model knows that it ended.
+    """
+
+    def __init__(self, number: int, command: str, owner: object, scratch: Scratch, seconds: float) -> None:
+        import threading
+
+        self.id = f"b{number}"
+        self.command = command
+        self.owner = owner
+        self.ending: Ending | None = None
+        self.told = False
+        self._scratch = scratch
+        self._started = monotonic()
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._kept = HeadTail(scratch=scratch)
+        self._stop = False
+        self._news = threading.Event()
+        self._ended = threading.Event()
+
+    @property
+    def running(self) -> bool:
+        return not self._ended.is_set()
+
+    @property
+    def pid(self) -> int:
+        return self._process.process.pid
+
+    @property
+    def state(self) -> str:
+        """Whether it runs, and how it ended, in words."""
+        if self.running or self.ending is None:
+            return "running"
+        if self.ending.cause == "exit":
+            return f"{exit_of(self.ending)}{f'; {LEFT}' if self.ending.left else ''}"
+        return f"timed out after {self._seconds:g} s" if self.ending.cause == "time-out" else "ended on request"
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that it has run, or ran."""
+        return self.ending.seconds if self.ending is not None else monotonic() - self._started
+
+    def begin(self, running: Running, gone: Callable[[Job], None]) -> None:
+        """Watch a started process to its end, in a thread; then call `gone` there."""
+        import threading
+
+        self._process = running
+        threading.Thread(target=self._work, args=(running, gone), name=self.id, daemon=True).start()
+
+    def _work(self, running: Running, gone: Callable[[Job], None]) -> None:
+        from agent_tools.process import TICK, Ending
+
+        cause: Literal["exit", "time-out", "interrupted"] = "exit"
+        try:
+            while not running.exited():
+                left = self._started + self._seconds - monotonic()
+                if self._stop or left <= 0:
+                    cause = "interrupted" if self._stop else "time-out"
+                    running.end()
+                    break
+                running.read(min(1.0 if running.wakes else TICK, left))
+            running.drain()
+            code = running.process.wait()
+            self.ending = Ending(code, monotonic() - self._started, cause, running.group_lives())
+        finally:
+            running.close()
+            gone(self)
+            self._ended.set()
+            self._news.set()
+
+    def feed(self, data: bytes) -> None:
+        """More output."""
+        with self._lock:
+            self._kept.feed(data)
+            self._news.set()
+
+    def take(self) -> tuple[HeadTail, bool]:
+        """The output since the last look, and whether it is the last; from now on it counts as looked at."""
+        ended = not self.running
+        with self._lock:
+            kept, self._kept = self._kept, HeadTail(scratch=self._scratch)
+            self._news.clear()
+        # Also where the end came in between.
+        if not self.running:
+            self._news.set()
+        self.told = self.told or ended
+        kept.close()
+        return kept, ended
+
+    def last(self, size: int) -> str:
+        """The end of what has not been looked at."""
+        with self._lock:
+            return self._kept.last(size)
+
+    def await_news(self, seconds: float) -> bool:
+        """Wait for output or the end; whether there is any."""
+        return self._news.wait(seconds)
+
+    def await_end(self, seconds: float) -> bool:
+        """Wait for the end; whether it has come."""
+        return self._ended.wait(seconds)
+
+    def stop(self) -> None:
+        """Have it ended; does not wait."""
+        if self.running:
+            self._stop = True
+            self._process.wake()
+
+    def end(self) -> None:
+        """End it, or what it left behind, and wait for that."""
+        from agent_tools.process import end_strays
+
+        if self.running:
+            self.stop()
+            self._ended.wait(_PATIENCE)
+        elif self.ending is not None and self.ending.left:
+            end_strays(self._process.mark)
+
+
+class Jobs:
+    """The background commands of a conversation, its sub-agents' included."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._count = 0
+        self._reaper: subprocess.Popen[bytes] | None = None
+
+    def all(self) -> tuple[Job, ...]:
+        """Those that run and the latest that ended, in order of their start."""
+        return tuple(self._jobs.values())
+
+    def find(self, job_id: str) -> Job:
+        """Raises ToolError for an ID that is none."""
+        if job_id not in self._jobs:
+            known = f"The IDs are: {', '.join(self._jobs)}." if self._jobs else "None was started."
+            raise ToolError(f"There is no background command {shorten(job_id, 20)!r}. {known}")
+        return self._jobs[job_id]
+
+    def start(
+        self,
+        argv: list[str],
+        command: str,
+        cwd: Path,
+        env: dict[str, str],
+        seconds: float,
+        owner: object,
+        scratch: Scratch,
+    ) -> Job:
+        """Start a command. Raises ToolError where too many run, OSError where it cannot be started."""
+        from agent_tools.process import Running
+
+        busy = [job.id for job in self._jobs.values() if job.running]
+        if len(busy) >= MOST:
+            raise ToolError(
+                f"{MOST} background commands run already ({', '.join(busy)}); end one with KillShell first."
+            )
+        self._be_watched(argv[0])
+        job = Job(self._count + 1, command, owner, scratch, seconds)
+        running = Running(argv, cwd, env, job.feed)
+        self._count += 1
+        self._jobs[job.id] = job
+        self._tell(f"+ {running.process.pid} {running.mark}")
+        job.begin(running, self._gone)
+        for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
+            del self._jobs[old.id]
+        return job
+
+    def notices(self, asking: object, *, root: bool) -> list[str]:
+        """One line for each command that ended and was not told of: one's own, and at the root those of all others."""
+        found = []
+        for job in self._jobs.values():
+            if not job.running and not job.told and (root or job.owner is asking):
+                job.told = True
+                found.append(notice(job))
+        return found
+
+    def close(self) -> None:
+        """End everything. Returns within seconds."""
+        for job in self._jobs.values():
+            job.stop()
+        for job in self._jobs.values():
+            job.end()
+        if self._reaper is not None:
+            assert self._reaper.stdin is not None
+            with suppress(OSError):
+                self._reaper.stdin.close()
+            self._reaper.wait()
+            self._reaper = None
+
+    def _be_watched(self, bash: str) -> None:
+        """Start the shell that outlives this program by a moment."""
+        if self._reaper is not None:
+            return
+        # Only where there are background commands.
+        import atexit
+        import subprocess
+
+        self._reaper = subprocess.Popen(
+            [bash, "--noprofile", "--norc", str(_REAPER)],
+            bufsize=0,
+            cwd="/",
+            env={"PATH": os.defpath},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        atexit.register(self.close)
+
+    def _tell(self, line: str) -> None:
+        if self._reaper is not None and self._reaper.stdin is not None:
+            with suppress(OSError):
+                self._reaper.stdin.write(f"{line}\n".encode())
+
+    def _gone(self, job: Job) -> None:
+        left = job.ending is None or job.ending.left
+        self._tell(f"{'~' if left else '-'} {job.pid}")
+
+
+def notice(job: Job) -> str:
+    """What the model is told when a background command has ended, on one line."""
+    last = shorten(job.last(1_000).strip()[-300:], 300)
+    said = f'; its last words: "{last}"' if last else ""
+    command = shorten(job.command, 80)
+    return f"[Background command {job.id} ({command}) ended after {clock(job.elapsed)}: {job.state}{said}]"

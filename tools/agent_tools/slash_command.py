@@ -1,0 +1,74 @@
+"""SlashCommand: a prompt that the person keeps under a name, used by the model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.clipping import counted, one_line, shorten
+from agent_tools.display import Note
+from agent_tools.values import Value
+
+LIST = 2_000
+_LINE = 240
+
+
+class SlashCommandArgs(Value):
+    """The arguments of SlashCommand."""
+
+    command: Annotated[str, "/name and its arguments"]
+
+
+class SlashCommand(Tool[SlashCommandArgs]):
+    """Expands a command of the person's; the model then does what it says."""
+
+    name = "SlashCommand"
+    Args = SlashCommandArgs
+
+    def available(self, ctx: ToolContext) -> bool:
+        return bool(ctx.commands)
+
+    def teach(self, ctx: ToolContext) -> str:
+        """The commands, one a line, as many as there is room for; of the others how many they are."""
+        lines: list[str] = []
+        room = LIST
+        for name, command in ctx.commands.items():
+            words = " ".join(
+                filter(None, [f"/{name}", command.hint, command.description and f"- {command.description}"])
+            )
+            line = shorten(one_line(words), _LINE)
+            room -= len(line.encode("utf-8", "replace")) + 1
+            if room < 0:
+                lines.append(f"and {len(ctx.commands) - len(lines)} more, which the user may name")
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+    def effects(self, args: SlashCommandArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("prompt", f"/{_split(args.command)[0]}"),)
+
+    def summary(self, args: SlashCommandArgs, ctx: ToolContext) -> str:
+        return f"Use the command {shorten(one_line('/' + ' '.join(_split(args.command))), 100).rstrip()}"
+
+    def preview(self, args: SlashCommandArgs, ctx: ToolContext) -> Note:
+        return Note(self._prompt(args, ctx))
+
+    def run(self, args: SlashCommandArgs, ctx: ToolContext) -> ToolResult:
+        name, _ = _split(args.command)
+        prompt = self._prompt(args, ctx)
+        lines = counted(len(prompt.splitlines()), "line")
+        return ToolResult(f"The user's command /{name} says this; do it now:\n\n{prompt}", Note(f"a prompt of {lines}"))
+
+    def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> str:
+        name, arguments = _split(args.command)
+        command = ctx.commands.get(name)
+        if command is None:
+            known = ", ".join(f"/{n}" for n in ctx.commands)
+            raise ToolError(f"There is no command /{one_line(name)}. The user's commands are: {known or 'none'}.")
+        return command.expand(arguments, ctx)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Name and arguments of a call, with or without the slash."""
+    name, _, arguments = text.strip().removeprefix("/").partition(" ")
+    return name, arguments.strip()
