@@ -36,8 +36,7 @@ def guarded(argv: list[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
-    except Exception as error:
-        # The last line of defence: no traceback reaches a user who did not ask for one.
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user who did not ask
         return _tell(error, debug)
 
 

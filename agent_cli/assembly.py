@@ -23,6 +23,7 @@ from agent_cli.config.prompts import (
     prompt,
 )
 from agent_cli.config.schema import Settings
+from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event
 from agent_cli.core.limits import Limits
@@ -44,6 +45,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
+from agent_tools.confined import Confinement
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
@@ -104,14 +106,7 @@ def build(
     info = lookup(model.provider, model.model)
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place)
-    policy = Policy(
-        workspace,
-        layers.rules,
-        settings.permissions.mode,
-        carried=context.shell.exported,
-        trusted=layers.trust.git_may_read,
-    )
-    context.readable = policy.readable()
+    policy = make_policy(workspace, settings, layers, context, place.home)
     context.takes = takes = taken_by(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
     commands = load_commands(options, place, layers, warn)
@@ -163,6 +158,26 @@ def build(
     return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
 
 
+def make_policy(
+    workspace: Workspace, settings: Settings, layers: Layers, context: ToolContext, home: Path | None
+) -> Policy:
+    """The gate of a conversation; it also says how the commands of `context` are to run."""
+    sandbox = context.sandbox
+    policy = Policy(
+        workspace,
+        layers.rules,
+        settings.permissions.mode,
+        home=str(home) if home else "",
+        env=context.env,
+        carried=context.shell.exported,
+        trusted=layers.trust.git_may_read,
+        free_in_sandbox=lambda: settings.sandbox.auto_allow and sandbox is not None and sandbox.holds,
+    )
+    context.readable = policy.readable()
+    context.terms = policy.terms
+    return policy
+
+
 def switch_model(agent: Agent, name: str) -> None:
     """Go on with another model in the same conversation. Raises Mistake."""
     model = choose_model(name, agent.settings, agent.place)
@@ -188,7 +203,14 @@ def make_context(workspace: Workspace, settings: Settings, place: Place, *, dema
     known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
     known |= {"after_edit": settings.after_edit}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
-    return ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
+    context = ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
+    if settings.sandbox.mode != "off":
+        context.sandbox = Confinement(
+            settings.sandbox.mode,
+            lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
+            context.env,
+        )
+    return context
 
 
 def choose_tools(

@@ -9,7 +9,10 @@ from agent_cli.model.discover import probe_server
 from agent_cli.model.providers import find
 from agent_cli.model.select import ModelSetupError, Resolved, discover, open_transport
 from agent_cli.place import Mistake, Place
-from agent_cli.wires import choose_model
+from agent_cli.wires import choose_model, taken_by
+from agent_tools.media import MediaKind
+
+MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 
 def check_model(settings: Settings, place: Place) -> tuple[list[Finding], bool]:
@@ -24,7 +27,8 @@ def check_model(settings: Settings, place: Place) -> tuple[list[Finding], bool]:
         return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
     info = lookup(model.provider, model.model)
     # The text of a key is never at hand here: Resolved holds a Secret, and only its source is told.
-    details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info))
+    takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(taken_by(info, settings)))])
+    details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info), f"takes: {takes}")
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
     finding = Finding("ok", "model", f"{model.name} ({how})", details, data)
     return [finding, *_fallbacks(settings, place), *_others(found, model.name)], True

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.assembly import load_commands, make_context, make_workspace, tool_specs
+from agent_cli.assembly import load_commands, make_context, make_policy, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
@@ -65,8 +65,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     check_mode(settings.permissions.mode, place.env)
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
-    policy = Policy(workspace, layers.rules, settings.permissions.mode, trusted=layers.trust.git_may_read)
-    context.readable = policy.readable()
+    policy = make_policy(workspace, settings, layers, context, place.home)
     context.commands = load_commands(options, place, layers, lambda text: say(f"agent: {text}"))
     # Long output is cut here: a file with all of it would be gone with this process.
     workspace.scratch.close()

@@ -25,7 +25,7 @@ LIMIT = 65_536
 DEEPEST = 4
 MOST = 500
 _HEAD = 4_096
-_PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
+_PLACE = r"\$(ARGUMENTS\b|[1-9](?!\d))"
 
 
 class Command(Value):
@@ -56,7 +56,7 @@ class Command(Value):
 
 def with_arguments(body: str, arguments: str) -> str:
     """The prompt with `$ARGUMENTS` and `$1` to `$9` replaced; without such a place they stand below it."""
-    if _PLACE.search(body) is None:
+    if re.search(_PLACE, body) is None:
         return f"{body}\n\nArguments: {arguments}" if arguments else body
     words = _words(arguments)
 
@@ -66,7 +66,7 @@ def with_arguments(body: str, arguments: str) -> str:
         number = int(place[1])
         return words[number - 1] if number <= len(words) else ""
 
-    return _PLACE.sub(fill, body)
+    return re.sub(_PLACE, fill, body)
 
 
 def _words(arguments: str) -> list[str]:

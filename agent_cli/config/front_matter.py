@@ -13,8 +13,9 @@ from typing import Any
 
 TEXTS = frozenset(("name", "description", "argument-hint", "model"))
 LIMIT = 16_384
-_HEAD = re.compile(r"\ufeff?---[ \t]*\n(?P<head>(?:.*\n)*?)---[ \t]*(?:\n|\Z)(?P<body>.*)", re.DOTALL)
-_LINE = re.compile(r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<value>\S(?:.*\S)?)[ \t]*", re.ASCII)
+# Compiled on first use, which a run without such files never comes to.
+_HEAD = r"\ufeff?---[ \t]*\n(?P<head>(?:[^\n]*\n)*?)---[ \t]*(?:\n|\Z)(?P<body>(?s:.*))"
+_LINE = r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<value>\S(?:.*\S)?)[ \t]*"
 # What YAML reads as something else than words.
 _WORDS = frozenset("true false yes no on off null".split())
 
@@ -26,7 +27,7 @@ class BadFrontMatter(ValueError):
 def split_front_matter(text: str) -> tuple[str, str]:
     """The head, "" where there is none, and what stands below it."""
     text = text.replace("\r\n", "\n")
-    found = _HEAD.match(text) if text.startswith(("---", "\ufeff---")) else None
+    found = re.match(_HEAD, text) if text.startswith(("---", "\ufeff---")) else None
     return (found["head"], found["body"]) if found else ("", text)
 
 
@@ -44,7 +45,7 @@ def _read_plain(head: str) -> dict[str, Any] | None:
     for line in head.split("\n"):
         if not line:
             continue
-        found = _LINE.fullmatch(line)
+        found = re.fullmatch(_LINE, line, re.ASCII)
         if found is None or found["key"] in table or not line.isprintable():
             return None
         key, value = found["key"], found["value"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.config.reading import LIMIT, RULES_LIMIT, SettingsError, check_value, decode, nearest, places
-from agent_cli.config.schema import Permissions, RuleEntry, Scope, Settings, tables
+from agent_cli.config.schema import Permissions, RuleEntry, Sandbox, Scope, Settings, tables
 from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.core.trust import Trust
 from agent_tools.regular import NotPlain, read_regular
@@ -107,7 +107,10 @@ class Layers:
         layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
-            if cls is None:
+            if cls is Sandbox and isinstance(value, str):
+                # sandbox = "auto", the one key of that table that most people set.
+                layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
+            elif cls is None:
                 layer.set(Settings, self._values, "", key, value)
             elif not isinstance(value, dict):
                 raise SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]")
@@ -178,6 +181,8 @@ class _Layer:
             except BadRule as error:
                 raise SettingsError(f"{place}: permissions.{key}: {error}") from None
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
+            if self._voice != "own":
+                more["own"] = False
             self._layers.rules.append(rule.but(**more) if more else rule)
 
 

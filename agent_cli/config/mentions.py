@@ -14,7 +14,7 @@ from agent_tools.textfile import decode
 EACH = 30_000
 TOGETHER = 90_000
 LARGEST = 10_000_000
-_MENTION = re.compile(r"(?<![\w@`])@([^\s`'\"<>|*]+)")
+_MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
 
 
@@ -22,7 +22,7 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
     """For each file that the prompt mentions a block with its text, cut where it is long."""
     left = TOGETHER
     seen: set[str] = set()
-    for mention in _MENTION.finditer(prompt):
+    for mention in re.finditer(_MENTION, prompt):
         name = next((n for n in (mention[1], mention[1].rstrip(_PUNCTUATION)) if _is_open(n, ctx)), "")
         if not name or name in seen:
             continue

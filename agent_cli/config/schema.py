@@ -73,7 +73,7 @@ class Sandbox(Value):
         Literal["auto", "require", "off"],
         "the sandbox for commands: the best there is, none without one, or none",
         tighten("off", "auto", "require"),
-    ] = "auto"
+    ] = "off"
     auto_allow: Annotated[bool, "commands in the sandbox run without a question", USER] = False
     network: Annotated[bool, "commands in the sandbox may use the network", USER] = False
     writable: Annotated[
@@ -93,7 +93,7 @@ class Web(Value):
     allow_private: Annotated[
         tuple[str, ...], "hosts, addresses and networks that WebFetch may reach although they are private", USER
     ] = ()
-    max_bytes: Annotated[int, "bytes of a page that are read, and twice as many unpacked; 0: no limit", TIGHTEN] = 5_000_000
+    max_bytes: Annotated[int, "bytes of a page that are read, twice as many unpacked; 0: no limit", TIGHTEN] = 5_000_000
     timeout: Annotated[float, "seconds for a whole page; 0: no limit", TIGHTEN] = 30.0
     connect_timeout: Annotated[float, "seconds to reach its server; 0: no limit", TIGHTEN] = 10.0
     max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5

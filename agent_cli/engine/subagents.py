@@ -75,11 +75,13 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
     context = parent.context.nested()
+    policy = parent.policy.within(context.workspace, context.shell.exported)
+    context.terms = policy.terms
     kit = Kit(
         turn.transport,
         tools,
         context,
-        parent.policy.within(context.workspace, context.shell.exported),
+        policy,
         parent.approver,
         asker=parent.asker,
         price=turn.price,

@@ -20,6 +20,7 @@ from agent_cli.permission.files import by_rule, judge
 from agent_cli.permission.git_config import programs
 from agent_cli.permission.git_reads import HARDENED
 from agent_cli.permission.matcher import PLAIN_VARIABLES, Matcher
+from agent_cli.permission.network import names_network
 from agent_cli.permission.paths import secret_below
 from agent_cli.permission.reading import BUILTINS, Reading, readings
 from agent_cli.permission.shell import analyse
@@ -98,6 +99,13 @@ class CommandJudge:
         plain = not asked and not self.written
         self.reads_only = plain and all(v.level is Level.ALLOW and not v.rule for v in (*touched, *found))
         return [*asked, *touched, *found]
+
+    @property
+    def fit_for_sandbox(self) -> bool:
+        """Whether a sandbox without a network is all that the command line needs."""
+        raised = any(layer.kind == "own" and layer.words[0].text in ("sudo", "doas") for p in self.analysis.parts
+                     for layer in p.layers)  # fmt: skip
+        return not raised and not names_network(self.analysis)
 
     @property
     def hardening(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import protected, secret
 from agent_tools.base import Effect
+from agent_tools.confined import OUTSIDE
 from agent_tools.workspace import Workspace
 
 
@@ -57,7 +58,8 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
     if effect.kind == "prompt":
         return Verdict(target, Level.ASK, f"uses the saved prompt {target}")
     if effect.kind == "call":
-        return Verdict(target, Level.ASK, "calls another program's tool")
+        reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"
+        return Verdict(target, Level.ASK, reason)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")
     inside = workspace.inside(Path(target))

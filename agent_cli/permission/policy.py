@@ -20,6 +20,7 @@ from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import protected, secret
 from agent_cli.permission.searching import Readable
 from agent_tools.base import Effect
+from agent_tools.confined import Terms
 from agent_tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Policy:
     """Decides calls. `grant` adds a rule for this session; `mode` can be changed while it runs.
 
     home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
-    commands exported. trusted: whether the person trusts the workspace.
+    commands exported. trusted: whether the person trusts the workspace. free_in_sandbox: whether commands
+    run in a sandbox, and need no question there.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Policy:
         env: Mapping[str, str] | None = None,
         carried: Callable[[], Mapping[str, str]] = dict,
         trusted: bool = True,
+        free_in_sandbox: Callable[[], bool] = lambda: False,
     ) -> None:
         self.mode = mode
         self._workspace = workspace
@@ -53,6 +56,7 @@ class Policy:
         self._path = (env if env is not None else os.environ).get("PATH", os.defpath)
         self._carried = carried
         self._trusted = trusted
+        self._free_in_sandbox = free_in_sandbox
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -82,11 +86,13 @@ class Policy:
         listed = list(effects) or [Effect("state")]
         return strictest([self._one(matcher, tool, effect) for effect in listed])
 
-    def hardening(self, command: str) -> dict[str, str]:
-        """The variables that a command has to run with because it is allowed for only reading."""
+    def terms(self, command: str) -> Terms:
+        """How a command that was allowed is to run."""
+        from agent_cli.permission.network import names_network  # with the shell analysis
+
         judged = self._judge(self._matcher(), "Bash", command)
         judged.verdicts()
-        return judged.hardening
+        return Terms(judged.hardening, names_network(judged.analysis), not self._free_in_sandbox())
 
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
         """The narrowest rule that would allow this call from now on; "" where none can be offered."""
@@ -124,7 +130,9 @@ class Policy:
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
         found = [self._moded(v, judged) for v in judged.verdicts()]
-        answer = max(found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty"))
+        answer = max(
+            found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
+        )
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
@@ -132,7 +140,10 @@ class Policy:
 
     def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
         kind = "write" if verdict in judged.written else "run"
-        return with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
+        found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
+        if found.level is Level.ASK and not found.firm and self._free_in_sandbox() and judged.fit_for_sandbox:
+            return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
+        return found
 
     def _judge(self, matcher: Matcher, tool: str, command: str) -> CommandJudge:
         # The analysis of shell code is not loaded before the first command.

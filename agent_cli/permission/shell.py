@@ -14,7 +14,7 @@ from functools import lru_cache
 from agent_cli.permission.shell_parse import LONGEST, Unparsed, parse_tree
 from agent_cli.permission.shell_scope import Scope
 from agent_cli.permission.shell_values import Analysis, Part, Word
-from agent_cli.permission.shell_walk import Walk
+from agent_cli.permission.shell_walk import MOST_PARTS, Walk
 from agent_cli.permission.wrappers import Script, look_through
 from agent_tools.clipping import UNSAFE
 
@@ -107,7 +107,7 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[Part, ...]:
             if not parts[-1] and (word in _GRAMMAR or "=" in word or re.search(r"['\"]", word)):
                 return ()
             parts[-1].append(_QUOTED.sub(lambda m: m[1] if m[1] is not None else m[2], word))
-    if not parts[-1] and joined not in ("", ";", "\n"):
+    if (not parts[-1] and joined not in ("", ";", "\n")) or len(parts) > MOST_PARTS:
         return ()
     return tuple(Part(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
 

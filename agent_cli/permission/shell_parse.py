@@ -13,12 +13,25 @@ from collections import deque
 from functools import lru_cache
 from typing import Any
 
-# Parsing time grows faster than the text: beyond this much outside quoted here-documents nothing is parsed.
+# Parsing time grows faster than the text, and much faster than the depth of its nesting: beyond these bounds nothing is
+# parsed. The bodies of quoted here-documents do not count.
 LONGEST = 4_096
-# A here-document may be long, and costs little; this bounds it all the same.
 LONGEST_WITH_DOCUMENTS = 262_144
-_SECONDS = 2.0
+_DEEPEST = 30
+_MOST_JOINED = 60
+_SECONDS = 1.0
 _QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
+
+
+_QUOTED = re.compile(r"'[^'\n]*'|\\.", re.DOTALL)
+# What opens and closes a level of the tree: brackets, and keywords where a command may begin.
+_NESTING = re.compile(
+    r"(?P<open>[({]|(?:^|[;&|({\n!]|\b(?:do|then|else|elif|time))\s*(?:if|elif|for|while|until|case|select|time|coproc)\b)"
+    r"|(?P<close>[)}]|\b(?:fi|done|esac)\b)"
+)
+# These nest where they stand in a row.
+_JOINS = re.compile(r"&&|\|\|?")
+_ARITHMETIC = re.compile(r"[-+*/%<>=&|^?:,~!]")
 
 
 class Unparsed(Exception):
@@ -27,18 +40,37 @@ class Unparsed(Exception):
 
 def too_long(command: str) -> bool:
     """Whether the command line is longer than what is parsed, bodies of quoted here-documents not counted."""
-    if len(command) <= LONGEST:
-        return False
-    if len(command) > LONGEST_WITH_DOCUMENTS or "<<" not in command:
-        return True
-    counted, ends = 0, deque[tuple[bool, str]]()
-    for line in command.split("\n"):
+    return len(command) > LONGEST and _outside(command) is None
+
+
+def _outside(command: str) -> str | None:
+    """The command line without the bodies of quoted here-documents; None where that is too long."""
+    if len(command) > LONGEST_WITH_DOCUMENTS or (len(command) > LONGEST and "<<" not in command):
+        return None
+    lines, ends, size = [], deque[tuple[bool, str]](), 0
+    for line in command.split("\n") if "<<" in command else [command]:
         if not ends:
-            counted += len(line) + 1
+            lines.append(line)
+            size += len(line) + 1
             ends.extend((bool(m[1]), m[2] or m[3] or m[4]) for m in _QUOTED_DOCUMENT.finditer(line))
         elif (line.lstrip("\t") if ends[0][0] else line) == ends[0][1]:
             ends.popleft()
-    return counted > LONGEST or bool(ends)
+    if len(command) > LONGEST and (ends or size > LONGEST):
+        return None
+    return "\n".join(lines)
+
+
+def _too_deep(text: str) -> bool:
+    """Whether the tree of a text might be so deep that it takes long to build."""
+    bare = _QUOTED.sub("", text)
+    depth = deepest = 0
+    for match in _NESTING.finditer(bare):
+        depth = depth + 1 if match["open"] else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    joined = len(_JOINS.findall(bare))
+    if "((" in bare or "$[" in bare:
+        joined = max(joined, len(_ARITHMETIC.findall(bare)))
+    return deepest > _DEEPEST or joined > _MOST_JOINED
 
 
 @lru_cache(maxsize=1)
@@ -51,8 +83,11 @@ def find_shfmt() -> str | None:
 @lru_cache(maxsize=256)
 def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
     """The `File` node of a command line. Raises Unparsed."""
-    if too_long(command):
+    outside = _outside(command)
+    if outside is None:
         raise Unparsed("is too long to be analysed")
+    if _too_deep(outside):
+        raise Unparsed("is nested too deeply, or joins too many commands, to be analysed")
     program = find_shfmt()
     if program is None:
         raise Unparsed("has shell syntax, and the parser for it (shfmt) is not installed")

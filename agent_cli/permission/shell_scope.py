@@ -24,8 +24,8 @@ class Scope:
     """Follows assignments and changes of directory through a command line, forgetting what is not certain.
 
     variables: known values; None for a name whose value cannot be told. cwds: where the next command may run; None
-    where that cannot be told. failed: where it runs if the `cd` before it failed. lost: why nothing of that is known any
-    more. renamed: why the name of a program may mean another one.
+    where that cannot be told. failed: where it runs if the `cd` before it failed. lost: why nothing of that is known
+    any more. renamed: why the name of a program may mean another one.
     """
 
     def __init__(self, variables: Mapping[str, str | None], cwds: tuple[str, ...] | None) -> None:

@@ -11,24 +11,31 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agent_cli.permission.shell_scope import Scope
+from agent_cli.permission.shell_scope import MEANINGFUL, Scope
 from agent_cli.permission.shell_values import Part, Redirect, Word
 from agent_cli.permission.shell_words import Node, read_word, spelled
 
-_MOST_PARTS = 400
+MOST_PARTS = 400
+_MOST_STEPS = 2_000
 _MOST_ITEMS = 50
-_WRITES = {">": "write", ">|": "write", "&>": "write", "<>": "write", ">>": "append", "&>>": "append"}
-_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty")
+_KINDS = {
+    ">": "write", ">|": "write", "&>": "write", "<>": "write", ">&": "write", ">>": "append", "&>>": "append", "<": "read",
+}  # fmt: skip
+# /dev/stdin is not among them: writing it opens again, for writing, whatever file is read from.
+_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 # Builtins after which no variable is known any more, and the directory neither.
 _CHANGING = frozenset(
     "read mapfile readarray getopts let unset source . eval trap alias unalias shopt set enable hash pushd popd exec "
-    "printf builtin command local declare typeset export readonly shift".split()
+    "printf builtin command local declare typeset export readonly shift wait".split()
 )
+# They only print a number or compare with it, whichever it is.
+_NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".split())
 _MOVING = frozenset(("cd", "pushd", "popd"))
 # Why a value is unknown although computing it did nothing.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
 _STRICTER = re.compile(r"-[eux]*o?|pipefail|errexit|nounset|xtrace")
-_TESTS_OF_FILES = frozenset("! -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t".split())
+_TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
+_TESTS_OF_WORDS = frozenset("! -z -n -t".split())
 _TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", "-ot", "-ef"))
 
 
@@ -39,6 +46,9 @@ class Walk:
         self._source = source.encode()
         self.parts: list[Part] = []
         self.unclear = ""
+        self._seen: set[Part] = set()
+        self._steps = 0
+        self._rounds = 1
 
     def statements(self, nodes: list[Node] | None, scope: Scope) -> None:
         for node in nodes or []:
@@ -47,6 +57,10 @@ class Walk:
 
     def statement(self, node: Node, scope: Scope) -> None:
         """One statement with its redirections. A background job or coprocess runs in a shell of its own."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            self.unclear = self.unclear or "runs too many commands to look at each"
+            return
         if node.get("Coprocess") or node.get("Disown"):
             self.unclear = self.unclear or "is a coprocess"
         inner = scope.copy() if node.get("Background") else scope
@@ -57,6 +71,9 @@ class Walk:
             self._add(Part((), (), redirects, inner.cwds))
         if command is not None:
             self._command(command, redirects, inner)
+        if node.get("Negated"):
+            # What comes behind && runs where it failed.
+            inner.settle()
 
     def _command(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
         match node["Type"]:
@@ -84,6 +101,10 @@ class Walk:
                 lost.lose("it stands in a function")
                 self.statement(node["Body"], lost)
                 scope.lose("a function is defined in it")
+            case "CoprocClause":
+                self.unclear = self.unclear or "is a coprocess"
+                self.statement(node["Stmt"], scope.copy())
+                scope.lose("a coprocess comes before it")
             case "DeclClause":
                 self._declare(node, scope)
             case "TestClause":
@@ -94,29 +115,39 @@ class Walk:
                 scope.lose("it computes")
 
     def _call(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
+        cwds, renamed = scope.cwds, scope.renamed
         words = tuple(self._word(w, scope) for w in node.get("Args") or [])
-        assigned = [self._assignment(a, scope) for a in node.get("Assigns") or []]
-        assigns = tuple(word for _, word in assigned)
-        self._add(Part(words, assigns, redirects, scope.cwds, why=self._lost(scope, words)))
-        if not words:
-            for name, word in assigned:
-                if word.why and not word.why.startswith(_HARMLESS):
-                    self.unclear = self.unclear or f"contains {word.why}"
-                value = None if word.why or "=" not in word.text else word.text.partition("=")[2]
-                scope.assign(name, None if "+=" in word.text.partition("=")[0] + "=" else value)
-        elif words[0].text in _MOVING:
-            self._cd(words, scope)
-        elif words[0].why or _changes(words):
+        if words and words[0].text not in _NUMBERS_GO:
+            words = tuple(w.but(why=w.why or "a number that is not known") if w.number else w for w in words)
+        # Each assignment sees the ones before it; in front of a command they end with it.
+        inner = scope.copy() if words else scope
+        assigns = []
+        for assignment in node.get("Assigns") or []:
+            name, word = self._assignment(assignment, inner)
+            if word.why and not word.why.startswith(_HARMLESS):
+                self.unclear = self.unclear or f"contains {word.why}"
+            value = None if word.why or word.number or "=" not in word.text else word.text.partition("=")[2]
+            inner.assign(name, None if assignment.get("Append") else value)
+            assigns.append(word)
+        # Only what changes which program a name means makes a literal command uncertain.
+        self._add(Part(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
+        if words and words[0].text in _MOVING:
+            self._cd(words, scope, known=not assigns)
+        elif words:
+            self._builtin(words, scope)
+
+    def _builtin(self, words: tuple[Word, ...], scope: Scope) -> None:
+        """What is known after a command that may be a builtin which changes the shell."""
+        if words[0].why or _changes(words):
+            for name in (w.text.partition("=")[0].rstrip("+") for w in words[1:]):
+                if MEANINGFUL.fullmatch(name):
+                    scope.assign(name, None)
             scope.lose(f"{words[0].text} comes before it")
 
-    def _cd(self, words: tuple[Word, ...], scope: Scope) -> None:
-        rest = [w for w in words[1:] if w.text not in ("-P", "-L", "--")]
-        plain = words[0].text == "cd" and len(rest) == 1 and not rest[0].why and not rest[0].pattern
+    def _cd(self, words: tuple[Word, ...], scope: Scope, *, known: bool) -> None:
+        rest = [w for w in words[1:] if w.text not in ("-L", "--")]
+        plain = known and words[0].text == "cd" and len(rest) == 1 and not rest[0].why and not rest[0].pattern
         scope.change_directory(rest[0].text if plain and not rest[0].text.startswith("-") else None)
-
-    def _lost(self, scope: Scope, words: tuple[Word, ...]) -> str:
-        # Only what changes which program a name means makes a literal command uncertain.
-        return scope.lost if scope.lost and words and scope.lost.endswith("is set in it") else ""
 
     def _binary(self, node: Node, scope: Scope) -> None:
         if node["Op"] in ("|", "|&"):
@@ -168,8 +199,8 @@ class Walk:
                 words = tuple(read_word(w, {}, self._source) for w in node["Args"])
                 if words[0].text in _MOVING:
                     scope.cwds = None
-                elif words[0].why or _changes(words):
-                    scope.lose(f"{words[0].text} comes before it")
+                else:
+                    self._builtin(words, scope)
         scope.forget(_assigned(body))
 
     def _for(self, node: Node, scope: Scope) -> None:
@@ -180,11 +211,15 @@ class Walk:
             self._loop(body, scope)
             return
         name = loop["Name"]["Value"]
-        items = [self._word(w, scope) for w in loop.get("Items") or []]
-        known = items and not any(w.why or w.pattern for w in items) and len(items) <= _MOST_ITEMS
-        for value in [w.text for w in items] if known else [None]:
+        items = [self._harmless_word(w, scope) for w in loop.get("Items") or []]
+        known = items and not any(w.why or w.pattern or w.number for w in items)
+        self._add(Part((), (Word(f"{name}="),), cwds=scope.cwds))
+        before = self._rounds
+        self._rounds *= len(items)
+        for value in [w.text for w in items] if known and self._rounds <= _MOST_ITEMS else [None]:
             scope.assign(name, value)
             self._loop(body, scope)
+        self._rounds = before
         scope.forget([name])
 
     def _case(self, node: Node, scope: Scope) -> None:
@@ -201,25 +236,27 @@ class Walk:
 
     def _declare(self, node: Node, scope: Scope) -> None:
         """export, declare, local, readonly, typeset: state of the shell, which no reading program needs."""
-        words = [Word(node["Variant"]["Value"])]
+        variant, cwds = Word(node["Variant"]["Value"]), scope.cwds
+        words = [variant]
         for argument in node.get("Args") or []:
-            words.append(self._assignment(argument, scope)[1])
-        self._add(Part(tuple(words), cwds=scope.cwds))
-        simple = words[0].text == "export"
-        for word in words[1:]:
+            word = self._assignment(argument, scope)[1]
+            words.append(word)
             name, equals, value = word.text.partition("=")
-            if not simple or word.why or not name.isidentifier():
-                scope.lose(f"{words[0].text} comes before it")
+            if variant.text != "export" or word.why or not name.isidentifier():
+                self._builtin((variant, word), scope)
             elif equals:
-                scope.assign(name, value)
+                scope.assign(name, None if word.number else value)
+        self._add(Part(tuple(words), cwds=cwds))
 
     def _test(self, node: Node, scope: Scope) -> None:
         """[[ ... ]]: reads, unless it computes."""
         why = ""
         for inner in _nodes(node["X"]):
             kind, op = inner.get("Type"), inner.get("Op")
-            known = _TESTS_OF_FILES if kind == "UnaryTest" else _TESTS_OF_TEXT
-            if kind in ("UnaryTest", "BinaryTest") and op not in known:
+            known = _TESTS_OF_WORDS if kind == "UnaryTest" else _TESTS_OF_TEXT
+            if kind == "UnaryTest" and op in _TESTS_OF_FILES:
+                self._add(Part((Word("test"), Word(op), self._word(inner["X"], scope)), cwds=scope.cwds))
+            elif kind in ("UnaryTest", "BinaryTest") and op not in known:
                 why = f"a test by {op}"
             if kind == "Word" and (word := self._word(inner, scope)).why and not word.why.startswith(_HARMLESS):
                 why = why or word.why
@@ -245,16 +282,18 @@ class Walk:
         self._substitutions(node, scope)
         return read_word(node, scope.variables, self._source)
 
-    def _harmless_word(self, node: Node, scope: Scope) -> None:
-        """A word that is only compared: a plain variable in it does no harm, any other expansion might."""
+    def _harmless_word(self, node: Node, scope: Scope) -> Word:
+        """A word that no program is given: a plain variable in it does no harm, any other expansion might."""
         word = self._word(node, scope)
         if word.why and not word.why.startswith(_HARMLESS):
             self.unclear = self.unclear or f"contains {word.why}"
+        return word
 
     def _redirects(self, nodes: list[Node], scope: Scope) -> Iterator[Redirect]:
         for node in nodes:
             op, number = node["Op"], (node.get("N") or {}).get("Value", "")
-            if number and not (number.isdecimal() and len(number) == 1):
+            # A file that is read from another number than 0 could be opened again by its number, for writing.
+            if len(number) > 1 or (op == "<" and number not in ("", "0")):
                 self.unclear = self.unclear or "opens an unusual file descriptor"
             if node.get("Hdoc"):
                 self._substitutions(node["Hdoc"], scope)
@@ -265,19 +304,23 @@ class Walk:
                 if word.why:
                     self._harmless_word(node["Word"], scope)
                 continue
-            if op in (">&", "<&") and (word.text.rstrip("-").isdecimal() or word.text == "-") and not word.why:
-                continue
-            if op == "<&" or (op == ">&" and number):
+            why = word.why or ("a pattern" if word.pattern else "a number" if word.number else "")
+            if not why and (word.text == "-" or (op == ">&" and re.fullmatch("[1-9]-?", word.text))):
+                if op in (">&", "<&"):
+                    continue
+            if op == "<&" or (op == ">&" and (number or word.text[:1].isdecimal() or word.text[:1] == "-")):
                 self.unclear = self.unclear or "opens an unusual file descriptor"
-            why = word.why or ("a pattern" if word.pattern else "")
-            if not why and word.text in _NOWHERE:
+            kind = _KINDS.get(op)
+            if kind is None:
+                self.unclear = self.unclear or "has an unusual redirection"
+            elif not why and (word.text in (*_NOWHERE, "/dev/fd/63") or (op == "<" and word.text == "/dev/stdin")):
                 continue
-            if not why and word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+            elif not why and word.text.startswith(("/dev/tcp/", "/dev/udp/")):
                 yield Redirect("network", word.text)
-            elif not why and word.text == "/dev/fd/63":
-                continue
+            elif kind != "read" and re.match(r"/dev/|/proc/", word.text):
+                yield Redirect("write", word.text, why or "a device")
             else:
-                yield Redirect(_WRITES.get(op, "write" if op == ">&" else "read"), word.text, why)  # type: ignore[arg-type]
+                yield Redirect(kind, word.text, why)  # type: ignore[arg-type]
 
     def _check_document(self, node: Node) -> None:
         """A here-document is only text, unless an expansion in it computes."""
@@ -296,10 +339,10 @@ class Walk:
                 self.statements(inner.get("Stmts"), scope.copy())
 
     def _add(self, part: Part) -> None:
-        if len(self.parts) >= _MOST_PARTS:
+        if len(self.parts) >= MOST_PARTS:
             self.unclear = self.unclear or "runs too many commands to look at each"
-            return
-        if part not in self.parts:
+        elif part not in self._seen:
+            self._seen.add(part)
             self.parts.append(part)
 
 
@@ -311,8 +354,10 @@ def _changes(words: tuple[Word, ...]) -> bool:
         return any(w.why or not _STRICTER.fullmatch(w.text) for w in rest)
     if name == "command":
         return first not in ("-v", "-V")
+    if name == "wait":
+        return any(w.why or w.text.startswith("-p") for w in rest)
     if name == "printf":
-        return bool(rest) and (bool(rest[0].why) or first.startswith("-"))
+        return bool(rest) and (bool(rest[0].why) or rest[0].pattern or first.startswith("-"))
     return name in _CHANGING
 
 

@@ -7,7 +7,7 @@ expansion makes the word unknown; commands inside it are found by the walk all t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agent_cli.permission.shell_values import Word
@@ -16,9 +16,18 @@ Node = dict[str, Any]
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
 # Unquoted, a value with one of these becomes several words or file names.
 _SPLITTING = re.compile(r"[\s*?\[\]~{}\\]")
-_PLAIN_NUMBER = re.compile(r"\d{1,9}")
-# Their value is always a number.
-_NUMBERS = frozenset("?#$!")
+_PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
+# As C does it: quotients are cut off towards zero.
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+}
+# Their value is always a number; that of $! may also be empty.
+_NUMBERS = frozenset("?#$")
+_LARGEST = 1 << 53
 _PARAMETER_KEYS = frozenset(("Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"))
 
 
@@ -43,7 +52,8 @@ def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *,
             raise Unknown("a ~ inside a value")
     except Unknown as unknown:
         return Word(spelled(node, source), str(unknown))
-    return Word(text, "", not assigned and bool(re.search(r"[*?]|\[.*\]", plain, re.DOTALL)))
+    pattern = bool(re.search(r"[*?]", plain)) or 0 <= plain.find("[") < plain.rfind("]")
+    return Word(text, "", pattern and not assigned, _has_number(parts))
 
 
 def spelled(node: Node, source: bytes) -> str:
@@ -57,8 +67,19 @@ def _literals(parts: Iterable[Node]) -> str:
 
 
 def _check_braces(parts: list[Node]) -> None:
-    if re.search(r"\{.*(?:,|\.\.).*\}", _literals(parts), re.DOTALL):
+    plain = _literals(parts)
+    inside = plain[plain.find("{") + 1 : plain.rfind("}")] if "{" in plain else ""
+    if "," in inside or ".." in inside:
         raise Unknown("a {list} in braces")
+
+
+def _has_number(parts: Iterable[Node]) -> bool:
+    """Whether some number in a word stands as 0."""
+    return any(
+        (p["Type"] == "ParamExp" and p["Param"]["Value"] in _NUMBERS)
+        or (p["Type"] == "DblQuoted" and _has_number(p.get("Parts") or []))
+        for p in parts
+    )
 
 
 def _home(value: str, alone: bool, variables: Mapping[str, str | None]) -> str:
@@ -91,7 +112,7 @@ def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> st
                 raise Unknown("an unquoted variable")
             return value
         case "ArithmExp":
-            return _arithmetic(part)
+            return str(_arithmetic(part.get("X") or {}))
         case "ProcSubst":
             return "/dev/fd/63"
         case "CmdSubst":
@@ -129,23 +150,18 @@ def _parameter(part: Node, variables: Mapping[str, str | None]) -> str:
     return value
 
 
-def _arithmetic(part: Node) -> str:
-    """Arithmetic over plain numbers gives some number; names in it may run anything."""
-    numbers: list[str] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, dict):
-            if node.get("Type") in ("CmdSubst", "ParamExp", "DblQuoted", "SglQuoted"):
-                raise Unknown("arithmetic over variables")
-            if node.get("Type") == "Lit":
-                numbers.append(node["Value"])
-            for child in node.values():
-                look(child)
-        elif isinstance(node, list):
-            for child in node:
-                look(child)
-
-    look(part.get("X"))
-    if not all(_PLAIN_NUMBER.fullmatch(n) for n in numbers):
-        raise Unknown("arithmetic over variables")
-    return "0"
+def _arithmetic(node: Node) -> int:
+    """The value of arithmetic over plain numbers; names in it may run anything."""
+    match node.get("Type"):
+        case "ParenArithm":
+            return _arithmetic(node["X"])
+        case "BinaryArithm" if node["Op"] in _OPERATORS:
+            left, right = _arithmetic(node["X"]), _arithmetic(node["Y"])
+            if right or node["Op"] not in "/%":
+                value = _OPERATORS[node["Op"]](left, right)
+                if abs(value) < _LARGEST:
+                    return value
+        case "Word" if [p["Type"] for p in node.get("Parts") or []] == ["Lit"]:
+            if _PLAIN_NUMBER.fullmatch(node["Parts"][0]["Value"]):
+                return int(node["Parts"][0]["Value"])
+    raise Unknown("arithmetic over variables")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
 
 from agent_cli.permission.shell_values import Layer, Part, Word
 
@@ -42,14 +44,23 @@ WRAPPERS = {
     "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", own=True),
 }  # fmt: skip
 _SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
+_SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
+_STRICTER = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
 # Programs that may run what their arguments, their input or the network say, in ways not followed here.
 RUNNERS = frozenset(
-    "ssh docker podman kubectl parallel watch strace ltrace gdb script expect busybox chroot unshare nsenter su "
+    "ssh docker podman kubectl parallel watch strace ltrace gdb script expect busybox toybox chroot unshare nsenter su "
     "runuser screen tmux at batch crontab systemd-run flock entr direnv mise asdf nix nix-shell guix proot fakeroot "
-    "source . trap enable alias sg newgrp pkexec run0 dbus-run-session xvfb-run torsocks proxychains "
+    "source . trap enable alias sg newgrp pkexec run0 dbus-run-session xvfb-run torsocks proxychains chronic unbuffer "
+    "taskset chrt numactl prlimit setarch linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
+    "rlwrap faketime eatmydata catchsegv ld.so ts "
+    "compgen complete fc bind mapfile readarray "
     "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl".split()
 )
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+# Builtins that take names of variables: a subscript in one is computed, and so may run commands.
+_NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
+_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
+_USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
 _DEEPEST = 8
 
 
@@ -66,11 +77,14 @@ def look_through(part: Part) -> Iterator[Part | Script]:
 
     A `Script` stands for shell code that has to be analysed by itself.
     """
-    if not part.words or part.words[0].why or len(part.layers) >= _DEEPEST:
-        deep = "is wrapped too often" if len(part.layers) >= _DEEPEST else ""
+    words = part.words
+    if words and words[0].pattern:
+        part = part.but(why=part.why or "a pattern for a program's name")
+    if not words or words[0].why or words[0].pattern or len(part.layers) >= _DEEPEST:
+        deep = "too many wrappers" if len(part.layers) >= _DEEPEST else ""
         yield part.but(why=part.why or deep)
         return
-    name = os.path.basename(part.words[0].text)
+    name = os.path.basename(words[0].text)
     if name in WRAPPERS and not (name == "command" and part.texts[1:2] in (("-v",), ("-V",))):
         yield from _unwrap(part, name)
     elif name in _SHELLS and (found := _script_of(part, name)):
@@ -80,42 +94,61 @@ def look_through(part: Part) -> Iterator[Part | Script]:
     elif name == "find":
         yield part
         yield from _find(part)
-    elif name in RUNNERS:
-        yield part.but(why=part.why or f"{name}, which runs other commands,")
+    elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
+        yield part.but(hides=f"{name}, which runs other commands,")
+        if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
+            yield Script(words[1].text, Layer(words, "own", len(words)), exact=True)
+    elif _computes(part):
+        yield part.but(why=part.why or "a subscript that may run commands")
     else:
         yield part
+
+
+def _kind(part: Part, wrapper: _Wrapper | None) -> Literal["clear", "script", "own"]:
+    """The kind of layer that a part makes: one that stands in an unusual place might be any program."""
+    if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.own):
+        return "own"
+    return "script" if wrapper is None else "clear"
 
 
 def _unwrap(part: Part, name: str) -> Iterator[Part | Script]:
     wrapper, words = WRAPPERS[name], part.words
     at, assigns, why = 1, list(part.assigns), ""
     while at < len(words) and words[at].text.startswith("-") and words[at].text != "--" and not why:
-        option = words[at]
-        if option.why or option.pattern:
-            why = option.why or "a pattern"
-        elif option.text in wrapper.flags:
+        option = words[at].text
+        if option in wrapper.flags or _joined(option, wrapper) or (name == "nice" and re.fullmatch(r"-\d+", option)):
             at += 1
-        elif option.text in wrapper.valued:
+        elif option in wrapper.valued:
             at += 2
-        elif _joined(option.text, wrapper) or (name == "nice" and re.fullmatch(r"-\d+", option.text)):
-            at += 1
         else:
-            why = f"the option {option.text} of {name}"
+            why = f"the option {option} of {name}"
     if at < len(words) and words[at].text == "--":
         at += 1
-    while name == "env" and at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at].text):
+    while name in ("env", "sudo", "doas") and at < len(words) and "=" in words[at].text:
         assigns.append(words[at])
         at += 1
     at += wrapper.operands
+    # One that becomes several words, or none, moves where the command begins.
+    why = why or next((w.why or "a pattern" for w in words[1:at] if w.why or w.pattern), "")
     if why or at >= len(words):
         # Without a command, or with one that cannot be found for certain: a part of its own.
         yield part.but(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
         return
-    layer = Layer(words, "own" if wrapper.own else "clear", at)
+    layer = Layer(words, _kind(part, wrapper), at)
     inner = part.but(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
     if name == "xargs":
-        inner = inner.but(words=(*inner.words, Word("…", "what xargs is given")))
+        inner = inner.but(words=_filled_in(words[1:at], inner.words))
     yield from look_through(inner)
+
+
+def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words of a command that xargs runs: with -I in place of a text, else more at the end."""
+    given = Word("…", "what xargs is given")
+    texts = [w.text for w in options]
+    marks = [b for a, b in pairwise(texts) if a == "-I"] + [t[2:] for t in texts if t.startswith("-I") and t != "-I"]
+    if not marks:
+        return (*words, given)
+    return tuple(w.but(why=w.why or given.why) if any(m in w.text for m in marks) else w for w in words)
 
 
 def _joined(option: str, wrapper: _Wrapper) -> bool:
@@ -127,21 +160,31 @@ def _joined(option: str, wrapper: _Wrapper) -> bool:
 
 def _script_of(part: Part, name: str) -> Script | Part | None:
     """The shell code that `bash -c` runs; None where the shell runs a file, which is a program like others."""
-    words = part.words
-    at = 1
-    while at < len(words) and re.fullmatch(r"-[a-z]+|--(?:noprofile|norc|login|posix)", words[at].text):
-        letters = words[at].text[1:] if not words[at].text.startswith("--") else ""
-        at += 1
-        if "c" not in letters:
-            continue
-        if set(letters) - set("celux") or at >= len(words) or words[at].why:
-            return part.but(why=part.why or "shell code that is not known")
-        layer = Layer(words, "script", len(words))
-        exact = name == "bash" and at == len(words) - 1
-        return Script(words[at].text, layer, exact)
-    if any(w.why for w in words) or at < len(words):
+    words, at, letters, odd = part.words, 1, "", name != "bash"
+    unknown = part.but(why=part.why or "shell code that is not known")
+    if part.texts[1:] in (("--version",), ("--help",)):
         return None
-    return part.but(why=part.why or "commands from its input")
+    while at < len(words) and words[at].text[:1] in "-+" and words[at].text not in ("-", "--"):
+        option = words[at]
+        at += 1
+        if option.why or option.pattern:
+            return unknown
+        if option.text in _SHELL_LONG:
+            continue
+        if not re.fullmatch(r"-[celuxvsoO]+|\+[euxvoO]+", option.text):
+            return unknown
+        letters += option.text[1:] if option.text[0] == "-" else ""
+        for value in words[at : (at := at + sum(option.text.count(o) for o in "oO"))]:
+            odd = odd or option.text.startswith("+") or value.text not in _STRICTER
+    at += at < len(words) and words[at].text in ("-", "--")
+    if any(w.why or w.pattern for w in words[:at]):
+        return unknown
+    if "c" not in letters:
+        from_file = "s" not in letters and at < len(words) and not words[at].text.startswith(("/dev/", "/proc/"))
+        return None if from_file else part.but(why=part.why or "commands from its input")
+    if at >= len(words) or words[at].why or words[at].pattern:
+        return unknown
+    return Script(words[at].text, Layer(words, _kind(part, None), len(words)), not odd and at == len(words) - 1)
 
 
 def _eval(part: Part) -> Iterator[Part | Script]:
@@ -149,6 +192,26 @@ def _eval(part: Part) -> Iterator[Part | Script]:
         yield part.but(why=part.why or "shell code that is not known")
     else:
         yield Script(" ".join(part.texts[1:]), Layer(part.words, "script", len(part.words)), exact=True)
+
+
+def _runs_of_git(part: Part) -> bool:
+    """Whether git is told to run a command: by an alias on its command line, or by a subcommand that does."""
+    texts = part.texts
+    configured = any(re.match(r"-c$|--config-env|--exec-path=", t) for t in texts) and any("alias." in t for t in texts)
+    return configured or any(t.startswith("--exec") for t in texts) or {"submodule", "foreach"} <= set(texts) or (
+        bool({"bisect", "rebase", "filter-branch"} & set(texts)) and bool({"run", "-x", "filter-branch"} & set(texts))
+    )
+
+
+def _computes(part: Part) -> bool:
+    """Whether a builtin computes what its words say: a subscript, or the value of a variable that is a number."""
+    name, rest = part.words[0].text, part.texts[1:]
+    if name in ("declare", "typeset", "local") and any(re.match(r"-\w*[in]", t) for t in rest):
+        return True
+    if name in ("test", "[", "printf") and not {"-v", "-R"} & {t[:2] for t in rest}:
+        return False
+    named = name in _NAMING or name in ("test", "[", "printf")
+    return named and any(_SUBSCRIPT.search(t) for t in rest)
 
 
 def _find(part: Part) -> Iterator[Part | Script]:

@@ -51,6 +51,7 @@ def test_the_source_of_a_key_is_told_and_never_the_key(work: Path) -> None:
     done = agent(["doctor"], work, env=env)
     assert done.returncode == 0
     assert "key: environment ANTHROPIC_API_KEY" in done.stdout
+    assert "takes: text, images, PDFs" in done.stdout
     assert "OPENAI_API_KEY is set" in done.stdout
     as_json = agent(["doctor", "--json"], work, env=env)
     assert json.loads(as_json.stdout)["ok"] is True
@@ -95,6 +96,7 @@ def test_a_broken_settings_file_is_a_line_and_the_rest_goes_on(work: Path) -> No
     assert f"{work / '.agentrc'}:2: modle" in problem
     assert "sets effort" in done.stdout
     assert "key: environment ANTHROPIC_API_KEY" in done.stdout
+    assert "takes: text, images, PDFs" in done.stdout
     assert "memory" in done.stdout
 
 
@@ -149,7 +151,8 @@ def test_nothing_is_left_behind(work: Path) -> None:
 
 
 def test_the_sandbox_is_told_and_why_it_is_no_better_one(work: Path) -> None:
-    sandbox = findings(agent(["doctor", "--json"], work).stdout)["sandbox"][0]
+    auto = agent(["doctor", "--json"], work, env={"AGENT_SANDBOX_MODE": "auto"})
+    sandbox = findings(auto.stdout)["sandbox"][0]
     assert sandbox["kind"] in ("bubblewrap", "landlock", "none")
     assert sandbox["kind"] == "bubblewrap" or sandbox["why"][0].startswith("bubblewrap: ")
     (work.parent / "home/.agentrc").write_text('[sandbox]\nmode = "off"\n')

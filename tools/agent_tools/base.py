@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from agent_tools.arguments import ToolError as ToolError
 from agent_tools.arguments import read_arguments, schema_of
 from agent_tools.cancel import CancelToken
+from agent_tools.confined import Confinement, Terms
 from agent_tools.display import Display, TodoItem
 from agent_tools.media import Media, MediaKind
 from agent_tools.shell_jobs import Jobs
@@ -98,8 +99,9 @@ class ToolContext:
     seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
     plan: the todo list as it stands.
     env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
-    file's may. takes: what the model can be shown beside text. shell: the variables that carry over between commands.
-    jobs: those in the background. pages: what WebFetch has read lately. commands: the person's, by name, that the
+    file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
+    a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
+    background. pages: what WebFetch has read lately. commands: the person's, by name, that the
     model may use.
     """
 
@@ -121,6 +123,8 @@ class ToolContext:
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None
         self.takes: frozenset[MediaKind] = frozenset()
+        self.sandbox: Confinement | None = None
+        self.terms: Callable[[str], Terms] = lambda command: Terms()
         self.shell = ShellState()
         self.jobs = Jobs()
         self.pages: dict[str, Page] = {}
@@ -162,6 +166,8 @@ class ToolContext:
         """End what runs in the background, and remove what was kept for reading."""
         self.jobs.close()
         self.workspace.scratch.close()
+        if self.sandbox is not None:
+            self.sandbox.close()
 
 
 class Tool(ABC, Generic[A]):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, one_line, shorten
+from agent_tools.confined import OUTSIDE, unconfined
 from agent_tools.display import CommandOutput, Note
 from agent_tools.shell_env import command_env
 from agent_tools.shell_notes import LEFT, exit_of, took
@@ -19,6 +20,7 @@ from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from agent_tools.process import Ending
+    from agent_tools.sandbox_wrapped import Wrapped
 
 SECONDS = 120.0
 LONGEST = 600.0
@@ -34,6 +36,7 @@ class BashArgs(Value):
     description: Annotated[str | None, "What it does, in 5-10 words"] = None
     timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
+    dangerouslyDisableSandbox: Annotated[bool, "Only where the sandbox refused it"] = False  # noqa: N815 - a known name
 
 
 class Bash(Tool[BashArgs]):
@@ -46,10 +49,13 @@ class Bash(Tool[BashArgs]):
         return find_bash(ctx) is not None
 
     def effects(self, args: BashArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("run", args.command),)
+        outside = (Effect("call", OUTSIDE),) if args.dangerouslyDisableSandbox and ctx.sandbox is not None else ()
+        return (Effect("run", args.command), *outside)
 
     def summary(self, args: BashArgs, ctx: ToolContext) -> str:
         how = " in the background" if args.run_in_background else ""
+        if args.dangerouslyDisableSandbox and ctx.sandbox is not None:
+            how += f" {OUTSIDE}"
         return f"Run{how}: {shorten(args.command, 200)}"
 
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
@@ -66,14 +72,14 @@ class Bash(Tool[BashArgs]):
             if args.run_in_background:
                 result = yield from _in_background(argv, args, seconds, ctx)
             else:
-                result = yield from _waited_for(argv, args.command, seconds, ctx)
+                result = yield from _waited_for(argv, args, seconds, ctx)
         except (OSError, ValueError) as error:
             raise _not_started(error, ctx) from None
         return result.but(text=f"{result.text}\n{moved}") if moved else result
 
 
 def _waited_for(
-    argv: list[str], command: str, seconds: float, ctx: ToolContext
+    argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
     # With subprocess; a run without commands needs neither.
     from agent_tools.process import run_process
@@ -86,15 +92,18 @@ def _waited_for(
         channel = Channel()
     try:
         env = ctx.shell.applied(base) | (channel.env if channel else {})
-        inherited = (channel.fd,) if channel else ()
-        running = run_process(argv, ctx.workspace.cwd, env, seconds, ctx.cancel, kept, inherited)
-        try:
-            while True:
-                yield Progress(next(running))
-        except StopIteration as stop:
-            ending: Ending = stop.value
-        finally:
-            running.close()
+        terms = ctx.terms(args.command)
+        with _confined(argv, args, env | terms.env, ctx, network=terms.network) as wrapped:
+            inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
+            running = run_process(wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited)
+            try:
+                while True:
+                    yield Progress(next(running))
+            except StopIteration as stop:
+                ending: Ending = stop.value
+            finally:
+                running.close()
+            ending = ending.but(code=wrapped.code(ending.code))
         carried = carry_over(channel, base, ctx) if channel and ending.cause == "exit" else []
     finally:
         kept.close()
@@ -104,10 +113,11 @@ def _waited_for(
     note = _note(ending, seconds)
     failed = ending.code != 0 or ending.cause != "exit"
     lines = [output or "(no output)", f"[{note}]", *carried]
+    lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
     if failed and ending.cause == "exit" and withheld:
         lines.append(f"[withheld from commands because they look like keys: {', '.join(withheld)}]")
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
-    display = CommandOutput(command, output, code, round(ending.seconds, 3), note)
+    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note)
     return ToolResult("\n".join(lines), display, failed)
 
 
@@ -115,8 +125,11 @@ def _in_background(
     argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
     base, _ = command_env(ctx)
-    env = ctx.shell.applied(base)
-    job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch)
+    terms = ctx.terms(args.command)
+    env = ctx.shell.applied(base) | terms.env
+    # What runs in the background is a server as often as not, and alone in a network nobody could reach it.
+    wrapped = _confined(argv, args, env, ctx, network=terms.network or terms.vouched)
+    job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped)
     job.await_end(MOMENT)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
@@ -128,6 +141,23 @@ def _in_background(
         said = f"{job.id} runs in the background: BashOutput shows its output, KillShell ends it"
     failed = ended and job.state != "exit code 0"
     return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
+
+
+def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, *, network: bool) -> Wrapped:
+    """The command made ready for the sandbox, where there is to be one. Raises ToolError where it must not run."""
+    if ctx.sandbox is None or args.dangerouslyDisableSandbox:
+        return unconfined(argv, env)
+    return ctx.sandbox.prepare(argv, ctx.workspace.cwd, env, network=network)
+
+
+def _sandbox_notes(wrapped: Wrapped, output: str, ending: Ending, ctx: ToolContext, *, network: bool) -> list[str]:
+    """What the sandbox had to do with the way a command ended, in lines."""
+    if ctx.sandbox is None:
+        return []
+    from agent_tools.sandbox_refusal import refusal
+
+    refused = refusal(wrapped.kind, output, ending.code, network=network) if ending.cause == "exit" else ""
+    return [line for line in (refused, ctx.sandbox.shortfall()) if line]
 
 
 def find_bash(ctx: ToolContext) -> str | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from agent_tools.process import Ending, Running
+    from agent_tools.sandbox_wrapped import Wrapped
     from agent_tools.spill import Scratch
 
 MOST = 8
@@ -44,6 +45,7 @@ class Job:
         self.owner = owner
         self.ending: Ending | None = None
         self.told = False
+        self.wrapped: Wrapped | None = None
         self._scratch = scratch
         self._started = monotonic()
         self._seconds = seconds
@@ -96,9 +98,13 @@ class Job:
                 running.read(min(1.0 if running.wakes else TICK, left))
             running.drain()
             code = running.process.wait()
+            if self.wrapped is not None:
+                code = self.wrapped.code(code)
             self.ending = Ending(code, monotonic() - self._started, cause, running.group_lives())
         finally:
             running.close()
+            if self.wrapped is not None:
+                self.wrapped.close()
             gone(self)
             self._ended.set()
             self._news.set()
@@ -180,8 +186,12 @@ class Jobs:
         seconds: float,
         owner: object,
         scratch: Scratch,
+        wrapped: Wrapped | None = None,
     ) -> Job:
-        """Start a command. Raises ToolError where too many run, OSError where it cannot be started."""
+        """Start a command. wrapped: what it is started in, closed with its end.
+
+        Raises ToolError where too many run, OSError where it cannot be started.
+        """
         from agent_tools.process import Running
 
         busy = [job.id for job in self._jobs.values() if job.running]
@@ -191,7 +201,11 @@ class Jobs:
             )
         self._be_watched(argv[0])
         job = Job(self._count + 1, command, owner, scratch, seconds)
-        running = Running(argv, cwd, env, job.feed)
+        if wrapped is None:
+            running = Running(argv, cwd, env, job.feed)
+        else:
+            running = Running(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
+            job.wrapped = wrapped
         self._count += 1
         self._jobs[job.id] = job
         self._tell(f"+ {running.process.pid} {running.mark}")

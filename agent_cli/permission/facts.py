@@ -1,0 +1,130 @@
+"""The computed facts of a question: what a call consists of, what it touches, and what it would lose. No model is asked.
+
+Every line is safe to show: what a person did not write themselves is spelled out, and nothing is shortened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from agent_cli.permission.decision import Decision, Level
+from agent_cli.permission.destructive import dangers
+from agent_cli.permission.losses import Git, losses
+from agent_cli.permission.network import uses_network
+from agent_cli.permission.proposals import rule_for_command, rules_for_parts
+from agent_cli.permission.shell import analyse
+from agent_cli.permission.shell_values import Analysis
+from agent_tools.base import Effect
+from agent_tools.clipping import one_line
+from agent_tools.values import Value
+from agent_tools.workspace import Workspace
+
+_MOST_PATHS = 200
+
+
+class Asked(Value):
+    """What a question is about: the call, and where it would be made. trusted: whether git may be asked."""
+
+    tool: str
+    effects: tuple[Effect, ...]
+    decision: Decision
+    workspace: Workspace
+    home: str
+    path: str
+    trusted: bool
+    carried: Mapping[str, str]
+
+
+def facts(asked: Asked) -> tuple[str, ...]:
+    """The lines for a question, in order. Never raises."""
+    git = Git(asked.path, asked.home, asked.trusted)
+    lines: list[str] = []
+    for effect in asked.effects:
+        if effect.kind == "run":
+            lines += _command(asked, effect.target, git)
+        elif effect.kind == "write":
+            lines += _file(effect.target, git)
+        elif effect.kind == "fetch":
+            lines.append(f"network: yes, host {urlsplit(effect.target).hostname or 'unknown'}")
+    return tuple(dict.fromkeys(one_line(line) for line in lines))
+
+
+def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
+    cwd = str(asked.workspace.cwd)
+    found = analyse(command, cwd, asked.home)
+    parts = asked.decision.parts
+    if len(parts) > 1:
+        for number, verdict in enumerate(parts, 1):
+            word = {Level.ALLOW: "allowed", Level.ASK: "lacks a rule", Level.DENY: "denied"}[verdict.level]
+            if verdict.level is Level.ASK and verdict.rule:
+                word = "asks"
+            yield f"part {number}, {word}: {verdict.text} ({verdict.reason})"
+    for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):
+        yield f"runs in {folder} from its cd on"
+    touched = list(_touched(found))
+    for path, real in touched:
+        if os.path.realpath(cwd + "/x") and real != path:
+            yield f"{_near(path, cwd)} -> {real}"
+    for real in dict.fromkeys(real for _, real in touched):
+        yield from _file(real, git)
+    names = [p.text for p in found.parts if uses_network(p)]
+    yield f"network: yes, by {', '.join(dict.fromkeys(names))}" if names else "network: by no program that is known for it"
+    yield from losses(dangers(found), git)
+    yield from _narrowest(asked, command, found)
+
+
+def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
+    """The paths that words and redirections name and that are there, or would be written; as named, and resolved."""
+    count = 0
+    for part in found.parts:
+        named = [(r.target, True) for r in part.redirects if not r.why and r.kind != "network"]
+        named += [(w.text.partition("=")[2] or w.text, False) for w in part.words[1:] if not w.why and not w.pattern]
+        for text, sure in named:
+            for cwd in part.cwds or (("/",) if text.startswith("/") else ()):
+                path = os.path.normpath(os.path.join(cwd, text))
+                if count < _MOST_PATHS and text and "\0" not in text and (sure or os.path.lexists(path)):
+                    count += 1
+                    yield path, os.path.realpath(path)
+
+
+def _file(path: str, git: Git) -> Iterator[str]:
+    """What should be known of a file: other names of it, and changes that are in no commit."""
+    try:
+        state = os.lstat(path)
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(state.st_mode):
+        return
+    if state.st_nlink > 1:
+        others = state.st_nlink - 1
+        yield f"{path} has {others} other name{'s' if others > 1 else ''} (hard links), which change with it"
+    try:
+        changed, added, removed = git.changed(os.path.dirname(path), "HEAD", "--", path)  # noqa: PTH120
+    except (OSError, LookupError, ValueError):
+        return
+    if changed:
+        yield f"{path} has uncommitted changes (+{added} -{removed} lines)"
+
+
+def _narrowest(asked: Asked, command: str, found: Analysis) -> Iterator[str]:
+    """The narrowest rule that would allow it, or why there is none."""
+    if asked.decision.rule:
+        return  # a rule asks: allowing the same would not help
+    cwd = str(asked.workspace.cwd)
+    if rule := rule_for_command(asked.tool, command, cwd, asked.home):
+        yield f"the narrowest rule that would allow it: {rule}"
+        return
+    lacking = frozenset(v.text for v in asked.decision.parts if v.level is not Level.ALLOW)
+    rules = rules_for_parts(asked.tool, command, cwd, asked.home, lacking) if len(found.parts) > 1 else ()
+    if rules:
+        yield f"the narrowest rules that would allow it: {', '.join(rules)}"
+        return
+    why = f" ({found.unknown})" if found.unknown else ""
+    yield f"no narrow rule can allow it{why}"
+
+
+def _near(path: str, cwd: str) -> str:
+    return os.path.relpath(path, cwd) if path.startswith(f"{cwd}/") else path

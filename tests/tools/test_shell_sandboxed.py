@@ -1,0 +1,125 @@
+"""Bash inside the sandbox: what it may touch, what it is told, and that all else of a command is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.outcome import Complete
+from agent_cli.permission.decision import Level
+from agent_cli.permission.policy import Policy
+from agent_tools.base import Effect
+from agent_tools.confined import OUTSIDE, Confinement
+from agent_tools.sandbox_profile import Profile, make_profile
+from agent_tools.workspace import Workspace
+from tests.engine.world import World
+from tests.helpers import agent, call, script
+from tests.tools.toolbench import Bench
+
+
+def confine(bench: Bench) -> Confinement:
+    """Put the commands of a bench into the best sandbox there is."""
+
+    def profile(temp: Path, network: bool) -> Profile:
+        return make_profile([bench.root], None, temp=temp, network=network)
+
+    bench.ctx.sandbox = Confinement("auto", profile, dict(bench.ctx.env))
+    if not bench.ctx.sandbox.holds:
+        pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.sandbox.sandbox.text()}")
+    return bench.ctx.sandbox
+
+
+def test_it_writes_inside_and_not_outside_and_the_model_is_told(bench: Bench, tmp_path: Path) -> None:
+    confine(bench)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    bench.ctx.workspace.roots = (bench.root,)
+    shown = bench("Bash", command="echo in > made && cat made")
+    assert not shown.is_error and "in" in shown.text and (bench.root / "made").exists()
+    refused = bench("Bash", command=f"mkdir -p .git; echo x > .agentrc; echo y > {outside}/no")
+    assert refused.is_error and "the sandbox" in refused.text and "ask to run it outside the sandbox" in refused.text
+    assert not (outside / "no").exists() and not (bench.root / ".agentrc").exists()
+
+
+def test_state_carries_over_and_temporary_files_stay(bench: Bench) -> None:
+    sandbox = confine(bench)
+    (bench.root / "sub").mkdir()
+    bench("Bash", command="cd sub; export COLOUR=green; echo kept > ${TMPDIR:-/tmp}/note")
+    shown = bench("Bash", command="pwd; echo $COLOUR; cat ${TMPDIR:-/tmp}/note")
+    assert shown.text.splitlines()[:3] == [str(bench.root / "sub"), "green", "kept"]
+    sandbox.close()
+
+
+def test_exit_codes_signals_and_time_outs_are_told(bench: Bench) -> None:
+    confine(bench)
+    assert "exit code 3" in bench("Bash", command="exit 3").text
+    assert "SIGKILL" in bench("Bash", command="kill -9 $$").text
+    assert "timed out" in bench("Bash", command="sleep 60", timeout=300).text
+
+
+def test_a_job_runs_in_it_and_ends_with_it(bench: Bench) -> None:
+    confine(bench)
+    started = bench("Bash", command="while :; do echo tick; sleep 0.05; done", run_in_background=True)
+    assert "b1" in started.text
+    assert "tick" in bench("BashOutput", shell_id="b1").text
+    assert not bench("KillShell", shell_id="b1").is_error
+    assert not bench.ctx.jobs.find("b1").running
+
+
+def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    confine(bench)
+    replies = [
+        {"calls": [call("Bash", command="touch made", dangerouslyDisableSandbox=True)]},
+        {"text": "Ok."},
+    ]
+    world = World(tmp_path, replies, [], allow=("Bash(touch:*)",))
+    world.kit.context.sandbox = bench.ctx.sandbox
+    asked: list[ApprovalRequested] = []
+    world.kit.approver = lambda request: (asked.append(request), world.kit.policy and deny())[1]  # type: ignore[func-returns-value]
+    assert isinstance(world.turn(), Complete)
+    assert [OUTSIDE in r.reason for r in asked] == [True] and not (tmp_path / "made").exists()
+
+
+def deny() -> Any:
+    from agent_cli.core.answers import Reject
+
+    return Reject("no")
+
+
+@pytest.mark.parametrize(
+    ("command", "free", "level"),
+    [
+        ("make", True, Level.ALLOW),
+        ("make", False, Level.ASK),
+        ("curl https://example.org", True, Level.ASK),
+        ("sudo make", True, Level.ASK),
+        ("echo x > .git/hooks/pre-commit", True, Level.ASK),
+        ("git push", True, Level.ASK),
+        ("pip install x", True, Level.ASK),
+    ],
+)
+def test_in_the_sandbox_unknown_commands_may_run_without_a_question(
+    tmp_path: Path, command: str, free: bool, level: Level
+) -> None:
+    policy = Policy(Workspace(tmp_path), [], free_in_sandbox=lambda: free)
+    assert policy.decide("Bash", [Effect("run", command)]).level is level
+
+
+def test_what_names_the_network_gets_it_once_allowed(tmp_path: Path) -> None:
+    policy = Policy(Workspace(tmp_path))
+    assert policy.terms("git fetch && npm install").network
+    assert not policy.terms("pytest -q").network
+    assert policy.terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert not policy.terms("git commit -m x").env
+
+
+def test_the_setting_may_be_one_word(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="echo done")]}, {"text": "Ok."}])
+    done = agent(["-p", "--model", model, "--settings", 'sandbox = "auto"', "--output-format", "json", "go"], work)
+    assert done.returncode == 0, done.stderr
+    bad = agent(["-p", "--model", model, "--settings", 'sandbox = "maybe"', "go"], work)
+    assert bad.returncode == 2 and "sandbox.mode" in bad.stderr
