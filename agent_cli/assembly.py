@@ -171,7 +171,7 @@ def make_policy(
         env=context.env,
         carried=context.shell.exported,
         trusted=layers.trust.git_may_read,
-        free_in_sandbox=lambda: settings.sandbox.auto_allow and sandbox is not None and sandbox.holds,
+        free_in_sandbox=lambda: settings.sandbox.auto_allow and sandbox is not None and sandbox.is_boundary,
     )
     context.readable = policy.readable()
     context.terms = policy.terms

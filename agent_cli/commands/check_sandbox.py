@@ -16,6 +16,10 @@ def check_sandbox(workspace: Workspace, settings: Settings, place: Place) -> lis
     sandbox = choose(settings.sandbox.mode, profile, place.env)
     hindered = sandbox.obstacle(profile)
     data = {"kind": sandbox.kind, "mode": sandbox.mode, "why": list(sandbox.why), "limits": list(sandbox.limits)}
+    if sandbox.mode == "off":
+        better = choose("auto", profile, place.env)
+        could = f'; sandbox = "auto" would use {better.text()}' if better.kind != "none" else ""
+        return [Finding("missing", "sandbox", f"{sandbox.text()}{could}", data=data)]
     if sandbox.kind == "none":
         return [Finding("problem" if sandbox.mode == "require" else "missing", "sandbox", sandbox.text(), data=data)]
     network = "with the network" if profile.network else "without network"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.permission.decision import Level, Verdict
+from agent_cli.permission.destructive import dangers, unnamed
 from agent_cli.permission.files import by_rule, judge
 from agent_cli.permission.git_config import programs
 from agent_cli.permission.git_reads import HARDENED
@@ -105,7 +106,20 @@ class CommandJudge:
         """Whether a sandbox without a network is all that the command line needs."""
         raised = any(layer.kind == "own" and layer.words[0].text in ("sudo", "doas") for p in self.analysis.parts
                      for layer in p.layers)  # fmt: skip
-        return not raised and not names_network(self.analysis)
+        destroys = any(danger.certain for danger in dangers(self.analysis))
+        return not raised and not destroys and not names_network(self.analysis)
+
+    def narrowed(self, verdict: Verdict) -> Verdict:
+        """A verdict that allows by a rule, unless the command destroys something and the rule does not say so."""
+        if verdict.level is not Level.ALLOW or not verdict.rule:
+            return verdict
+        found = dangers(self.analysis)
+        inside = [d for d in found if verdict.text in (self._command, d.part.text)]
+        danger = unnamed(verdict.rule, self._tool, self._command, inside)
+        if danger is None:
+            return verdict
+        told = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
+        return Verdict(danger.part.text, Level.ASK, told, firm=True)
 
     @property
     def hardening(self) -> dict[str, str]:

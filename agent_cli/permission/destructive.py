@@ -82,8 +82,9 @@ def _of(part: Part) -> Iterator[Danger]:
         yield Danger(part, "overwrite", (name,), _replaced(rest), certain=False)
     elif name == "truncate":
         yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]))
-    elif name == "dd" and (out := [w for w in rest if w.text.startswith("of=")]):
-        if not out[-1].text.startswith("of=/dev/null"):
+    elif name == "dd":
+        out = [w for w in rest if w.text.startswith("of=") and w.text != "of=/dev/null"]
+        if out:
             yield Danger(part, "overwrite", (name,), (out[-1].but(text=out[-1].text[3:]),))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from agent_cli.permission.decision import Decision, Level
@@ -35,7 +35,6 @@ class Asked(Value):
     home: str
     path: str
     trusted: bool
-    carried: Mapping[str, str]
 
 
 def facts(asked: Asked) -> tuple[str, ...]:
@@ -71,7 +70,11 @@ def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
     for real in dict.fromkeys(real for _, real in touched):
         yield from _file(real, git)
     names = [p.text for p in found.parts if uses_network(p)]
-    yield f"network: yes, by {', '.join(dict.fromkeys(names))}" if names else "network: by no program that is known for it"
+    yield (
+        f"network: yes, by {', '.join(dict.fromkeys(names))}"
+        if names
+        else "network: by no program that is known for it"
+    )
     yield from losses(dangers(found), git)
     yield from _narrowest(asked, command, found)
 

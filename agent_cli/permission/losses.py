@@ -1,7 +1,7 @@
 """What a destructive command would lose, computed when a person is asked: files, uncommitted lines, commits, stashes.
 
-Bounded in time; what could not be looked at in it is said. Git is only asked where the workspace is trusted, hardened as
-for all reads, and never writes.
+Bounded in time; what could not be looked at in it is said. Git is only asked where the workspace is trusted, hardened
+as for all reads, and never writes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
-class OutOfTime(Exception):
+class OutOfTime(OSError):
     """There was no time left, or git did not answer."""
 
 
@@ -203,7 +203,7 @@ def _overwritten(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
     for path in _expanded(danger.words, cwd):
         real = os.path.realpath(path)
         try:
-            state = os.stat(real)
+            state = os.stat(real)  # noqa: PTH116
         except OSError:
             continue
         if not stat.S_ISREG(state.st_mode) or not state.st_size:
@@ -213,7 +213,7 @@ def _overwritten(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
 
 
 def _standing(path: str, git: Git) -> str:
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(path)  # noqa: PTH120
     try:
         if not git.ask(folder, "ls-files", "-z", "--", path):
             return ", not in git"

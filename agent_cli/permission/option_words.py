@@ -11,9 +11,10 @@ class Options(Value):
     """The options that are allowed, everything else being unknown.
 
     flags: one-letter options without a value, clusters of which are understood. valued: those with one, in the same
-    word or the next. long: long options without a value, long_valued: with one ("name" or "name?" where it is
-    optional and then only given with "="). numbers: -5 is understood. files: options whose value is a file that is
-    read.
+    word or the next. optional: those that may have one in the same word. long: long options without a value,
+    long_valued: with one ("name" or "name?" where it is optional and then only given with "="). numbers: -5 is
+    understood. strict: the program may read a next word as an option although a value is due, so a value that looks
+    like one is not understood. apart: values of one-letter options stand in the next word.
     """
 
     flags: str = ""
@@ -21,7 +22,9 @@ class Options(Value):
     long: str = ""
     long_valued: str = ""
     numbers: bool = False
-    files: str = ""
+    optional: str = ""
+    strict: bool = False
+    apart: bool = False
 
 
 class Read(Value):
@@ -66,9 +69,7 @@ def _long(word: str, queue: list[str], allowed: Options) -> tuple[str, str]:
     if name[2:] in listed:
         if equals:
             return name, value
-        if not queue:
-            raise NotListed(f"{word} without a value")
-        return name, queue.pop(0)
+        return name, _next(word, queue, allowed)
     if f"{name[2:]}?" in listed:
         return name, value
     if name[2:] in allowed.long.split() and not equals:
@@ -83,11 +84,21 @@ def _short(word: str, queue: list[str], allowed: Options) -> list[tuple[str, str
         letter, letters = letters[0], letters[1:]
         if letter in allowed.flags:
             found.append((f"-{letter}", ""))
-        elif letter in allowed.valued:
-            if not letters and not queue:
-                raise NotListed(f"-{letter} without a value")
-            found.append((f"-{letter}", letters or queue.pop(0)))
+        elif letter in allowed.optional:
+            found.append((f"-{letter}", letters))
+            break
+        elif letter in allowed.valued and not (letters and allowed.apart):
+            found.append((f"-{letter}", letters or _next(f"-{letter}", queue, allowed)))
             break
         else:
             raise NotListed(word)
     return found
+
+
+def _next(option: str, queue: list[str], allowed: Options) -> str:
+    """The value of an option that stands in the next word."""
+    if not queue:
+        raise NotListed(f"{option} without a value")
+    if allowed.strict and re.match(r"-(?!\d+$)", queue[0]):
+        raise NotListed(f"{option} before {queue[0]}")
+    return queue.pop(0)

@@ -32,7 +32,7 @@ class Policy:
 
     home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
     commands exported. trusted: whether the person trusts the workspace. free_in_sandbox: whether commands
-    run in a sandbox, and need no question there.
+    run in a sandbox, and need no question there. answered: whether there is anybody to answer a question, now or later.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Policy:
         carried: Callable[[], Mapping[str, str]] = dict,
         trusted: bool = True,
         free_in_sandbox: Callable[[], bool] = lambda: False,
+        answered: bool = True,
     ) -> None:
         self.mode = mode
         self._workspace = workspace
@@ -57,6 +58,7 @@ class Policy:
         self._carried = carried
         self._trusted = trusted
         self._free_in_sandbox = free_in_sandbox
+        self._answered = answered
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -94,6 +96,21 @@ class Policy:
         judged.verdicts()
         return Terms(judged.hardening, names_network(judged.analysis), not self._free_in_sandbox())
 
+    def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
+        """What a person should know who is asked about a call; nothing where nobody will read it."""
+        if not self._answered:
+            return ()
+        from agent_cli.permission.facts import Asked, facts  # only for a question
+
+        about = Asked(tool, effects, decision, self._workspace, self._home, self._path, self._trusted)
+        return facts(about)
+
+    def granted(self, rule: str) -> str:
+        """What an allow rule that was proposed grants, in words."""
+        from agent_cli.permission.proposals import meaning  # only for a question
+
+        return meaning(read_rule("allow", rule, "", self._workspace.root)) if rule else ""
+
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
         """The narrowest rule that would allow this call from now on; "" where none can be offered."""
         written = {e.target for e in effects if e.kind == "write"}
@@ -130,6 +147,8 @@ class Policy:
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
         found = [self._moded(v, judged) for v in judged.verdicts()]
+        if self._answered and self.mode not in ("dontAsk", "bypassPermissions"):
+            found = [judged.narrowed(v) for v in found]
         answer = max(
             found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
         )

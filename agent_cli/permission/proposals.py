@@ -55,7 +55,8 @@ def _rule(tool: str, part: Part, text: str) -> str:
     prefix = next((p for p in _PREFIXES if part.texts[: len(p)] == p), None)
     if prefix is not None and not dangers(analyse(text)):
         return f"{tool}({' '.join(prefix)}:*)"
-    return f"{tool}({text})" if _PLAIN.fullmatch(text) else ""
+    same = _PLAIN.fullmatch(text) and [p.texts for p in analyse(text).parts] == [part.texts]
+    return f"{tool}({text})" if same else ""
 
 
 def rule_for_url(tool: str, url: str) -> str:

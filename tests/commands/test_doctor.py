@@ -157,7 +157,7 @@ def test_the_sandbox_is_told_and_why_it_is_no_better_one(work: Path) -> None:
     assert sandbox["kind"] == "bubblewrap" or sandbox["why"][0].startswith("bubblewrap: ")
     (work.parent / "home/.agentrc").write_text('[sandbox]\nmode = "off"\n')
     off = findings(agent(["doctor", "--json"], work).stdout)["sandbox"][0]
-    assert (off["mark"], off["text"]) == ("missing", "off: commands run with your rights")
+    assert off["mark"] == "missing" and off["text"].startswith("off: commands run with your rights")
     # A project can only make it stricter.
     (work / ".agentrc").write_text('[sandbox]\nmode = "require"\nnetwork = true\n')
     found = findings(agent(["doctor", "--json"], work).stdout)

@@ -64,6 +64,11 @@ class Confinement:
         """Whether commands really run in one."""
         return self.sandbox.kind != "none"
 
+    @property
+    def is_boundary(self) -> bool:
+        """Whether it holds a command that nobody looked at: only bubblewrap protects hooks and settings inside."""
+        return self.sandbox.kind == "bubblewrap"
+
     def prepare(self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool) -> Wrapped:
         """The command made ready; close it afterwards. Raises ToolError where it must not run."""
         return self.sandbox.prepare(argv, cwd, env, self._made(network=network))

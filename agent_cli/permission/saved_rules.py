@@ -1,0 +1,113 @@
+"""Saving a rule for good: into `.agentrc.local` of the project, whose text and comments stay as they are.
+
+The file counts fully only where the project is trusted. Trust that holds is renewed with the change; a project that
+brought nothing until now brings just this rule, so the answer that saves it is the yes to that.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.trust import Trust
+from agent_cli.permission.trust import agree, fingerprints, keep_trust
+from agent_tools.regular import read_regular
+
+NAME = ".agentrc.local"
+LIMIT = 1 << 20
+
+
+def can_save(trust: Trust) -> bool:
+    """Whether a rule that is saved in the project would take effect."""
+    return bool(trust.root) and trust.state in ("trusted", "plain")
+
+
+def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
+    """What saves a rule for the project, answering "" or why it could not; None where it would have no effect.
+
+    state: the folder in which trust is remembered.
+    """
+    if not can_save(trust):
+        return None
+    root = Path(trust.root)
+
+    def save(rule: str) -> str:
+        try:
+            if trust.state == "trusted":
+                keep_trust(root, state, lambda: add_rule(root / NAME, rule))
+                return ""
+            before = fingerprints(root)
+            add_rule(root / NAME, rule)
+            after = fingerprints(root)
+            # Nothing but the rule may have come in between.
+            others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
+            return agree(root, state, after) if others[0] == others[1] else "the project changed meanwhile"
+        except OSError as error:
+            return f"{NAME}: {error.strerror or error}"
+        except ValueError as error:
+            return f"{NAME} {error}"
+
+    return save
+
+
+def add_rule(path: Path, rule: str) -> None:
+    """Add an allow rule to a settings file. Raises OSError, and ValueError where the file is not understood."""
+    try:
+        text = read_regular(path, LIMIT, path.parent).decode("utf-8")
+    except FileNotFoundError:
+        text = ""
+    if text.lstrip().startswith("{"):
+        raise ValueError("is JSON, which is not changed; add the rule by hand")
+    before = _rules(text)
+    if rule in before:
+        return
+    new = _with_rule(text, rule)
+    if _rules(new) != [*before, rule]:
+        raise ValueError("could not be changed safely; add the rule by hand")
+    _write(path, new)
+
+
+def _rules(text: str) -> list[Any]:
+    permissions = tomllib.loads(text).get("permissions", {})
+    allow = permissions.get("allow", []) if isinstance(permissions, dict) else None
+    if not isinstance(allow, list):
+        raise ValueError("does not have a list as permissions.allow; add the rule by hand")
+    return allow
+
+
+def _with_rule(text: str, rule: str) -> str:
+    import tomlkit  # 40 ms, only for a rule that is saved
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document = tomlkit.parse(text)
+        if "permissions" not in document:
+            document["permissions"] = tomlkit.table()
+        permissions: Any = document["permissions"]
+        if "allow" not in permissions:
+            permissions["allow"] = tomlkit.array().multiline(True)
+        permissions["allow"].append(rule)
+        return tomlkit.dumps(document)
+    except TOMLKitError as error:
+        raise ValueError(f"could not be changed ({error}); add the rule by hand") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file in one step, with the mode that it had."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    temporary = path.with_name(f"{NAME}.{os.urandom(4).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
