@@ -32,11 +32,11 @@ from agent_cli.core.trust import Trust
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.gate import make_policy, rule_saver
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
 from agent_cli.options import ASK_WHICH, RunOptions
-from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Header, Restored
@@ -106,7 +106,8 @@ def build(
     info = lookup(model.provider, model.model)
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place)
-    policy = make_policy(workspace, settings, layers, context, place.home)
+    answered = attended or options.on_ask == "suspend"
+    policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
     context.takes = takes = taken_by(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
     commands = load_commands(options, place, layers, warn)
@@ -143,6 +144,7 @@ def build(
     )
     kit.agents = builtin_agent_types() if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
+    kit.save_rule = rule_saver(options, place, layers) if attended else None
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
@@ -156,26 +158,6 @@ def build(
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF
     return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
-
-
-def make_policy(
-    workspace: Workspace, settings: Settings, layers: Layers, context: ToolContext, home: Path | None
-) -> Policy:
-    """The gate of a conversation; it also says how the commands of `context` are to run."""
-    sandbox = context.sandbox
-    policy = Policy(
-        workspace,
-        layers.rules,
-        settings.permissions.mode,
-        home=str(home) if home else "",
-        env=context.env,
-        carried=context.shell.exported,
-        trusted=layers.trust.git_may_read,
-        free_in_sandbox=lambda: settings.sandbox.auto_allow and sandbox is not None and sandbox.is_boundary,
-    )
-    context.readable = policy.readable()
-    context.terms = policy.terms
-    return policy
 
 
 def switch_model(agent: Agent, name: str) -> None:

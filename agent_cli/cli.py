@@ -250,6 +250,17 @@ def permissions_list(
     raise typer.Exit(list_rules(options, as_json=json))
 
 
+@permissions_app.command("learn")
+def permissions_learn(
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    days: Annotated[int, typer.Option(min=1, help="How far to look back.")] = 30,
+) -> None:
+    """Propose the narrowest rules that would have spared the questions that you answered with yes."""
+    from agent_cli.commands.learn import learn_rules
+
+    raise typer.Exit(learn_rules(days, as_json=json))
+
+
 @app.command()
 def trust(
     folder: Annotated[str, typer.Argument(help="A folder of the repository; the one here by default.")] = "",

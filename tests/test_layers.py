@@ -41,6 +41,7 @@ DOORS = {
     "pypdf": {"tools/agent_tools/pdf_worker.py"},
     "PIL": {"tools/agent_tools/images.py"},
     "ddgs": {"tools/agent_tools/search_providers.py"},
+    "tomlkit": {"agent_cli/permission/saved_rules.py"},
     "yaml": {"agent_cli/config/front_matter.py"},
     "git": set(),
     "openai": set(),

@@ -58,6 +58,8 @@ class Checker:
             home=home,
             env={} if self._isolated else os.environ,
             trusted=request.get("trusted", True) is True,
+            # Isolated, only the rules speak: a broad one is not narrowed for a person who would be asked.
+            answered=not self._isolated,
         )
         context = ToolContext(workspace, env={} if self._isolated else dict(os.environ))
         try:

@@ -47,8 +47,13 @@ def _details(item: dict[str, Any]) -> list[str]:
     preview = item["preview"] or {}
     effects = [f"{e['kind']} {e['target']}" for e in item["effects"] if e["kind"] != "state"]
     diffs = preview.get("files", (preview,))
-    changes = [[d["path"]] * (len(diffs) > 1) + str(d.get("patch", "")).splitlines() for d in diffs]
-    return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes)]
+    changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
+    facts = [inert(fact) for fact in item["facts"]]
+    return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
+
+
+def _shown(preview: dict[str, Any]) -> str:
+    return str(preview.get("patch", preview.get("text", "")))
 
 
 def decide_calls(

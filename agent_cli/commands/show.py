@@ -62,6 +62,7 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
             current = call.round
             lines.append(f"  round {current}")
         lines.append(f"    {_call(call)}")
+        lines += [f"        {fact}" for fact in call.facts]
     lines += [f"  warning: {text}" for text in turn.warnings]
     for call_id, used in turn.agents.items():
         lines.append(f"  sub-agent {call_id}: {_used(used)}")

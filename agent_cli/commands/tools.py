@@ -12,14 +12,15 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.assembly import load_commands, make_context, make_policy, make_workspace, tool_specs
+from agent_cli.assembly import load_commands, make_context, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
-from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage
+from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.gate import make_policy
 from agent_cli.headless.run import Signals, deny, say
 from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
@@ -65,7 +66,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     check_mode(settings.permissions.mode, place.env)
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
-    policy = make_policy(workspace, settings, layers, context, place.home)
+    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
     context.commands = load_commands(options, place, layers, lambda text: say(f"agent: {text}"))
     # Long output is cut here: a file with all of it would be gone with this process.
     workspace.scratch.close()
@@ -90,7 +91,9 @@ def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     # The engine wants a model; a script without replies is one that must never be asked.
     kit = Kit(Scripted([]), BUILTIN, context, policy, refuse)
     options = TurnOptions(model="none", label="none", system="")
-    turn = Turn([AssistantMessage((call,))], kit, options, run_turn)
+    # The arguments are the caller's own words, addresses of pages included.
+    said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
+    turn = Turn([said, AssistantMessage((call,))], kit, options, run_turn)
     steps = run_calls(turn, (call,))
     try:
         for event in steps:

@@ -11,10 +11,11 @@ from agent_tools.values import Value
 
 
 class Approve(Value):
-    """Run it. `rule` is a rule to remember for this session ("always")."""
+    """Run it. `rule` is a rule to remember ("always"): for this session, or saved for the project."""
 
     by: Decider = "person"
     rule: str = ""
+    scope: Literal["session", "project"] = "session"
 
 
 class Reject(Value):

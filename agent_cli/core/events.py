@@ -64,7 +64,8 @@ class ApprovalRequested(Value):
     """A person is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add.
 
     `binding` is a hash of what is shown: arguments, working directory, targets and their contents. An approval holds
-    for just that.
+    for just that. facts: what was computed for the question, a line each. grants: what `always` would allow, in words.
+    keeps: it could also be saved for the project.
     """
 
     call_id: str
@@ -76,6 +77,9 @@ class ApprovalRequested(Value):
     preview: Display | None = None
     always: str = ""
     binding: str = ""
+    facts: tuple[str, ...] = ()
+    grants: str = ""
+    keeps: bool = False
 
 
 class ApprovalResolved(Value):

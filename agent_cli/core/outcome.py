@@ -55,12 +55,17 @@ class Failure(Value):
 
 
 class Denial(Value):
-    """A call that was refused, by a rule, a mode or a person."""
+    """A call that was refused, by a rule, a mode or a person.
+
+    by: who refused it, as `events.Decider` has it. rule: the rule that said no, or that asked; "" for none.
+    """
 
     call_id: str
     tool: str
     arguments: dict[str, Any]
     reason: str
+    by: str = "default"
+    rule: str = ""
 
 
 class TurnEnd(Value):

@@ -61,9 +61,30 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
+        if tool.name == "WebFetch":
+            decision = _unheard_of(turn, args.url, effects, decision)
         return Prepared(call, tool, args, effects, tool.summary(args, context), decision)
     except ToolError as error:
         return str(error)
+
+
+def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Decision) -> Decision:
+    """The decision about a page, where nothing but the model named its address: at most a question."""
+    from agent_cli.engine.seen_urls import is_known  # only for the first page
+
+    policy = turn.kit.policy
+    if policy.mode == "bypassPermissions" or decision.level is Level.DENY:
+        return decision
+    histories = (*turn.kit.above, turn.history)
+    if is_known((url, *(e.target for e in effects)), histories):
+        return decision
+    said = "no message and no result named this address before"
+    if decision.level is Level.ASK:
+        return decision.but(reason=f"{decision.reason}, and {said}")
+    reason = f"is allowed by {decision.rule}, but {said}" if decision.rule else f"is allowed, but {said}"
+    if policy.mode == "dontAsk":
+        return decision.but(level=Level.DENY, reason=f"{reason}, and the mode dontAsk denies it", by="mode")
+    return decision.but(level=Level.ASK, reason=reason, by="default")
 
 
 def proposals(batch: Sequence[Checked]) -> list[Prepared]:
@@ -84,6 +105,9 @@ def proposals(batch: Sequence[Checked]) -> list[Prepared]:
 
 def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
+    policy = turn.kit.policy
+    # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
+    always = "" if item.decision.rule else policy.always_rule(item.tool.name, item.effects)
     return ApprovalRequested(
         call_id=item.call.id,
         tool=item.tool.name,
@@ -92,8 +116,11 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
         effects=item.effects,
         cwd=str(turn.kit.context.workspace.cwd),
         preview=item.tool.preview(item.args, turn.kit.context),
-        always=turn.kit.policy.always_rule(item.tool.name, item.effects),
+        always=always,
         binding=binding(turn, item),
+        facts=policy.facts(item.tool.name, item.effects, item.decision),
+        grants=policy.granted(always),
+        keeps=bool(always) and turn.kit.save_rule is not None,
     )
 
 

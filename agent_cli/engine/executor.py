@@ -21,6 +21,7 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolRequested,
     ToolStarted,
+    Warned,
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
@@ -145,6 +146,15 @@ class Round:
             return Ended(suspended="approval")
         return (yield from self._run_decided(requests, answers, doomed))
 
+    def _remember(self, answer: Approve) -> Generator[Event, None, None]:
+        """Keep the rule of an "always", for the session and, where it was asked for, for the project."""
+        kit = self.turn.kit
+        kit.policy.grant(answer.rule)
+        if answer.scope == "project":
+            why = kit.save_rule(answer.rule) if kit.save_rule is not None else "the project is not trusted"
+            if why:
+                yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
+
     def _stands(self, request: ApprovalRequested) -> bool:
         """Whether just this was decided earlier in the round; it then waited for a call before it."""
         return request.call_id in self._answered and self._answered[request.call_id][0] == request.binding
@@ -172,14 +182,14 @@ class Round:
             if call.id in doomed:
                 ended = yield from self._carry_out(doomed[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
-                yield from refuse(self.turn, item, rejection_text(answer), last=len(self.waiting) == 1)
+                yield from refuse(self.turn, item, rejection_text(answer), by=answer.by, last=len(self.waiting) == 1)
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, str):
                 if item.asks and binding(self.turn, item) != requests[call.id].binding:
                     return None
                 if answer.rule:
-                    self.turn.kit.policy.grant(answer.rule)
+                    yield from self._remember(answer)
                 ended = yield from self._carry_out(item, approved=True)
             elif not isinstance(item, str) and item.asks:
                 return None
@@ -210,7 +220,8 @@ class Round:
         elif not approved and item.decision.level is Level.DENY:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
-            yield from refuse(turn, item, f"Permission was denied: the call {decision.reason}.", last=last)
+            text = f"Permission was denied: the call {decision.reason}."
+            yield from refuse(turn, item, text, by=decision.by, last=last)
         else:
             if not approved:
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
@@ -359,10 +370,10 @@ def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Eve
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
 
-def refuse(turn: Turn, item: Prepared, text: str, *, last: bool) -> Generator[Event, None, None]:
+def refuse(turn: Turn, item: Prepared, text: str, *, by: str, last: bool) -> Generator[Event, None, None]:
     """Answer a call that was not allowed, and remember the denial."""
     call = item.call
-    turn.denials.append(Denial(call.id, call.name, call.arguments, text))
+    turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))
     turn.budget.denied(call)
     yield from turn.answer(call, text, is_error=True, last=last)
     turn.actions.append(Action(item.summary, "refused"))

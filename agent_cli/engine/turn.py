@@ -136,6 +136,10 @@ class Kit:
         self.nested: dict[str, tuple[Message, ...]] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
         self.nested_shell: dict[str, Carried] = {}
+        # The histories that a sub-agent's turn is nested in, the person's own first.
+        self.above: tuple[Sequence[Message], ...] = ()
+        # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
+        self.save_rule: Callable[[str], str] | None = None
         self.ids: set[str] = set()
 
     def spent_by(self, result: TurnResult) -> Spent:

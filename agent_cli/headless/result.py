@@ -44,6 +44,8 @@ def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
             "effects": [{"kind": e.kind, "target": e.target} for e in event.effects],
             "cwd": event.cwd,
             "preview": to_plain(event.preview),
+            "facts": list(event.facts),
+            "rule": event.always or None,
         }
     if event.kind == "plan":
         return {"call_id": event.call_id, "kind": "plan", "summary": "Approve the plan", "plan": event.data}
@@ -84,7 +86,14 @@ def result_object(
         "usage": usage_object(end.usage),
         "modelUsage": {name: _model_usage(usage, windows) for name, usage in tally.by_model.items()},
         "permission_denials": [
-            {"tool_name": d.tool, "tool_use_id": d.call_id, "tool_input": d.arguments, "reason": d.reason}
+            {
+                "tool_name": d.tool,
+                "tool_use_id": d.call_id,
+                "tool_input": d.arguments,
+                "reason": d.reason,
+                "by": d.by,
+                "rule": d.rule or None,
+            }
             for d in end.denials
         ],
         "errors": [text] if wrong and text else [],

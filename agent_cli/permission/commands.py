@@ -6,55 +6,30 @@ words whose value is not known. Then ask rules, allow rules, and programs that o
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+from agent_cli.core.rules import PATH_TOOLS
+from agent_cli.permission.command_reads import CommandReads, may_be_option
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.destructive import dangers, unnamed
 from agent_cli.permission.files import by_rule, judge
-from agent_cli.permission.git_config import programs
+from agent_cli.permission.git_config import git_folders, programs
 from agent_cli.permission.git_reads import HARDENED
 from agent_cli.permission.matcher import PLAIN_VARIABLES, Matcher
+from agent_cli.permission.meaning import Surroundings, changes_commands, poisoned, program_changed, repository
 from agent_cli.permission.network import names_network
-from agent_cli.permission.paths import secret_below
-from agent_cli.permission.reading import BUILTINS, Reading, readings
+from agent_cli.permission.reading import BUILTINS, READERS, readings
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_parse import too_long
 from agent_cli.permission.shell_values import Analysis, Part, Redirect
 from agent_tools.base import Effect
-from agent_tools.workspace import Workspace
 
-# Exported variables that change what a reading program does.
-_POISON = re.compile(
-    r"LD_\w*|DYLD_\w*|BASH_\w*|ENV|IFS|CDPATH|GLOBIGNORE|GIT_\w*|\w*PAGER|\w*EDITOR|VISUAL|PYTHON\w*|NODE_\w*|PERL\w*|"
-    r"RUBY\w*|LESS\w*|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LOCPATH|GCONV_PATH|MALLOC_\w*|TMPDIR|HOME|XDG_CONFIG_HOME|"
-    r"POSIXLY_CORRECT|TAR_OPTIONS|\w*_proxy|\w*_PROXY"
-)
 # Keys of git's configuration whose programs a hardened read may still start.
-_STARTED = re.compile(r"include|diff\.|filter\.|core\.attributesfile", re.IGNORECASE)
-_HARMLESS_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_STARTED = re.compile(r"include|diff\.|filter\.|core\.attributesfile|remote\.", re.IGNORECASE)
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
-_MOST_MATCHES = 1_000
-
-
-class Surroundings(NamedTuple):
-    """What a command line is judged by, beside the rules.
-
-    carried: variables that earlier commands exported. trusted: whether the workspace's own git may be asked.
-    """
-
-    workspace: Workspace
-    home: str
-    mode: str
-    path: str
-    carried: Mapping[str, str]
-    trusted: bool
 
 
 class CommandJudge:
@@ -66,40 +41,61 @@ class CommandJudge:
         self._around = around
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
         self._command = command
+        self._reads = CommandReads(matcher, around.workspace)
         self.reads_only = False
         self.written: list[Verdict] = []
 
     def verdicts(self) -> list[Verdict]:
         """One verdict or more; the strictest is the answer."""
+        parts = self.analysis.parts
         denied = [v for v in self._all_by("deny", Level.DENY) if v]
-        redirects = [(part, redirect) for part in self.analysis.parts for redirect in part.redirects]
+        redirects = [(part, redirect) for part in parts for redirect in part.redirects]
         touched = [self._file(part, redirect) for part, redirect in redirects]
-        self.written = [v for v, (_, r) in zip(touched, redirects, strict=True) if r.kind in ("write", "append")]
+        writes = [v for v, (_, r) in zip(touched, redirects, strict=True) if r.kind != "read"]
+        # Of the others the verdict's text is no path.
+        self.written = [v for v in writes if v.text.startswith("/")]
         denied += [v for v in touched if v.level is Level.DENY]
-        # What a reading program is told to read is looked up in the rules even where the program itself is not allowed.
-        read = {part: self._reading(part) for part in self.analysis.parts}
-        denied += [v for verdict in read.values() for v in verdict if v.level is Level.DENY]
+        # What a reading program is told to read is looked up in the rules even where the program itself is allowed.
+        read = {part: self._reads.verdicts(part) for part in parts}
+        named = [v for found in read.values() for v in found if v.rule]
+        denied += [v for v in named if v.level is Level.DENY]
         if denied:
             return denied
-        denying = any(r.list == "deny" and r.tool == self._tool and r.spec for r in self._matcher.rules)
-        unknown = self.analysis.unknown
-        if denying and too_long(self._command):
-            return [Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", firm=True)]
-        if denying and unknown:
-            said = f"cannot be compared with the deny rules, because it contains {unknown}"
-            if unknown == self.analysis.unclear:
-                said = f"cannot be compared with the deny rules: it {unknown}"
-            return [Verdict(self._command, Level.ASK, said, firm=True)]
-        asked = [v for v in self._all_by("ask", Level.ASK) if v]
+        if hidden := self._hidden_from_deny():
+            return [hidden]
+        asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
         whole = self._matcher.for_command("allow", self._tool, self._command)
         if whole is not None:
             return [*asked, *(v for v in touched if v.firm), by_rule(self._command, Level.ALLOW, whole)]
         if self.analysis.unclear:
             return [*asked, *touched, Verdict(self._command, Level.ASK, self.analysis.unclear)]
-        found = [self._part(part, read[part]) for part in self.analysis.parts]
-        plain = not asked and not self.written
-        self.reads_only = plain and all(v.level is Level.ALLOW and not v.rule for v in (*touched, *found))
+        only_read = {part: self._only_reads(part, read[part]) for part in parts}
+        allowed = all(v.level is Level.ALLOW for v in touched)
+        self.reads_only = not asked and not writes and allowed and not any(only_read.values())
+        found = [self._part(part, only_read[part], read[part]) for part in parts]
         return [*asked, *touched, *found]
+
+    def _hidden_from_deny(self) -> Verdict | None:
+        """A question where a deny rule may be about something that cannot be seen."""
+        denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
+        if any(r.tool in PATH_TOOLS for r in denying):
+            blind = next((p for p in self.analysis.parts if p.unknown and p.words and p.texts[0] in READERS), None)
+            if blind is not None:
+                said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
+                return Verdict(blind.text, Level.ASK, said, firm=True)
+        if not any(r.tool == self._tool for r in denying):
+            return None
+        if too_long(self._command):
+            return Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", firm=True)
+        unknown = self.analysis.unknown
+        if not unknown and any(self._matcher.may_deny(self._tool, part) for part in self.analysis.parts):
+            unknown = "a pattern that may stand for what they name"
+        if not unknown:
+            return None
+        said = f"cannot be compared with the deny rules, because it contains {unknown}"
+        if unknown == self.analysis.unclear:
+            said = f"cannot be compared with the deny rules: it {unknown}"
+        return Verdict(self._command, Level.ASK, said, firm=True)
 
     @property
     def fit_for_sandbox(self) -> bool:
@@ -135,111 +131,119 @@ class CommandJudge:
             rule = self._matcher.for_part(kind, self._tool, part)  # type: ignore[arg-type]
             yield by_rule(part.text, level, rule, firm=True) if rule else None
 
-    def _part(self, part: Part, read: list[Verdict]) -> Verdict:
-        """The verdict about one simple command."""
+    def _part(self, part: Part, why: str, read: list[Verdict]) -> Verdict:
+        """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
         text = part.text
-        if not part.words:
-            return self._bare(part)
+        if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
+            return Verdict(text, Level.ASK, odd)
         if rule := self._matcher.for_part("allow", self._tool, part):
             return by_rule(text, Level.ALLOW, rule)
+        if not why and (self.reads_only or not (why := self._unsafe_beside_others(part))):
+            reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
+            return Verdict(text, Level.ALLOW, reason)
         if part.unknown:
             return Verdict(text, Level.ASK, f"runs a command that is not known for certain: it contains {part.unknown}")
-        if part.words[0].text == "cd":
-            return self._cd(part)
-        if self._around.mode == "acceptEdits" and part.words[0].text in _MAKERS and (made := self._makes(part)):
+        if self._around.mode == "acceptEdits" and (made := self._makes(part)):
             return made
-        if why := self._not_reading(part):
-            return Verdict(text, Level.ASK, f"runs a command: {why}" if why else "runs a command")
-        return max(read, key=lambda v: v.level, default=Verdict(text, Level.ALLOW, "only reads inside the workspace"))
+        verdict = max(read, key=lambda v: v.level, default=None)
+        return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
 
-    def _bare(self, part: Part) -> Verdict:
-        """Assignments or redirections without a command, or shell code whose parts are judged by themselves."""
-        names = [w.text.partition("=")[0].rstrip("+") for w in part.assigns]
-        odd = next((n for n in names if not _HARMLESS_NAME.fullmatch(n) or _POISON.fullmatch(n)), None)
-        if odd is not None:
-            return Verdict(part.text, Level.ASK, f"sets {odd}, which may change what commands do")
-        return Verdict(part.text, Level.ALLOW, "runs nothing by itself")
+    def _only_reads(self, part: Part, read: list[Verdict]) -> str:
+        """Why a part might do more than read inside the workspace; "" where it does not."""
+        if part.unknown:
+            return f"runs a command that is not known for certain: it contains {part.unknown}"
+        if own := next((layer for layer in part.layers if layer.kind == "own"), None):
+            return f"runs a command: {own.words[0].text} runs others"
+        if not part.words:
+            names = [w.text.partition("=")[0].rstrip("+") for w in part.assigns]
+            odd = next((n for n in names if changes_commands(n, self._around)), None)
+            return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
+        if part.texts[0] == "cd":
+            return self._misled(part) or self._outside(part)
+        if why := self._not_reading(part):
+            return f"runs a command: {why}"
+        verdict = max(read, key=lambda v: v.level, default=None)
+        return verdict.reason if verdict is not None and verdict.level is not Level.ALLOW else ""
 
     def _not_reading(self, part: Part) -> str:
         """Why a literal command is not one that only reads; "" where it is."""
         around, name = self._around, part.words[0].text
-        if any(layer.kind == "own" for layer in part.layers):
-            return f"{part.layers[0].words[0].text} runs others"
-        found = readings(part.texts)
+        patterns = {w.text for w in part.words if w.pattern}
+        found = readings(part.texts, patterns)
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
         names = [w.text.partition("=")[0] for w in part.assigns]
         if odd := next((n for n in names if not PLAIN_VARIABLES.fullmatch(n)), ""):
             return f"{odd} is set for it"
-        if odd := next((n for n in around.carried if _POISON.fullmatch(n)), ""):
+        if odd := poisoned(around):
             return f"an earlier command exported {odd}, which may change what programs do"
-        if odd := next((w.text for w in part.words[1:] if w.pattern and _may_be_option(w.text, part.cwds)), ""):
+        if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
             return f"file names may take the place of options: {odd}"
-        if name not in BUILTINS and (why := _program_changed(name, around)):
-            return why
-        if name != "git":
-            return ""
+        return self._changed(part) or (self._not_reading_git(part) if name == "git" else "")
+
+    def _changed(self, part: Part) -> str:
+        """Why a program of a part may not be the usual one; "" where all are."""
+        names = [layer.words[0].text for layer in part.layers]
+        # Behind a wrapper a builtin's name means a program.
+        if part.words and (names or part.words[0].text not in BUILTINS):
+            names.append(part.words[0].text)
+        return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._around))), "")
+
+    def _not_reading_git(self, part: Part) -> str:
+        around = self._around
         if part.cwds != (str(around.workspace.cwd),):
             return "git in another directory"
+        if repository(around.workspace.cwd) not in (None, around.workspace.root):
+            return "git in another repository than that of the workspace"
         if not around.trusted:
             return "git in a workspace that is not trusted"
+        if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
+            return "git with another environment"
         odd = next((p for p in programs(around.workspace.root) if _STARTED.match(p)), "")
         return f"the repository's own git configuration may start a program: {odd}" if odd else ""
 
-    def _reading(self, part: Part) -> list[Verdict]:
-        """The verdicts about the files that a reading program is told to read; empty for other programs."""
-        if not part.words or part.words[0].why:
-            return []
-        found = readings(tuple(w.text for w in part.words if not w.why))
-        if isinstance(found, str):
-            return []
-        patterns = {w.text for w in part.words if w.pattern}
-        return [v for reading in found for v in self._read(part, reading, reading.path in patterns)]
+    def _unsafe_beside_others(self, part: Part) -> str:
+        """Why a part that only reads needs a question beside parts that do more; "" where it does not."""
+        if part.words and part.words[0].text == "git":
+            root = self._around.workspace.root
+            hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
+            odd = next(iter(programs(root)), "") or next((str(h) for h in hooks if os.path.lexists(h)), "")
+            return f"runs a command: git, beside others, would start {odd}" if odd else ""
+        made = self._around.mode == "acceptEdits" or bool(self.written)
+        odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")
+        return f"file names that it makes may take the place of options: {odd}" if odd else ""
 
-    def _read(self, part: Part, reading: Reading, pattern: bool) -> Iterator[Verdict]:
-        if reading.path.startswith("/dev/fd/") or reading.path == "/dev/null":
-            return
-        if part.cwds is None and not reading.path.startswith("/"):
-            yield Verdict(part.text, Level.ASK, "reads in a directory that is not known")
-            return
-        for cwd in part.cwds or ("/",):
-            for path in _matches(cwd, reading.path, pattern):
-                effect = Effect("read", path)
-                verdict = judge(self._matcher, self._around.workspace, "Read", effect)
-                if reading.what == "names" and verdict.firm and verdict.level is Level.ASK and not verdict.rule:
-                    continue  # names, sizes and dates of secret files are no secrets
-                told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
-                yield verdict.but(text=part.text, reason=told)
-                if reading.what == "tree" and (why := self._tree(path, reading.hidden)):
-                    yield Verdict(part.text, Level.ASK, why)
+    def _misled(self, part: Part) -> str:
+        """Why `cd` may end up elsewhere than its words say; "" where it does not."""
+        if part.assigns:
+            return "changes the directory with a variable set for it"
+        target = _target(part)
+        for cwd in part.cwds or ():
+            path = os.path.join(cwd, target)
+            if target and os.path.realpath(path) != os.path.realpath(os.path.normpath(path)):
+                return f"changes the directory through a link: {target}"
+        return ""
 
-    def _tree(self, path: str, hidden: bool) -> str:
-        """Why everything below a folder should not be read without a question."""
-        if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
-            return ""
-        if any(r.tool == "Read" and r.list in ("deny", "ask") for r in self._matcher.rules):
-            return f"reads everything below {path}, where rules keep files from being read"
-        found = secret_below(Path(path), hidden=hidden)
-        if found == "much":
-            return f"reads everything below {path}, which is too much to look for secret files in"
-        return f"reads everything below {path}, which includes {found}" if found else ""
-
-    def _cd(self, part: Part) -> Verdict:
-        """`cd` inside the workspace only changes where the rest of the line runs."""
-        target = [w for w in part.words[1:] if w.text not in ("-P", "-L", "--")]
-        if len(target) != 1 or target[0].pattern or target[0].text.startswith("-") or part.cwds is None:
-            return Verdict(part.text, Level.ASK, "changes to a directory that is not known")
+    def _outside(self, part: Part) -> str:
+        """Why `cd` may leave the workspace; "" where it does not."""
+        target = _target(part)
+        if not target or part.cwds is None:
+            return "changes to a directory that is not known"
         for cwd in part.cwds:
-            path = Path(os.path.normpath(os.path.join(cwd, target[0].text)))
+            path = Path(os.path.normpath(os.path.join(cwd, target)))
             if not self._around.workspace.inside(path):
-                return Verdict(part.text, Level.ASK, f"changes to {path}, outside the workspace")
-        return Verdict(part.text, Level.ALLOW, "stays inside the workspace")
+                return f"changes to {path}, outside the workspace"
+        return ""
 
     def _makes(self, part: Part) -> Verdict | None:
         """mkdir and touch inside the workspace, for the mode that accepts edits."""
+        if not part.words or part.words[0].text not in _MAKERS:
+            return None
         operands = [w for w in part.words[1:] if not w.text.startswith("-")]
         options = {w.text for w in part.words[1:]} - {w.text for w in operands}
         if part.cwds is None or options - {"-p", "-v", "--parents", "--verbose", "-c"} or part.assigns or part.layers:
+            return None
+        if poisoned(self._around) or self._changed(part):
             return None
         found = [self._file(part, Redirect("append", w.text)) for w in operands if not w.pattern]
         if len(found) != len(operands) or any(v.firm or v.level is Level.DENY for v in found):
@@ -252,10 +256,12 @@ class CommandJudge:
         if redirect.kind == "network":
             return Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", firm=True)
         verb = "reads" if redirect.kind == "read" else "writes"
-        if redirect.why:
-            return Verdict(part.text, Level.ASK, f"{verb} a file whose name is not known: it contains {redirect.why}")
-        if part.cwds is None and not redirect.target.startswith("/"):
-            return Verdict(part.text, Level.ASK, f"{verb} {redirect.target} in a directory that is not known")
+        unknown = f"a file whose name is not known: it contains {redirect.why}" if redirect.why else ""
+        if not unknown and part.cwds is None and not redirect.target.startswith("/"):
+            unknown = f"{redirect.target} in a directory that is not known"
+        if unknown:
+            firm = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
+            return Verdict(part.text, Level.ASK, f"{verb} {unknown}", firm=firm)
         effects = [
             Effect("read" if redirect.kind == "read" else "write", _resolved(cwd, redirect.target))
             for cwd in part.cwds or ("/",)
@@ -269,44 +275,9 @@ def _resolved(cwd: str, path: str) -> str:
     return os.path.realpath(os.path.join(cwd, path))
 
 
-def _may_be_option(pattern: str, cwds: tuple[str, ...] | None) -> bool:
-    """Whether a pattern may turn into a file name that is read as an option."""
-    if pattern[0] not in "-*?[":
-        return False
-    if cwds is None or pattern[0] == "-":
-        return True
-    return any(f.startswith("-") for cwd in cwds for f in glob.iglob(pattern, root_dir=cwd))
-
-
-def _matches(cwd: str, path: str, pattern: bool) -> list[str]:
-    """The resolved paths that a word may stand for; the word itself where no file fits its pattern."""
-    if pattern:
-        whole = os.path.join(glob.escape(cwd), path)
-        found = list(islice(glob.iglob(whole), _MOST_MATCHES + 1))
-        if len(found) > _MOST_MATCHES:
-            return [os.path.realpath(os.path.dirname(f)) for f in found[:1]]  # noqa: PTH120
-        if found:
-            return list(dict.fromkeys(os.path.realpath(f) for f in found))
-    return [_resolved(cwd, path)]
-
-
-def _program_changed(name: str, around: Surroundings) -> str:
-    """Why a program's name may not mean what it usually does; "" where it does."""
-    if "/" in name:
-        return "a program by its path"
-    usual = _which(name, around.path)
-    if "PATH" in around.carried and _which(name, around.carried["PATH"]) != usual:
-        return f"an earlier command changed PATH, and {name} is another program now"
-    if usual and around.workspace.inside(Path(usual)):
-        return f"{name} is {usual}, a file of the workspace"
-    return ""
-
-
-@lru_cache(maxsize=256)
-def _which(name: str, path: str) -> str:
-    """The absolute file that a program's name means; "" for none."""
-    for folder in path.split(os.pathsep):
-        file = os.path.join(folder or ".", name)
-        if os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113
-            return os.path.realpath(file)
-    return ""
+def _target(part: Part) -> str:
+    """Where `cd` goes; "" where that cannot be told."""
+    target = [w for w in part.words[1:] if w.text not in ("-P", "-L", "--")]
+    if len(target) != 1 or target[0].why or target[0].pattern or target[0].text.startswith("-"):
+        return ""
+    return target[0].text

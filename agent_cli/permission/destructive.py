@@ -144,6 +144,7 @@ def _git(part: Part, words: tuple[Word, ...]) -> Iterator[Danger]:
         valued = words[at].text in _GIT_VALUED
         if words[at].text == "-C" and at + 1 < len(words):
             folder = os.path.join(folder, words[at + 1].text)
+            part = part.but(cwds=None) if words[at + 1].why else part
         at += 2 if valued else 1
     if at >= len(words):
         return

@@ -1,4 +1,4 @@
-"""The computed facts of a question: what a call consists of, what it touches, and what it would lose. No model is asked.
+"""The computed facts of a question: what a call consists of, what it touches, what it would lose. No model is asked.
 
 Every line is safe to show: what a person did not write themselves is spelled out, and nothing is shortened.
 """
@@ -39,7 +39,7 @@ class Asked(Value):
 
 def facts(asked: Asked) -> tuple[str, ...]:
     """The lines for a question, in order. Never raises."""
-    git = Git(asked.path, asked.home, asked.trusted)
+    git = Git(str(asked.workspace.root), asked.path, asked.home, asked.trusted)
     lines: list[str] = []
     for effect in asked.effects:
         if effect.kind == "run":

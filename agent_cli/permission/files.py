@@ -64,7 +64,7 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
         return Verdict(target, Level.ASK, f"sends a request to {target}")
     inside = workspace.inside(Path(target))
     if effect.kind == "read":
-        if workspace.may_read(target):
+        if inside:
             return Verdict(target, Level.ALLOW, "reads inside the workspace")
         if workspace.may_read(target):
             return Verdict(target, Level.ALLOW, "reads the output of a command")
@@ -79,7 +79,8 @@ def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspac
     if verdict.level is not Level.ASK:
         return verdict
     if mode == "dontAsk":
-        return _mode(verdict, Level.DENY, f"{verdict.reason}, and the mode dontAsk denies what no rule allows")
+        said = f"{verdict.reason}, and the mode dontAsk denies what no rule allows"
+        return _mode(verdict, Level.DENY, said).but(rule=verdict.rule)
     if verdict.firm:
         return verdict
     if mode == "bypassPermissions":

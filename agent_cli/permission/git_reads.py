@@ -6,13 +6,17 @@ own configuration could still start (text conversion, filters) is looked for by 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from agent_cli.permission.option_words import NotListed, Options, read_options
 
 HARDENED = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_CONFIG_COUNT": "5",
+    # Versions that do not know that variable would fetch what a partial clone lacks.
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_CONFIG_COUNT": "9",
     "GIT_CONFIG_KEY_0": "core.fsmonitor",
     "GIT_CONFIG_VALUE_0": "false",
     "GIT_CONFIG_KEY_1": "core.hooksPath",
@@ -23,9 +27,18 @@ HARDENED = {
     "GIT_CONFIG_VALUE_3": "explicit",
     "GIT_CONFIG_KEY_4": "core.untrackedCache",
     "GIT_CONFIG_VALUE_4": "false",
+    "GIT_CONFIG_KEY_5": "diff.autoRefreshIndex",
+    "GIT_CONFIG_VALUE_5": "false",
+    # A format of the repository's own may ask for signatures.
+    "GIT_CONFIG_KEY_6": "gpg.program",
+    "GIT_CONFIG_VALUE_6": "false",
+    "GIT_CONFIG_KEY_7": "gpg.ssh.program",
+    "GIT_CONFIG_VALUE_7": "false",
+    "GIT_CONFIG_KEY_8": "gpg.x509.program",
+    "GIT_CONFIG_VALUE_8": "false",
 }
 _HISTORY = Options(
-    "puszwbiEFPqMRacgt", "nUSGL",
+    "puszwbiEFPqRacgtm", "nUSGL",
     "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
     "no-abbrev-commit no-merges merges first-parent reverse follow cached staged no-color raw summary no-renames quiet "
     "check exit-code topo-order date-order author-date-order no-ext-diff no-textconv left-right cherry-pick "
@@ -40,45 +53,47 @@ _HISTORY = Options(
     "unified diff-filter decorate? decorate-refs branches? tags? remotes? glob exclude skip abbrev? find-renames? "
     "find-copies? stat? dirstat? diff-algorithm color-moved? ignore-submodules? relative? inter-hunk-context "
     "min-parents max-parents anchored src-prefix dst-prefix encoding since-as-filter expand-tabs? no-walk?",
-    numbers=True,
+    numbers=True, optional="MCB", strict=True,
 )  # fmt: skip
 _SUBCOMMANDS: dict[str, Options] = {
     "status": Options(
-        "sbvz", "u", "short branch long verbose ahead-behind no-ahead-behind show-stash renames no-renames null",
-        "porcelain? untracked-files? ignored? column? find-renames? ignore-submodules?",
+        "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash renames no-renames null",
+        "porcelain? untracked-files? ignored? column? find-renames? ignore-submodules?", optional="u",
     ),
     "log": _HISTORY,
     "show": _HISTORY,
     "diff": _HISTORY,
     "rev-list": _HISTORY,
-    "shortlog": Options("sne", "", "summary numbered email no-merges all", "since until author group format"),
+    "shortlog": Options("sne", "", "summary numbered email no-merges all", "since until author group format",
+                        strict=True),
     "branch": Options(
         "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
         "contains no-contains merged? no-merged? points-at sort format color? column? abbrev?",
+        strict=True,
     ),
-    "tag": Options("lin", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort format "
-                   "color? column?"),
+    "tag": Options("li", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort format "
+                   "color? column?", optional="n", strict=True),
     "remote": Options("v", "", "verbose"),
     "rev-parse": Options(
         "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir is-bare-repository git-dir "
         "git-common-dir absolute-git-dir show-prefix show-cdup all symbolic symbolic-full-name quiet "
-        "show-superproject-working-tree is-shallow-repository", "short? abbrev-ref? branches? tags? remotes? glob",
+        "show-superproject-working-tree is-shallow-repository", "short? abbrev-ref? branches? tags? remotes? glob?",
     ),
     "ls-files": Options(
         "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed exclude-standard full-name "
-        "error-unmatch directory no-empty-directory eol deduplicate", "exclude abbrev?",
+        "error-unmatch directory no-empty-directory eol deduplicate", "exclude abbrev?", strict=True,
     ),
-    "ls-tree": Options("rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? format"),
-    "blame": Options("lstewcfnpbk", "LCM", "root show-stats show-name show-number show-email porcelain line-porcelain "
-                     "incremental", "date abbrev since color-lines?"),
-    "describe": Options("", "", "all tags always long exact-match first-parent contains", "dirty? broken? abbrev "
-                        "candidates match exclude"),
+    "ls-tree": Options("rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? format?"),
+    "blame": Options("lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain line-porcelain "
+                     "incremental", "date abbrev since color-lines?", optional="CM", strict=True),
+    "describe": Options("", "", "all tags always long exact-match first-parent contains", "dirty? abbrev "
+                        "candidates match exclude", strict=True),
     "cat-file": Options("tspe"),
     "merge-base": Options("a", "", "all octopus independent is-ancestor fork-point"),
-    "name-rev": Options("", "", "tags name-only always all no-undefined", "refs exclude"),
+    "name-rev": Options("", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
     "show-ref": Options("dsq", "", "head tags heads branches dereference verify quiet exists", "hash? abbrev?"),
     "for-each-ref": Options("", "", "ignore-case omit-empty include-root-refs", "count sort format points-at merged? "
-                            "no-merged? contains? no-contains? color? exclude"),
+                            "no-merged? contains? no-contains? color? exclude", strict=True),
     "count-objects": Options("vH", "", "verbose human-readable"),
     "check-ignore": Options("vnq", "", "verbose non-matching quiet no-index"),
     "grep": Options(
@@ -87,6 +102,7 @@ _SUBCOMMANDS: dict[str, Options] = {
         "files-without-match count "
         "only-matching show-function function-context break heading full-name text column no-color all-match quiet "
         "recursive null and or not", "max-depth max-count threads context after-context before-context color?",
+        strict=True, numbers=True,
     ),
 }  # fmt: skip
 _NESTED = {
@@ -101,10 +117,12 @@ _NESTED = {
 # What makes `git branch` and `git tag` list, where a name would make a branch or tag.
 _LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
 _NO_OPERANDS = frozenset(("remote", "count-objects"))
+# In front of these a pattern may only become more of what is there already.
+_MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
 
-def git_reads(words: tuple[str, ...]) -> tuple[str, ...] | str:
-    """The paths that a git call names, if it only reads; else why not."""
+def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
+    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
     queue = list(words)
     while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
         queue.pop(0)
@@ -116,8 +134,10 @@ def git_reads(words: tuple[str, ...]) -> tuple[str, ...] | str:
     options = _NESTED.get((name, queue[0])) if queue else None
     if options is not None:
         queue.pop(0)
+    elif name == "reflog" and not (queue and queue[0][:1] != "-"):
+        options = _HISTORY
     else:
-        options = _NESTED[("reflog", "show")] if name == "reflog" and not queue else _SUBCOMMANDS.get(name)
+        options = _SUBCOMMANDS.get(name)
     if options is None:
         return f"git {name}"
     try:
@@ -125,12 +145,15 @@ def git_reads(words: tuple[str, ...]) -> tuple[str, ...] | str:
     except NotListed as error:
         return f"the option {error}"
     names = {n for n, _ in read.options}
-    if any("%G" in value or "signature" in value for n, value in read.options if n in ("--format", "--pretty")):
+    if any("%G" in value or "signature" in value for _, value in read.options):
         return "a format that checks signatures"
+    if any(w in patterns for w in words) and name not in _MANY and not (name in ("branch", "tag") and names & _LISTING):
+        return "a pattern, which may become more words"
     if name in ("branch", "tag") and read.operands and not names & _LISTING:
         return f"git {name} with a name"
     if name in _NO_OPERANDS and options is _SUBCOMMANDS.get(name) and read.operands:
         return f"git {name} {read.operands[0]}"
     if name == "config" and len(read.operands) != 1:
         return "git config"
-    return tuple(o.rpartition(":")[2] or o for o in read.operands) if name not in ("branch", "tag", "config") else ()
+    operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
+    return tuple(o.rpartition(":")[2] or o for o in operands) if name not in ("branch", "tag", "config") else ()

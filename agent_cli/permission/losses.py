@@ -27,16 +27,18 @@ _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
-class OutOfTime(OSError):
-    """There was no time left, or git did not answer."""
+class Unread(OSError):
+    """Git was not asked, or did not answer; the text says why."""
 
 
 class Git:
-    """Reads of one repository within what is left of the time. usable: git may be asked here."""
+    """Reads of the repository at `root` within what is left of the time. trusted: git may be asked there."""
 
-    def __init__(self, path: str, home: str, usable: bool, seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, root: str, path: str, home: str, trusted: bool, seconds: float = MOST_SECONDS) -> None:
         self._env = {"PATH": path, "HOME": home, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **HARDENED}
-        self.usable = usable
+        self._env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)  # noqa: PTH120
+        self._root = root
+        self._trusted = trusted
         self._until = time.monotonic() + seconds
 
     @property
@@ -44,21 +46,34 @@ class Git:
         return self._until - time.monotonic()
 
     def ask(self, cwd: str, *words: str) -> str:
-        """What git prints. Raises OutOfTime, and LookupError where git says no."""
+        """What git prints. Raises Unread, and LookupError where git says no."""
         import subprocess  # 8 ms, only for a question
 
-        if not self.usable or self.left < 0.01:
-            raise OutOfTime
+        if not self._trusted:
+            raise Unread("because the workspace is not trusted")
+        if not self._own(cwd):
+            raise Unread("because it is outside this repository")
+        if self.left < 0.01:
+            raise Unread("in time")
         try:
             done = subprocess.run(
                 ["git", "--no-pager", "--literal-pathspecs", *words],
                 cwd=cwd, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.left, check=False,
             )  # fmt: skip
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            raise OutOfTime from None
+            raise Unread("in time") from None
         if done.returncode:
             raise LookupError
         return done.stdout.decode("utf-8", "surrogateescape")
+
+    def _own(self, cwd: str) -> bool:
+        """Whether a folder belongs to the repository, and to none of its own inside it: trust is not inherited."""
+        here = os.path.realpath(cwd)
+        while here != self._root:
+            if not here.startswith(f"{self._root.rstrip('/')}/") or os.path.lexists(os.path.join(here, ".git")):
+                return False
+            here = os.path.dirname(here)  # noqa: PTH120
+        return True
 
     def changed(self, cwd: str, *words: str) -> tuple[list[str], int, int]:
         """The files that a `git diff` names, with their added and removed lines. Raises as `ask`."""
@@ -74,18 +89,14 @@ def losses(dangers: Iterable[Danger], git: Git) -> tuple[str, ...]:
     for danger in dangers:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
-                lines += _lost(danger, os.path.join(cwd, danger.folder), git)
-            except OutOfTime:
-                lines.append(f"{_named(danger)}: what git knows about it could not be read{_why(git)}")
+                lines += _lost(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
+            except Unread as error:
+                lines.append(f"{_named(danger)}: what git knows about it could not be read {error}")
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_named(danger)}: what would be lost could not be computed")
         if danger.part.cwds is None:
             lines.append(f"{_named(danger)}: runs in a directory that is not known, so what would be lost is not known")
     return tuple(dict.fromkeys(lines))
-
-
-def _why(git: Git) -> str:
-    return " in time" if git.usable else ", because the workspace is not trusted"
 
 
 def _named(danger: Danger) -> str:
@@ -220,7 +231,7 @@ def _standing(path: str, git: Git) -> str:
         changed, added, removed = git.changed(folder, "HEAD", "--", path)
     except LookupError:
         return ", not in git"
-    except OutOfTime:
+    except Unread:
         return ""
     return f", uncommitted changes: +{added} -{removed} lines" if changed else ", as committed"
 

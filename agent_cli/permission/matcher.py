@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permission.shell import analyse
-from agent_cli.permission.shell_values import Part
+from agent_cli.permission.shell_values import Part, Word
 from agent_tools.base import Effect
 from agent_tools.urls import ascii_host
 
 _WRITERS = frozenset(("Edit", "MultiEdit", "NotebookEdit"))
 # Variables that a rule about a command need not name: they change how text looks, not what runs.
 PLAIN_VARIABLES = re.compile(r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI")
-_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
+_GIT_VALUED = frozenset(
+    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source")
+)
 
 
 class Matcher:
@@ -92,6 +95,14 @@ class Matcher:
                     return rule
         return None
 
+    def may_deny(self, tool: str, part: Part) -> bool:
+        """Whether a pattern among the words of a command may stand for what a deny rule names."""
+        first = next((n for n, w in enumerate(part.words) if w.pattern), None)
+        if first is None:
+            return False
+        specs = [r.spec for r in self.rules if r.list == "deny" and r.tool == tool and r.spec]
+        return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _disguises(part))
+
 
 def _is_server(rule: str, tool: str) -> bool:
     """`mcp__server` speaks about all of its tools."""
@@ -104,16 +115,22 @@ def _allows(spec: str, part: Part) -> bool:
         # What xargs or find adds is not known, but a rule may name the command that is given it.
         return bool(part.layers) and not part.why and _names_wrapped(spec, part)
     wrapped = any(layer.kind == "own" for layer in part.layers)
-    plain = all(PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in part.assigns)
-    if not wrapped and plain and _covers(spec, part.texts):
+    if not wrapped and not _special(part.assigns) and _covers(spec, part.texts):
         return True
     if not wrapped and part.assigns and not part.layers and _covers(spec, (*_texts(part.assigns), *part.texts)):
         return True
     return _names_wrapped(spec, part)
 
 
+def _special(assigns: Iterable[Word]) -> bool:
+    """Whether a variable is set that a rule has to name."""
+    return any(w.why or not PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in assigns)
+
+
 def _names_wrapped(spec: str, part: Part) -> bool:
     """Whether the rule names a wrapper together with the program that it runs."""
+    if part.layers and _special(w for w in part.assigns if w not in part.layers[0].words):
+        return False
     for layer in part.layers:
         words = _texts(layer.words)
         known = not any(w.why for w in layer.words)
@@ -147,8 +164,8 @@ def _without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
     return (words[0], *words[at:])
 
 
-def _texts(words: Iterable[object]) -> tuple[str, ...]:
-    return tuple(w.text for w in words)  # type: ignore[attr-defined]
+def _texts(words: Iterable[Word]) -> tuple[str, ...]:
+    return tuple(w.text for w in words)
 
 
 @lru_cache(maxsize=512)
@@ -179,10 +196,39 @@ def _covers(spec: str, words: tuple[str, ...]) -> bool:
     if wanted:
         return words[: len(wanted)] == wanted if more else words == wanted
     # "x *" and "x:*" end in a word of their own, as a prefix does.
-    text = spec.removesuffix(":*") + " *" if spec.endswith(":*") else spec
-    tail = "(?: .*)?" if text.endswith(" *") else ""
-    pattern = ".*".join(re.escape(p) for p in (text.removesuffix(" *") if tail else text).split("*"))
-    return re.fullmatch(pattern + tail, " ".join(words), re.DOTALL) is not None
+    text = " ".join(words)
+    for end in (":*", " *"):
+        if spec.endswith(end):
+            return _fits(spec.removesuffix(end), text) or _fits(spec.removesuffix(end) + " *", text)
+    return _fits(spec, text)
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether a text has the form of a pattern with asterisks; in linear time."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    at, end = len(first), len(text) - len(last)
+    if not text.startswith(first) or not text.endswith(last) or at > end:
+        return False
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _may_cover(spec: str, words: tuple[str, ...], pattern: str) -> bool:
+    """Whether a rule could cover the words, if names of files took the place of a pattern among them."""
+    wanted, _ = _prefix(spec)
+    for word, expected in zip(words, wanted, strict=False):
+        if word == pattern:
+            return fnmatchcase(expected, re.sub(r"\[.*\]", "*", pattern, flags=re.DOTALL))
+        if word != expected:
+            return False
+    return False
 
 
 def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:

@@ -6,7 +6,6 @@ It does not matter whether the file exists.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Literal
@@ -25,14 +24,13 @@ _CI_FILES = frozenset(
 )
 _CI_FOLDERS = ((".github", "workflows"), (".github", "actions"), (".circleci",), (".buildkite",), (".gitlab",))
 _SECRET = re.compile(
-    r"\.env(?:\..+|rc)?|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
+    r"\.env.*|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|credentials?(?:\.\w+)?|secrets?\.(?:json|ya?ml|toml|ini|env|txt)|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials"
     r"|\.pgpass|\.my\.cnf|\.htpasswd|\.dockercfg|kubeconfig|service[-_]account.*\.json|client_secret.*\.json"
     r"|application_default_credentials\.json|\.vault-token|\.boto|\.s3cfg|token(?:s)?\.(?:json|txt)"
 )
 _SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".azure", ".password-store")
 _SHOWN = re.compile(r".*\.(?:example|sample|template|dist|pub|md|rst)")
-_MOST_LOOKED_AT = 5_000
 
 
 def _folded(path: Path) -> list[str]:
@@ -73,17 +71,3 @@ def secret(path: Path) -> bool:
     if not parts or _SHOWN.fullmatch(parts[-1]):
         return False
     return bool(_SECRET.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
-
-
-def secret_below(folder: Path, *, hidden: bool) -> str:
-    """A file below a folder that looks like a secret, or "much" where there is too much to look at; "" for none."""
-    looked = 0
-    for here, folders, files in os.walk(folder):
-        folders[:] = [f for f in folders if f not in (".git", "node_modules") and (hidden or f[0] != ".")]
-        looked += len(files) + len(folders) + 1
-        if looked > _MOST_LOOKED_AT:
-            return "much"
-        for name in files:
-            if (hidden or name[0] != ".") and secret(Path(here, name)):
-                return os.path.relpath(os.path.join(here, name), folder)
-    return ""

@@ -54,7 +54,9 @@ class Policy:
         self._start = workspace.cwd
         self._rules = list(rules)
         self._home = os.path.expanduser("~") if home is None else home
-        self._path = (env if env is not None else os.environ).get("PATH", os.defpath)
+        variables = env if env is not None else os.environ
+        self._path = variables.get("PATH", os.defpath)
+        self._exported = frozenset(variables)
         self._carried = carried
         self._trusted = trusted
         self._free_in_sandbox = free_in_sandbox
@@ -166,7 +168,10 @@ class Policy:
 
     def _judge(self, matcher: Matcher, tool: str, command: str) -> CommandJudge:
         # The analysis of shell code is not loaded before the first command.
-        from agent_cli.permission.commands import CommandJudge, Surroundings
+        from agent_cli.permission.commands import CommandJudge
+        from agent_cli.permission.meaning import Surroundings
 
-        around = Surroundings(self._workspace, self._home, self.mode, self._path, self._carried(), self._trusted)
+        around = Surroundings(
+            self._workspace, self._home, self.mode, self._path, self._carried(), self._trusted, self._exported
+        )
         return CommandJudge(matcher, tool, command, around)

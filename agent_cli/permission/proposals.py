@@ -1,4 +1,4 @@
-"""The narrowest rule that would have spared a question, where one can be offered at all, and what it grants in words."""
+"""The narrowest rule that would have spared a question, where one can be offered at all, and what it would grant."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ resolves names, talks to a network, writes, or runs another program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Literal
 
@@ -19,12 +19,12 @@ from agent_tools.values import Value
 class Reading(Value):
     """A path that is read. what: "names" (sizes, dates, names of files), "content", or "tree" (all content below).
 
-    hidden: whether a tree is read with its hidden files.
+    hidden: which hidden files of a tree are read; "typed" for those with an extension.
     """
 
     path: str
     what: Literal["names", "content", "tree"] = "content"
-    hidden: bool = True
+    hidden: Literal["all", "typed", "none"] = "all"
 
 
 _Operands = Literal["content", "names", "text", "none", "pattern"]
@@ -33,16 +33,19 @@ _Operands = Literal["content", "names", "text", "none", "pattern"]
 class _Program(Value):
     """options: those allowed. operands: what they are. check: says why not, of what was read, or nothing.
 
-    recursive: options that make directories be read as trees. files: options whose value is read. here: it reads the
-    working directory where no operand is given.
+    tree: it reads directories as trees; recursive: with these options it does. files: options whose value is read.
+    here: it reads the working directory where no operand is given. counted: one operand more changes what it does, so
+    that a pattern, which may become several, is not understood.
     """
 
     options: Options = Options()
     operands: _Operands = "content"
     check: Callable[[Read], str] | None = None
+    tree: bool = False
     recursive: str = ""
     files: str = ""
     here: bool = False
+    counted: bool = False
 
 
 def _at_most(most: int) -> Callable[[Read], str]:
@@ -52,7 +55,8 @@ def _at_most(most: int) -> Callable[[Read], str]:
 def _sed(read: Read) -> str:
     names = [name for name, _ in read.options]
     scripts = [value for name, value in read.options if name in ("-e", "--expression")] or list(read.operands[:1])
-    one = r"(?:\d+|\$|/[^/\\\n;]*/)(?:,(?:\d+|\$|/[^/\\\n;]*/))?p|\d+q"
+    address = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
+    one = rf"{address}(?:,\+?{address})?!?p|\d+q|\$?="
     if not {"-n", "--quiet", "--silent"} & set(names):
         return "sed without -n"
     return "" if all(re.fullmatch(rf"(?:{one})(?:;(?:{one}))*", s) for s in scripts) else "a sed script"
@@ -92,7 +96,7 @@ _DIFF = Options(
     "unified? context? recursive brief report-identical-files ignore-case ignore-all-space ignore-space-change "
     "ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs strip-trailing-cr normal "
     "suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column speed-large-files",
-    "unified? context? color? width exclude ignore-matching-lines label tabsize",
+    "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True,
 )  # fmt: skip
 _FIND = frozenset(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size "
@@ -115,8 +119,8 @@ _PROGRAMS: dict[str, _Program] = {
     "grep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "egrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "fgrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
-    "rg": _Program(_RG, "pattern", recursive="*", files="-f --file"),
-    "sed": _Program(Options("nEersz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", _sed),
+    "rg": _Program(_RG, "pattern", tree=True, files="-f --file", here=True),
+    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", _sed),
     "sort": _Program(
         Options(
             "bdfghiMnRrVcCmsuz",
@@ -127,13 +131,17 @@ _PROGRAMS: dict[str, _Program] = {
         )
     ),
     "uniq": _Program(
-        Options("cdDiuz", "fsw", "count repeated ignore-case unique", "skip-fields skip-chars"), check=_at_most(1)
+        Options("cdDiuz", "fsw", "count repeated ignore-case unique", "skip-fields skip-chars"),
+        check=_at_most(1),
+        counted=True,
     ),
-    "cut": _Program(Options("nsz", "bcdf", "complement only-delimited", "bytes characters delimiter fields")),
+    "cut": _Program(
+        Options("nsz", "bcdf", "complement only-delimited", "bytes characters delimiter fields output-delimiter")
+    ),
     "tr": _Program(Options("cCdst", "", "complement delete squeeze-repeats truncate-set1"), "text"),
     "comm": _Program(Options("123iz", "", "check-order nocheck-order total", "output-delimiter")),
     "cmp": _Program(Options("bls", "in", "print-bytes verbose quiet silent", "bytes ignore-initial")),
-    "diff": _Program(_DIFF, recursive="-r --recursive"),
+    "diff": _Program(_DIFF, tree=True),
     "stat": _Program(Options("Lft", "c", "dereference file-system terse", "format printf"), "names"),
     "file": _Program(Options("bhikLN", "", "brief mime mime-type mime-encoding no-dereference")),
     "du": _Program(
@@ -143,7 +151,7 @@ _PROGRAMS: dict[str, _Program] = {
     ),
     "df": _Program(Options("ahHiklPTB", "", "all human-readable inodes local portability print-type total"), "names"),
     "tree": _Program(
-        Options("adfhspugDFnCitrJ", "LIP", "dirsfirst noreport prune gitignore", "filelimit charset"),
+        Options("adfhspugDFnCitrJ", "LIP", "dirsfirst noreport prune gitignore", "filelimit charset", apart=True),
         "names",
         here=True,
     ),
@@ -156,7 +164,12 @@ _PROGRAMS: dict[str, _Program] = {
     "dirname": _Program(Options("z", "", "zero"), "text"),
     "realpath": _Program(Options("eLmPqsz", "", "", "relative-to relative-base"), "names"),
     "readlink": _Program(Options("femnqsvz"), "names"),
-    "date": _Program(Options("uRI", "d", "utc universal rfc-email", "date iso-8601? rfc-3339"), "text", _date),
+    "date": _Program(
+        Options("uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I"),
+        "text",
+        _date,
+        counted=True,
+    ),
     "uname": _Program(Options("asnrvmpio", "", "all"), "none"),
     "whoami": _Program(operands="none"),
     "id": _Program(Options("gGnruz"), "none"),
@@ -166,17 +179,36 @@ _PROGRAMS: dict[str, _Program] = {
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
 }
-BUILTINS = frozenset(("echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"))
+# What reads files, whatever else it may do.
+READERS = frozenset((*_PROGRAMS, "find", "git"))
+_LEAVING = frozenset(("exit", "return", "break", "continue"))
+BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
+_STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS = frozenset(
-    "! -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
+    "! -a -o -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
     "-eq -ne -lt -le -gt -ge".split()
 )
 _TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 
 
-def readings(words: tuple[str, ...]) -> tuple[Reading, ...] | str:
-    """What a command of literal words reads, if it only reads; else why not, as "an option" in words."""
-    name, rest = words[0], words[1:]
+def readings(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Reading, ...] | str:
+    """What a command of literal words reads, if it only reads; else why not, as "an option" in words.
+
+    patterns: those of the words that file names may take the place of, each of any number of them.
+    """
+    found = _readings(words[0], words[1:], patterns)
+    if isinstance(found, str):
+        return found
+    # Wherever a pattern stands, all but the first of its names are operands.
+    program = _PROGRAMS.get(words[0])
+    what: Literal["names", "content", "tree"] = "names"
+    if program is not None and program.operands in ("content", "pattern"):
+        what = "tree" if any(r.what == "tree" for r in found) else "content"
+    known = {r.path for r in found}
+    return (*found, *(Reading(p, what) for p in words[1:] if p in patterns and p not in known))
+
+
+def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[Reading, ...] | str:
     if name == "echo":
         return ()
     if name == "printf":
@@ -186,22 +218,25 @@ def readings(words: tuple[str, ...]) -> tuple[Reading, ...] | str:
     if name == "command":
         return () if rest[:1] in (("-v",), ("-V",)) else "command with options"
     if name == "set":
-        return (
-            () if rest and all(re.fullmatch(r"-[eux]*o?|pipefail|errexit|nounset|xtrace", w) for w in rest) else "set"
-        )
+        return () if rest and all(_STRICTER.fullmatch(w) for w in rest) else "set"
+    if name in _LEAVING:
+        return () if re.fullmatch(r"\d*", "".join(rest)) and len(rest) < 2 else name
     if name == "expr":
         return ()
     if name == "find":
         return _find(rest)
     if name == "git":
-        found = git_reads(rest)
+        found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(Reading(p) for p in found)
     if name not in _PROGRAMS:
         return "a program that is not known to only read"
-    return _listed(_PROGRAMS[name], rest)
+    if _PROGRAMS[name].counted and any(w in patterns for w in rest):
+        return "a pattern, which may become more words"
+    return _listed(name, rest)
 
 
-def _listed(program: _Program, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+    program = _PROGRAMS[name]
     try:
         read = read_options(rest, program.options)
     except NotListed as error:
@@ -215,15 +250,22 @@ def _listed(program: _Program, rest: tuple[str, ...]) -> tuple[Reading, ...] | s
     given = {"-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"}
     if program.operands == "pattern" and not given & set(names):
         paths = paths[1:]
-    found = [Reading(value) for name, value in read.options if name in program.files.split()]
-    tree = program.recursive == "*" or bool(set(names) & set(program.recursive.split()))
-    if not paths and (tree or program.here):
+    found = [Reading(value) for option, value in read.options if option in program.files.split()]
+    asked = bool(set(names) & set(program.recursive.split()))
+    if not paths and (asked or program.here):
         paths = ["."]
-    hidden = program.recursive != "*"
+    hidden = _hidden(read) if name == "rg" else "all"
     what: Literal["names", "content", "tree"] = (
-        "tree" if tree else "names" if program.operands == "names" else "content"
+        "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
     )
     return (*found, *(Reading(path, what, hidden) for path in paths if path != "-"))
+
+
+def _hidden(read: Read) -> Literal["all", "typed", "none"]:
+    """The hidden files that rg reads: those that a glob, or the globs of a type, ask for."""
+    if any(name in ("-g", "--glob", "--iglob") and not value.startswith("!") for name, value in read.options):
+        return "all"
+    return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
 
 
 def _find(rest: tuple[str, ...]) -> tuple[Reading, ...] | str:

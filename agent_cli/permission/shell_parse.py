@@ -26,7 +26,8 @@ _QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+
 _QUOTED = re.compile(r"'[^'\n]*'|\\.", re.DOTALL)
 # What opens and closes a level of the tree: brackets, and keywords where a command may begin.
 _NESTING = re.compile(
-    r"(?P<open>[({]|(?:^|[;&|({\n!]|\b(?:do|then|else|elif|time))[ \t]*(?:if|elif|for|while|until|case|select|time|coproc)\b)"
+    r"(?P<open>[({]|(?:^|[;&|({\n!]|\b(?:do|then|else|elif|time))[ \t]*"
+    r"(?:if|elif|for|while|until|case|select|time|coproc)\b)"
     r"|(?P<close>[)}]|\b(?:fi|done|esac)\b)"
 )
 # These nest where they stand in a row.

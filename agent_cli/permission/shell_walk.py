@@ -19,8 +19,10 @@ MOST_PARTS = 400
 _MOST_STEPS = 2_000
 _MOST_ITEMS = 50
 _KINDS = {
-    ">": "write", ">|": "write", "&>": "write", "<>": "write", ">&": "write", ">>": "append", "&>>": "append", "<": "read",
+    ">": "write", ">|": "write", "&>": "write", "<>": "write", ">&": "write", ">>": "append", "&>>": "append",
+    "<": "read",
 }  # fmt: skip
+_COPY = re.compile(r"[1-9]-?")
 # /dev/stdin is not among them: writing it opens again, for writing, whatever file is read from.
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 # Builtins after which no variable is known any more, and the directory neither.
@@ -276,7 +278,7 @@ class Walk:
         if node.get("Value"):
             self._substitutions(node["Value"], scope)
             word = read_word(node["Value"], scope.variables, self._source, assigned=True)
-        return name, Word(f"{name}{'+' if node.get('Append') else ''}={word.text}", word.why)
+        return name, word.but(text=f"{name}{'+' if node.get('Append') else ''}={word.text}")
 
     def _word(self, node: Node, scope: Scope) -> Word:
         self._substitutions(node, scope)
@@ -305,9 +307,8 @@ class Walk:
                     self._harmless_word(node["Word"], scope)
                 continue
             why = word.why or ("a pattern" if word.pattern else "a number" if word.number else "")
-            if not why and (word.text == "-" or (op == ">&" and re.fullmatch("[1-9]-?", word.text))):
-                if op in (">&", "<&"):
-                    continue
+            if not why and ((op in (">&", "<&") and word.text == "-") or (op == ">&" and _COPY.fullmatch(word.text))):
+                continue
             if op == "<&" or (op == ">&" and (number or word.text[:1].isdecimal() or word.text[:1] == "-")):
                 self.unclear = self.unclear or "opens an unusual file descriptor"
             kind = _KINDS.get(op)

@@ -198,8 +198,14 @@ def _runs_of_git(part: Part) -> bool:
     """Whether git is told to run a command: by an alias on its command line, or by a subcommand that does."""
     texts = part.texts
     configured = any(re.match(r"-c$|--config-env|--exec-path=", t) for t in texts) and any("alias." in t for t in texts)
-    return configured or any(t.startswith("--exec") for t in texts) or {"submodule", "foreach"} <= set(texts) or (
-        bool({"bisect", "rebase", "filter-branch"} & set(texts)) and bool({"run", "-x", "filter-branch"} & set(texts))
+    return (
+        configured
+        or any(t.startswith("--exec") for t in texts)
+        or {"submodule", "foreach"} <= set(texts)
+        or (
+            bool({"bisect", "rebase", "filter-branch"} & set(texts))
+            and bool({"run", "-x", "filter-branch"} & set(texts))
+        )
     )
 
 

@@ -52,6 +52,8 @@ class SessionLog:
         self._seq = 0
         self._parent = ""
         self._failed = False
+        # What the disk has not taken yet; it goes first when there is room again.
+        self._due = bytearray()
         self._header: Header | None = None
 
     def create(self, header: Header, copied: Restored | None = None) -> None:
@@ -92,7 +94,7 @@ class SessionLog:
             return
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
-            os.write(self._fd, b"\n")
+            self._due += b"\n"
 
     def _copy(self, session: Restored) -> None:
         for message in session.history:
@@ -152,11 +154,13 @@ class SessionLog:
             return
         line = sealed(record, self._redact)
         assert b"\n" not in line
+        self._due += line + b"\n"
         try:
-            os.write(self._fd, line + b"\n")
+            # A disk that fills up takes a part, without an error: the rest must follow just there.
+            while self._due:
+                del self._due[: os.write(self._fd, self._due)]
         except OSError as error:
             self._refused(error)
-            return
         self._seq, self._parent = seq, str(record["id"])
 
     def _refused(self, error: OSError) -> None:

@@ -17,7 +17,10 @@ Stage = Literal[
 
 
 class CallTold(Value):
-    """A call: what it was, who decided, how it ended. `outcome` is empty while it is open."""
+    """A call: what it was, who decided, how it ended. `outcome` is empty while it is open.
+
+    facts: what was computed for the question about it.
+    """
 
     call_id: str
     tool: str
@@ -29,6 +32,7 @@ class CallTold(Value):
     outcome: Literal["", "done", "failed"] = ""
     duration_ms: int = 0
     agent: str = ""
+    facts: tuple[str, ...] = ()
 
 
 class TurnTold(Value):
@@ -75,6 +79,8 @@ class _Turn:
                 if before is not None and before.outcome:  # an id that a provider gave twice
                     self.calls[f"{told.call_id} before {len(self.calls)}"] = self.calls.pop(told.call_id)
                 self.calls.setdefault(told.call_id, told)
+            case "ApprovalRequested":
+                self._change(data, facts=tuple(data.get("facts", ())))
             case "ApprovalResolved":
                 self._change(data, decision=data["decision"], by=data["by"], reason=data.get("reason", ""))
             case "QuestionAnswered":

@@ -8,6 +8,7 @@ import termios
 from collections.abc import Callable
 
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.core.answers import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested
@@ -23,8 +24,9 @@ Aside = Callable[[str], bool]
 class AskInLines:
     """An approver that blocks on one line of input.
 
-    Exactly `y` or `yes` approves, `a` or `always` also remembers the rule that was shown, `n`, `no` or nothing refuses,
-    and any other sentence refuses and goes to the model as the reason. The end of input refuses; Ctrl-C interrupts.
+    Exactly `y` or `yes` approves, `a` or `always` also remembers the rule that was shown (`A` or `Always`: for good,
+    where that is offered), `n`, `no` or nothing refuses, and any other sentence refuses and goes to the model as the
+    reason. The end of input refuses; Ctrl-C interrupts.
     `aside` runs slash commands that may be given here (so the plan can be changed while a turn waits); the question
     then stands again.
     """
@@ -37,9 +39,13 @@ class AskInLines:
     def __call__(self, request: ApprovalRequested) -> Answer:
         self._show(request)
         always = " · a: always, in this session" if request.always else ""
-        self._console.print(styled(f"  y: yes · n: no{always} · or say what to do instead", "dim"))
+        keeps = " · A: always, kept for this project" if request.keeps else ""
         if request.always:
-            self._console.print(styled(f"  a adds the rule {request.always}", "dim"))
+            self._print(f"a adds the rule {request.always}")
+            self._print(f"which allows {request.grants}")
+        if request.keeps:
+            self._print("A also writes it into .agentrc.local, and trusts the project as it is now")
+        self._print(f"y: yes · n: no{always}{keeps} · or say what to do instead")
         forget_typed_ahead()
         try:
             words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
@@ -51,9 +57,16 @@ class AskInLines:
             raise Cancelled from None
         if words.lower() in ("y", "yes"):
             return Approve()
+        if words in ("A", "Always", "ALWAYS") and request.keeps:
+            return Approve(rule=request.always, scope="project")
         if words.lower() in ("a", "always"):
             return Approve(rule=request.always) if request.always else self._no_always()
         return Reject("" if words.lower() in ("", "n", "no") else words)
+
+    def _print(self, text: str, style: str = "dim") -> None:
+        """One fact, wrapped with an indent, so that what goes on in the next line cannot pass for one of its own."""
+        for number, line in enumerate(styled(text, style).wrap(self._console, max(self._console.width - 4, 20))):
+            self._console.print(Text("    " if number else "  ").append_text(line))
 
     def _no_always(self) -> Answer:
         self._console.print(styled("This call cannot be allowed for good; it was refused. Answer y to allow it once."))
@@ -74,7 +87,9 @@ class AskInLines:
                 self._console.print(styled(f"  {verb} {effect.target}", "dim"))
         for line in lines_of(request.preview, whole=True):
             self._console.print(line)
-        self._console.print(styled(f"  asked because it {request.reason}", "dim"))
+        for fact in request.facts:
+            self._print(fact)
+        self._print(f"asked because it {request.reason}")
 
 
 def forget_typed_ahead() -> None:

@@ -128,7 +128,7 @@ def test_in_a_turn_the_small_model_reads_and_the_large_one_gets_the_answer(tmp_p
         opened = Opened("tiny", "tiny", small, lambda usage: usage)
         world = World(tmp_path, replies, allow=("WebFetch(domain:127.0.0.1)",), small=lambda: opened)
         world.kit.context.settings["web"] = {"allow_private": ("127.0.0.1",)}
-        world.turn()
+        world.turn(f"which version has {server.url('/')}?")
         assert len(server.seen) == 1
     assert "Version 3." in world.results[0].text
     assert "words words" not in world.results[0].text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,8 +29,13 @@ class Change(Value):
         return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None)
 
     def make(self, ctx: ToolContext) -> None:
-        """Write the file and remember that the model knows it. Raises ToolError; the file is unchanged then."""
-        ctx.workspace.replace(self.path, self.after, self.before)
+        """Write the file and remember that the model knows it. Raises ToolError; nothing is changed then."""
+        created = _missing_directories(self)
+        try:
+            ctx.workspace.replace(self.path, self.after, self.before)
+        except BaseException:  # whatever stops it, directories for a file that is not there must not stay
+            ctx.workspace.remove_empty(created[::-1])
+            raise
         ctx.seen[str(self.path)] = fingerprint(self.after)
 
     def reads(self) -> str:
@@ -98,7 +104,7 @@ def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
 
 def _missing_directories(change: Change) -> list[Path]:
     """The directories that a change will make, the uppermost first."""
-    return [] if change.before is not None else [p for p in change.path.parents if not p.exists()][::-1]
+    return [] if change.before is not None else [p for p in change.path.parents if not os.path.lexists(p)][::-1]
 
 
 def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:

@@ -19,8 +19,8 @@ LINE = 2_000
 ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 # What a terminal obeys or a reader cannot see: controls, bidirectional and invisible marks, tag characters.
 UNSAFE = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 
 
@@ -32,7 +32,12 @@ def one_line(text: str) -> str:
 
 def _spell(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return {9: "\\t", 13: "\\r"}.get(code) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return {9: "\\t", 13: "\\r"}.get(code) or spelled(code)
+
+
+def spelled(code: int) -> str:
+    """A character in the letters of its code: `\\xNN`, `\\uNNNN` or `\\UNNNNNNNN`."""
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def shorten(text: str, width: int = 100) -> str:
@@ -122,7 +127,7 @@ class HeadTail:
     def complete(self) -> bool:
         """Whether `lines` gives the whole stream."""
         if self.spilled is not None and self.spilled.size:
-            return not self.spilled.cut
+            return not self.spilled.cut and os.path.exists(self.spilled.path)  # noqa: PTH110 - not loaded elsewhere
         return self.total <= self._room + self._keep
 
     def lines(self, width: int) -> Iterator[bytes]:

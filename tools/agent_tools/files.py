@@ -13,12 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_tools.base import ToolError
-from agent_tools.clipping import one_line
+from agent_tools.clipping import one_line, shorten
 
 _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = (
+    (stat.S_ISREG, "a file"),
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -43,14 +44,24 @@ _WORDS = {
 def problem(path: Path | str, error: OSError) -> ToolError:
     """An operating system's error as a sentence about `path`."""
     said = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
-    return ToolError(f"{one_line(str(path))} {said}.")
+    # A path that the system finds too long may have any length.
+    return ToolError(f"{shorten(str(path), 300)} {said}.")
 
 
 def not_a_file(path: Path | str, mode: int) -> ToolError:
     """The error for something that is no regular file, saying what it is."""
-    kind = next((name for test, name in _KINDS if test(mode)), "a special file")
     hint = "Use LS or Glob to see what is in it." if stat.S_ISDIR(mode) else "Only regular files can be used here."
-    return ToolError(f"{one_line(str(path))} is {kind}, not a file. {hint}")
+    return ToolError(f"{one_line(str(path))} is {_kind(mode)}, not a file. {hint}")
+
+
+def not_a_directory(path: Path | str, mode: int) -> ToolError:
+    """The error for something that is no directory, saying what it is."""
+    hint = "Use Read to see what is in it." if stat.S_ISREG(mode) else "Use LS or Glob to find the right path."
+    return ToolError(f"{one_line(str(path))} is {_kind(mode)}, not a directory. {hint}")
+
+
+def _kind(mode: int) -> str:
+    return next((name for test, name in _KINDS if test(mode)), "a special file")
 
 
 def read_file(path: Path, limit: int) -> bytes:
@@ -181,7 +192,8 @@ def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result
     if not same:
         raise ToolError(f"{one_line(str(path))} changed a moment ago and was left alone. Read it again, then retry.")
     if old is not None and not os.access(path.name, os.W_OK, dir_fd=directory):
-        raise PermissionError(errno.EACCES, "read-only")
+        read_only = os.fstatvfs(directory).f_flag & os.ST_RDONLY
+        raise OSError(errno.EROFS if read_only else errno.EACCES, "not writable")
     return old
 
 

@@ -11,6 +11,7 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import one_line, shorten
 from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden, compile_glob, split_base
+from agent_tools.naming import demand_directory
 from agent_tools.ripgrep import WITHOUT, find_rg, run_rg, walk
 from agent_tools.values import Value
 
@@ -40,8 +41,7 @@ class Glob(Tool[GlobArgs]):
 
     def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
         top, pattern, anywhere = _start(args, ctx)
-        if not top.is_dir():
-            raise ToolError(f"{ctx.workspace.spell(top)} is not a directory. Use LS or Glob to find the right one.")
+        demand_directory(top, ctx)
         fits = compile_glob(pattern, anywhere).match
         names, note = _list(top, pattern, ctx)
         everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)

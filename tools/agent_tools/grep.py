@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import stat
 from pathlib import Path
 from typing import Annotated, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, cut_line, fit, harmless, shorten
 from agent_tools.display import Listing
+from agent_tools.files import not_a_file
 from agent_tools.globs import asks_for_hidden
 from agent_tools.grep_slow import search_slowly
 from agent_tools.hits import Hit, line_of, ordered, parse, path_of, paths_of
+from agent_tools.naming import look
 from agent_tools.ripgrep import WITHOUT, find_rg, run_rg
 from agent_tools.values import Value
 
@@ -55,9 +59,12 @@ class Grep(Tool[GrepArgs]):
 
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
         _check(args)
-        start = ctx.workspace.directory(args.path)
+        start = ctx.workspace.resolve(args.path) if args.path else ctx.workspace.cwd
+        mode = look(start, ctx).st_mode
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise not_a_file(start, mode)
         rg = find_rg(ctx)
-        top = start if start.is_dir() else start.parent
+        top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
             hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
         else:
@@ -110,12 +117,17 @@ def _search(rg: str, args: GrepArgs, start: Path, top: Path, ctx: ToolContext) -
         options.append(f"--type={args.type}")
     ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], top, ctx)
     hits = parse(ran.out, args.output_mode)
-    if ran.code > 1 and not hits and not ran.cut:
+    if ran.code > 1 and not hits and not ran.cut and (start != top or not _of_parts(ran.errors)):
         raise _failure(args, ran.errors)
     notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
         notes.append(f"[not everything could be searched: {shorten(ran.errors, 200)}]")
     return hits, notes
+
+
+def _of_parts(errors: str) -> bool:
+    """Whether only files or directories below the one searched could not be opened, or vanished meanwhile."""
+    return all(re.fullmatch(r"rg: \./.*\(os error \d+\)", line) for line in errors.splitlines())
 
 
 def _failure(args: GrepArgs, errors: str) -> ToolError:
@@ -125,7 +137,8 @@ def _failure(args: GrepArgs, errors: str) -> ToolError:
     if "unrecognized file type" in said:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
     if "No such file" in said or "Permission denied" in said:
-        return ToolError(f"The search failed: {said}")
+        why = re.sub(r"(?:^|(?<=\n))\./|rg: | \(os error \d+\)", "", said)
+        return ToolError(f"The search failed: {shorten(why, 300)}.")
     if "\\n" in said and not args.multiline:
         return ToolError(f"{said}\nSet multiline to true to match across lines.")
     return ToolError(f"The pattern cannot be used: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")

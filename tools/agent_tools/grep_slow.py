@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,8 @@ LARGEST = 10_000_000
 
 
 def search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
-    """The hits below a file or directory. Raises ToolError for a pattern that Python cannot read, or Cancelled."""
+    """The hits below a file or directory. Raises ToolError for a pattern that Python cannot read and for a file
+    that cannot be searched where it is the only one, Cancelled when the turn is interrupted."""
     flags = (re.IGNORECASE if args.ignore_case else 0) | re.MULTILINE | (re.DOTALL if args.multiline else 0)
     try:
         pattern = re.compile(args.pattern, flags)
@@ -51,15 +53,13 @@ def search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
     for name in walk(start, asks_for_hidden(args.glob or ""), ctx):
         ctx.cancel.check()
         if all(f.match(name) for f in filters):
-            hits += _in_file(args, pattern, start / name, name, ctx)
+            with suppress(ToolError):
+                hits += _in_file(args, pattern, start / name, name, ctx)
     return hits
 
 
 def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
-    try:
-        text = decode(ctx.workspace.read(Path(path).resolve(), LARGEST))
-    except ToolError:
-        return []
+    text = decode(ctx.workspace.read(Path(path).resolve(), LARGEST))
     if text is None:
         return []
     lines = [line.rstrip("\r\n") for line in split_lines(text.content)]

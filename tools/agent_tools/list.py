@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.clipping import one_line
 from agent_tools.display import Listing
 from agent_tools.files import problem
 from agent_tools.globs import compile_glob
-from agent_tools.naming import missing, named
+from agent_tools.naming import demand_directory, named
 from agent_tools.ripgrep import HEAVY
 from agent_tools.values import Value
 
@@ -44,10 +44,7 @@ class LS(Tool[LSArgs]):
 
     def run(self, args: LSArgs, ctx: ToolContext) -> ToolResult:
         top = ctx.workspace.resolve(args.path)
-        if not top.exists():
-            raise missing(top, ctx)
-        if not top.is_dir():
-            raise ToolError(f"{ctx.workspace.spell(top)} is a file, not a directory. Use Read.")
+        demand_directory(top, ctx)
         ignored = [compile_glob(pattern) for pattern in args.ignore]
         tree = _Tree(top, lambda path: any(i.match(path) for i in ignored), ctx)
         lines = tree.lines()
@@ -90,10 +87,13 @@ class _Tree:
             for entry in entries:
                 if self._ignored(f"{place}/{entry.name}".lstrip("/")):
                     continue
-                if entry.is_symlink():
-                    sign = f" -> {one_line(os.readlink(entry.path))}"  # noqa: PTH115
-                else:
-                    sign = "/" if entry.is_dir() else ""
+                try:
+                    if entry.is_symlink():
+                        sign = f" -> {one_line(os.readlink(entry.path))}"  # noqa: PTH115
+                    else:
+                        sign = "/" if entry.is_dir() else ""
+                except OSError:  # gone since it was listed
+                    continue
                 found.append((entry.name, sign))
         found.sort(key=lambda f: (f[1] == "/", f[0]))
         return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)

@@ -9,7 +9,7 @@ from typing import Annotated
 from agent_tools.after_edit import after_edit
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.change import Change, current, make_all, shown_as
-from agent_tools.clipping import counted
+from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diff, Diffs
 from agent_tools.edit import apply
 from agent_tools.naming import missing, named
@@ -117,7 +117,7 @@ class MultiEdit(Tool[MultiEditArgs]):
 
 
 def _nth(args: MultiEditArgs, number: int, path: Path, ctx: ToolContext) -> str:
-    return f"edit {number} of {len(args.edits)} ({ctx.workspace.spell(path)})"
+    return f"edit {number} of {len(args.edits)} ({shorten(ctx.workspace.spell(path), 300)})"
 
 
 def _paths(args: MultiEditArgs, ctx: ToolContext) -> list[Path]:

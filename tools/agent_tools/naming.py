@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.clipping import shorten
+from agent_tools.clipping import one_line, shorten
+from agent_tools.files import not_a_directory, problem
 
 
 def named(text: str, ctx: ToolContext) -> str:
@@ -17,11 +19,31 @@ def named(text: str, ctx: ToolContext) -> str:
         return shorten(text) or "(no path)"
 
 
+def look(path: Path, ctx: ToolContext) -> os.stat_result:
+    """The state of what is at a resolved path. Raises ToolError where nothing is, or it cannot be looked at."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        raise missing(path, ctx) from None
+    except OSError as error:
+        raise problem(path, error) from None
+
+
+def demand_directory(path: Path, ctx: ToolContext) -> None:
+    """Raises ToolError where a resolved path leads to no directory, saying what is there."""
+    mode = look(path, ctx).st_mode
+    if not stat.S_ISDIR(mode):
+        raise not_a_directory(ctx.workspace.spell(path), mode)
+
+
 def missing(path: Path, ctx: ToolContext) -> ToolError:
     """The error for a file that is not there, with the names that are nearest to it."""
     from difflib import get_close_matches
 
     spell = ctx.workspace.spell
+    if path == ctx.workspace.cwd:
+        where = one_line(str(path))
+        return ToolError(f"The working directory {where} is gone. Use absolute paths; Bash goes back to the root.")
     parent = path.parent
     if parent.is_dir():
         try:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_tools.base import ToolContext
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.files import problem
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,19 +36,25 @@ class Ran:
 
 
 def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext) -> Ran:
-    """Run ripgrep in `directory`, free of the user's configuration. Raises Cancelled when the turn is interrupted."""
+    """Run ripgrep in `directory`, free of the user's configuration. Raises ToolError where it cannot be started,
+    Cancelled when the turn is interrupted."""
     import subprocess
 
     env = {k: v for k, v in ctx.env.items() if k != "RIPGREP_CONFIG_PATH"}
-    process = subprocess.Popen(
-        [rg, "--no-config", "--color=never", *arguments],
-        cwd=directory,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            [rg, "--no-config", "--color=never", *arguments],
+            cwd=directory,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:  # the directory is closed or gone, or ripgrep is
+        raise problem(error.filename or rg, error) from None
+    except ValueError:
+        raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . in its place.") from None
     forget = ctx.cancel.on_cancel(process.kill)
     try:
         out, errors, cut = _collect(process)
@@ -78,8 +85,15 @@ def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
 
 
 def walk(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
-    """Relative paths of the regular files below `top`, links not followed, for when there is no ripgrep."""
-    for directory, below, names in os.walk(top):
+    """Relative paths of the regular files below `top`, links not followed, for when there is no ripgrep.
+
+    Raises ToolError where `top` cannot be opened, Cancelled when the turn is interrupted.
+    """
+    def unopened(error: OSError) -> None:
+        if error.filename == str(top):
+            raise problem(top, error) from None
+
+    for directory, below, names in os.walk(top, onerror=unopened):
         ctx.cancel.check()
         below[:] = sorted(d for d in below if d != ".git" and d not in HEAVY and (hidden or d[0] != "."))
         prefix = os.path.relpath(directory, top)

@@ -20,7 +20,9 @@ _KEYS = (
 )
 # Bash reads these before the command, or they change what its words mean.
 STARTUP = frozenset(
-    ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_XTRACEFD", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT")
+    "BASH_ENV ENV SHELLOPTS BASHOPTS BASH_XTRACEFD CDPATH GLOBIGNORE POSIXLY_CORRECT PS4 "
+    # A PWD that leads here by way of a link would make `cd ..` lead elsewhere than the gate thinks.
+    "PWD OLDPWD".split()
 )
 _NO_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
 # Vim waits for ever where there is no terminal. Once it waits for a key, it ends; as a program of its commands it does

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
-from agent_tools.files import not_a_file, problem, read_file, remove_empty, remove_file, replace_file
+from agent_tools.files import problem, read_file, remove_empty, remove_file, replace_file
 from agent_tools.spill import Scratch
 from agent_tools.textfile import fingerprint
 
@@ -108,20 +108,6 @@ class Workspace:
         """Remove directories at resolved paths, in this order, as far as nothing is in them."""
         for path in directories:
             remove_empty(path)
-
-    def directory(self, text: str | None) -> Path:
-        """The existing directory or file to search that `text` means; the working directory for none.
-
-        Raises ToolError where nothing is there, or something that cannot be searched.
-        """
-        path = self.resolve(text) if text else self.cwd
-        try:
-            mode = path.stat().st_mode
-        except OSError as error:
-            raise problem(text or path, error) from None
-        if not (path.is_dir() or path.is_file()):
-            raise not_a_file(path, mode)
-        return path
 
 
 def _below(path: Path, start: Path) -> str:

@@ -1,0 +1,157 @@
+"""The verdicts about what a reading program is told to read: files, what patterns may stand for, and whole trees."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.permission.decision import Level, Verdict
+from agent_cli.permission.files import judge
+from agent_cli.permission.matcher import Matcher
+from agent_cli.permission.reading import Reading, readings
+from agent_cli.permission.searching import Readable
+from agent_cli.permission.shell_values import Part
+from agent_tools.base import Effect
+from agent_tools.workspace import Workspace
+
+_MOST_MATCHES = 1_000
+_MOST_LOOKED_AT = 10_000
+_OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
+_IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
+
+
+class CommandReads:
+    """Judges what the parts of one command line read."""
+
+    def __init__(self, matcher: Matcher, workspace: Workspace) -> None:
+        self._matcher = matcher
+        self._workspace = workspace
+        self._ruled = any(r.tool == "Read" and r.list in ("deny", "ask") for r in matcher.rules)
+
+    def verdicts(self, part: Part) -> list[Verdict]:
+        """One for each file that is named; none for a program that does more than read."""
+        if not part.words or part.words[0].why:
+            return []
+        words = [w for w in part.words if not w.why]
+        patterns = {w.text for w in words if w.pattern}
+        found = readings(tuple(w.text for w in words), patterns)
+        if isinstance(found, str):
+            return []
+        return [v for reading in found for v in self._read(part, reading, reading.path in patterns)]
+
+    def _read(self, part: Part, reading: Reading, pattern: bool) -> Iterator[Verdict]:
+        if _OPEN_FILES.fullmatch(reading.path):
+            return
+        if part.cwds is None and not reading.path.startswith("/"):
+            yield Verdict(part.text, Level.ASK, "reads in a directory that is not known")
+            return
+        for cwd in part.cwds or ("/",):
+            paths = _matches(cwd, reading.path) if pattern else [_resolved(cwd, reading.path)]
+            if paths is None:
+                yield Verdict(part.text, Level.ASK, f"reads too many files to look at each: {reading.path}")
+            for path in paths or ():
+                verdict = judge(self._matcher, self._workspace, "Read", Effect("read", path))
+                if reading.what == "names" and verdict.firm and verdict.level is Level.ASK and not verdict.rule:
+                    continue  # names, sizes and dates of secret files are no secrets
+                told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
+                yield verdict.but(text=part.text, reason=told)
+                if reading.what == "tree" and (found := self._tree(path, reading.hidden)):
+                    yield found.but(text=part.text)
+
+    def _tree(self, path: str, hidden: str) -> Verdict | None:
+        """A question, where not everything below a folder should be read without one."""
+        if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
+            return None
+        readable = Readable(self._matcher, self._workspace)
+        shown = _whitelisted(path) if hidden == "none" else []
+        looked, folders = 0, [path]
+        while folders:
+            here = folders.pop()
+            try:
+                entries = list(os.scandir(here))
+            except OSError:
+                continue
+            looked += len(entries)
+            if looked > _MOST_LOOKED_AT:
+                why = f"reads everything below {path}, which is too much to look for secret files in"
+                return Verdict(path, Level.ASK, why)
+            names = [e.name for e in entries]
+            if hidden == "none":
+                shown += _shown(os.path.join(here, n) for n in names if n in _IGNORING)
+            for entry in entries:
+                if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    # What git and node keep there are no files of the project, unless rules say so.
+                    if self._ruled or entry.name not in (".git", "node_modules"):
+                        folders.append(entry.path)
+                elif not readable(entry.path):
+                    why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
+                    kept = judge(self._matcher, self._workspace, "Read", Effect("read", entry.path))
+                    return Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
+        return None
+
+
+def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:
+    """Whether a hidden file or folder is read: those of a type have an extension."""
+    if hidden == "none":
+        return any(fnmatchcase(name, pattern) for pattern in shown)
+    return hidden == "all" or "." in name[1:]
+
+
+def _whitelisted(folder: str) -> list[str]:
+    """The patterns of hidden names that ignore files above a folder tell rg to read all the same."""
+    found: list[str] = []
+    for parent in Path(folder).parents:
+        found += _shown(str(parent / name) for name in _IGNORING)
+        if os.path.lexists(parent / ".git"):
+            break
+    return found
+
+
+def _shown(files: Iterable[str]) -> list[str]:
+    """What lines that begin with an exclamation mark name, each folder and file by itself."""
+    found: list[str] = []
+    for file in files:
+        try:
+            with open(file, encoding="utf-8", errors="replace") as opened:
+                lines = opened.read(1 << 16).splitlines()
+        except OSError:
+            continue
+        found += [piece for line in lines if line.startswith("!") for piece in line[1:].strip().split("/") if piece]
+    return found
+
+
+def _resolved(cwd: str, path: str) -> str:
+    return os.path.realpath(os.path.join(cwd, path))
+
+
+def _matches(cwd: str, pattern: str) -> list[str] | None:
+    """The resolved paths that a pattern may stand for; itself where no file fits. None for too many.
+
+    What is in brackets is not told apart, and older versions of bash let .* stand for the folder above, too.
+    """
+    pieces = [re.sub(r"\[.*\]", "*", piece, flags=re.DOTALL) for piece in pattern.split("/")]
+    found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MOST_MATCHES + 1))
+    if len(found) > _MOST_MATCHES:
+        return None
+    if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
+        found.append(os.path.join(cwd, ".."))
+    if not found or "[" in pattern:
+        found.append(os.path.join(cwd, pattern))
+    return list(dict.fromkeys(os.path.realpath(f) for f in found))
+
+
+def may_be_option(pattern: str, cwds: tuple[str, ...] | None, *, still: bool = True) -> bool:
+    """Whether a pattern may turn into a file name that is read as an option. still: no file is made before it runs."""
+    if pattern[0] not in "-*?[":
+        return False
+    if cwds is None or pattern[0] == "-" or not still:
+        return True
+    whole = re.sub(r"\[.*\]", "*", pattern, flags=re.DOTALL)
+    return any(f.startswith("-") for cwd in cwds for f in glob.iglob(whole, root_dir=cwd))

@@ -1,0 +1,96 @@
+"""Pages whose address nobody but the model named are asked about, even where their domain is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Approve, Reject
+from agent_tools.base import Effect, Tool, ToolContext, ToolResult
+from agent_tools.builtin import BUILTIN
+from agent_tools.values import Value
+from tests.engine.world import World
+from tests.helpers import call
+
+URL = "https://example.org/docs/page?x=1"
+ALLOW = ("WebFetch(domain:example.org)", "Bash(cat:*)", "Bash(echo:*)")
+
+
+class Args(Value):
+    url: str
+
+
+class Fetch(Tool[Args]):
+    """Fetches nothing."""
+
+    name = "WebFetch"
+    Args = Args
+
+    def effects(self, args: Args, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("fetch", args.url),)
+
+    def summary(self, args: Args, ctx: ToolContext) -> str:
+        return f"Fetch {args.url}"
+
+    def run(self, args: Args, ctx: ToolContext) -> ToolResult | Generator[Any, Any, ToolResult]:
+        return ToolResult("the page")
+
+
+TOOLS = (*(t for t in BUILTIN if t.name != "WebFetch"), Fetch())
+
+
+def world(tmp_path: Path, *before: dict[str, Any], url: str = URL, **more: Any) -> World:
+    replies = [*({"calls": [c]} for c in before), {"calls": [call("WebFetch", url=url)]}, {"text": "done"}]
+    return World(tmp_path, replies, more.pop("answers", []), allow=ALLOW, tools=TOOLS, **more)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [f"read {URL}", f"read {URL}#part", "read http://example.org/docs/page?x=1.", f"<{URL}/>", URL.upper()],
+)
+def test_what_the_person_named_is_fetched(tmp_path: Path, said: str) -> None:
+    w = world(tmp_path)
+    w.turn(said)
+    assert w.results[-1].text == "the page"
+
+
+def test_what_a_result_named_is_fetched(tmp_path: Path) -> None:
+    (tmp_path / "links.txt").write_text(f"see {URL}#top")
+    w = world(tmp_path, call("Read", file_path="links.txt"), url=f"{URL}#other")
+    w.turn("go")
+    assert w.results[-1].text == "the page"
+
+
+@pytest.mark.parametrize("before", [[], [call("Bash", command=f"echo {URL}")], [call("Read", file_path=URL)]])
+def test_what_only_the_model_named_is_asked_about(tmp_path: Path, before: list[dict[str, Any]]) -> None:
+    w = world(tmp_path, *before, answers=[Approve()])
+    w.turn("read example.org")
+    assert w.results[-1].text == "the page"
+    assert "is allowed by WebFetch(domain:example.org), but no message and no result named" in w.asked[0].reason
+    assert not w.asked[0].always
+
+
+def test_a_refusal_does_not_make_it_known(tmp_path: Path) -> None:
+    w = world(tmp_path, call("WebFetch", url=URL), answers=[Reject(), Reject()])
+    w.turn("go")
+    assert len(w.asked) == 2
+
+
+def test_where_no_rule_allows_it_the_question_says_so_too(tmp_path: Path) -> None:
+    w = world(tmp_path, url="https://other.org/x", answers=[Reject()])
+    w.turn("go")
+    assert w.asked[0].reason.endswith("and no message and no result named this address before")
+
+
+def test_in_other_modes(tmp_path: Path) -> None:
+    bypassed = world(tmp_path, mode="bypassPermissions")
+    bypassed.turn("go")
+    assert bypassed.results[-1].text == "the page"
+    denied = world(tmp_path, mode="dontAsk")
+    result = denied.turn("go")
+    assert denied.asked == []
+    assert result.end.denials[0].rule == "WebFetch(domain:example.org)"
+    assert result.end.denials[0].by == "mode"

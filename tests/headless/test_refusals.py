@@ -1,0 +1,69 @@
+"""CI: nothing is asked, nothing hangs, every refusal is in a list for machines; a deferred question has its facts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import agent, call, script
+
+CALLS = [
+    call("Bash", command="uname -s -r"),
+    call("Bash", command="git push --force"),
+    call("Bash", command="touch x && make"),
+    call("Edit", file_path="a.txt", old_string="world", new_string="there"),
+    call("Bash", command="rm -r gone"),
+]
+CI = ["-p", "--permission-mode", "dontAsk", "--allowedTools", "Bash(touch:*) Bash(git:*)", "--disallowedTools"]
+
+
+@pytest.mark.parametrize("output", ["json", "stream-json"])
+def test_every_refusal_is_in_the_list(work: Path, output: str) -> None:
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, *({"calls": [c]} for c in CALLS), {"text": "Done."}]
+    model = script(work / "s.toml", replies)
+    args = [*CI, "Bash(git push:*)", "--askTools", "Bash(rm:*)", "--model", model, "--output-format", output, "go"]
+    done = agent(args, work, timeout=30)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    denials = result["permission_denials"]
+    assert [d["tool_input"].get("command", d["tool_name"]) for d in denials] == [
+        "git push --force",
+        "touch x && make",
+        "Edit",
+        "rm -r gone",
+    ]
+    assert [d["rule"] for d in denials] == ["Bash(git push:*)", None, None, "Bash(rm:*)"]
+    assert [d["by"] for d in denials] == ["rule", "mode", "mode", "mode"]
+    assert all(d["tool_use_id"] and d["reason"].startswith("Permission was denied: the call ") for d in denials)
+    assert "make" in denials[1]["reason"]
+    assert not (work / "x").exists()
+    assert "pending" not in result
+
+
+def test_where_nobody_can_be_asked_a_broad_rule_stands(work: Path) -> None:
+    (work / "old").mkdir()
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="rm -r old")]}, {"text": "Done."}])
+    done = agent(["-p", "--allowedTools", "Bash", "--model", model, "go"], work)
+    assert done.returncode == 0, done.stderr
+    assert not (work / "old").exists()
+
+
+def test_a_question_for_later_has_its_facts(work: Path) -> None:
+    (work / "old").mkdir()
+    (work / "old/file").write_text("x")
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="rm -r old")]}, {"text": "Done."}])
+    run = ["-p", "--allowedTools", "Bash", "--on-ask", "suspend", "--output-format", "json", "--model", model, "go"]
+    done = agent(run, work)
+    assert done.returncode == 3, done.stderr
+    item = json.loads(done.stdout)["pending"][0]
+    assert "destroys, which Bash does not name (rm)" in item["reason"]
+    assert "deletes 1 file (1 byte) in 1 folder: old/file" in item["facts"]
+    assert item["rule"] == "Bash(rm -r old)"
+    assert json.loads(agent(["pending", "--json"], work).stdout)[0]["pending"][0]["facts"] == item["facts"]
+    assert "deletes 1 file (1 byte) in 1 folder: old/file" in agent(["pending"], work).stdout
+    told = json.loads(agent(["show", "--json"], work).stdout)["turns"][0]["calls"][0]
+    assert told["facts"] == item["facts"]
+    assert agent(["approve"], work).returncode == 0
+    assert not (work / "old").exists()

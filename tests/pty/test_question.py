@@ -1,0 +1,95 @@
+"""The question in a terminal of 80 columns: everything that can be approved is there, with its facts."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from tests.helpers import agent, call, script
+from tests.permission.test_destructive import git
+from tests.pty.screen import Terminal
+
+
+def test_what_would_be_lost_is_shown_before(work: Path) -> None:
+    git(work, "init")
+    git(work, "add", ".")
+    git(work, "commit", "-m", "first")
+    (work / "a.txt").write_text("changed\n")
+    name = "long-" * 30 + "end"
+    (work / name).write_text("x")
+    command = f"git reset --hard && rm '{name}'"
+    model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "As you wish."}])
+    terminal = Terminal(["--model", model, "please"], work)
+    shown = terminal.expect("Allow?")
+    flat = "".join(shown.split())
+    for wanted in (
+        command,
+        "part 2, lacks a rule: rm",
+        "loses the uncommitted changes of 1 file (+1 -1 lines): a.txt",
+        "deletes 1 file (1 byte):" + name,
+        "network: by no program that is known for it",
+    ):
+        assert "".join(wanted.split()) in flat, wanted
+    terminal.type("n")
+    terminal.expect("As you wish.")
+    assert (work / "a.txt").read_text() == "changed\n"
+    terminal.leave()
+
+
+def test_always_kept_for_the_project_counts_in_the_next_session(work: Path) -> None:
+    touch = {"calls": [call("Bash", command="touch made")]}
+    model = script(work / "s.toml", [touch, {"text": "Finished."}])
+    first = Terminal(["--model", model, "please"], work)
+    shown = first.expect("Allow?")
+    assert "a adds the rule Bash(touch made)" in shown
+    assert "which allows just this command, word for word, in every directory" in shown
+    assert "A also writes it into .agentrc.local" in shown
+    first.type("A")
+    first.expect("Finished.")
+    first.leave()
+    assert tomllib.loads((work / ".agentrc.local").read_text())["permissions"]["allow"] == ["Bash(touch made)"]
+    (work / "made").unlink()
+    second = Terminal(["--model", model, "please"], work)
+    assert "Allow?" not in second.expect("Finished.")
+    assert (work / "made").exists()
+    second.leave()
+
+
+def test_where_the_project_is_not_trusted_it_holds_for_the_session(work: Path) -> None:
+    (work / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="touch made")]}, {"text": "Finished."}])
+    terminal = Terminal(["--model", model, "please"], work)
+    terminal.expect("Trust")
+    terminal.type("n")
+    shown = terminal.expect("Allow?")
+    assert "a adds the rule" in shown
+    assert "A also" not in shown
+    terminal.type("a")
+    terminal.expect("Finished.")
+    assert not (work / ".agentrc.local").exists()
+    terminal.leave()
+
+
+def test_learning_from_what_was_approved(work: Path) -> None:
+    calls = [
+        {"calls": [call("Bash", command="touch made")]},
+        {"calls": [call("Bash", command="touch made && touch more")]},
+        {"calls": [call("Bash", command="python3 -c 1")]},
+        {"calls": [call("Bash", command="touch refused")]},
+    ]
+    model = script(work / "s.toml", [*calls, {"text": "Finished."}])
+    terminal = Terminal(["--model", model, "please"], work)
+    for answer in ("y", "y", "y", "n"):
+        terminal.expect("Allow?")
+        terminal.type(answer)
+    terminal.expect("Finished.")
+    terminal.leave()
+    done = agent(["permissions", "learn"], work)
+    assert done.returncode == 0, done.stderr
+    assert tomllib.loads(done.stdout) == {"permissions": {"allow": ["Bash(touch made)", "Bash(touch more)"]}}
+    assert "# 3 calls that you approved in the last 30 days would be asked about again." in done.stdout
+    assert "# 1 of them no narrow rule can allow." in done.stdout
+    assert '"Bash(touch made)",  # 2 of them; allows just this command, word for word' in done.stdout
+    (work / "rules.toml").write_text(done.stdout)
+    shown = agent(["show"], work).stdout
+    assert "the narrowest rule that would allow it: Bash(touch made)" in shown
