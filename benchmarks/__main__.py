@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measure import Broken
+from benchmarks.rendering import render
 from benchmarks.requests import prefix, size
 from benchmarks.rounds import rounds
 from benchmarks.searching import search
@@ -21,11 +22,13 @@ from benchmarks.stage import Stage, compile_sources
 from benchmarks.starting import hello, imports, version
 from benchmarks.table import Row, as_text, machine
 from benchmarks.terminal import draw, prompt
+from benchmarks.tooling import bash, edit
 from benchmarks.working import results, stdin, step, stream
 
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
-    version, hello, imports, prompt, step, stream, draw, results, stdin, size, prefix, rounds, search,
+    version, hello, imports, prompt, step, stream, draw, render, results, stdin, size, prefix, rounds, search,
+    bash, edit,
 )  # fmt: skip
 
 

@@ -31,7 +31,8 @@ class CommandReads:
     def __init__(self, matcher: Matcher, workspace: Workspace) -> None:
         self._matcher = matcher
         self._workspace = workspace
-        self._ruled = any(r.tool == "Read" and r.list in ("deny", "ask") for r in matcher.rules)
+        rules = (r.text for r in matcher.rules if r.tool == "Read" and r.list in ("deny", "ask") and r.spec)
+        self._kept = next(rules, "")
 
     def verdicts(self, part: Part) -> list[Verdict]:
         """One for each file that is named; none for a program that does more than read."""
@@ -39,7 +40,7 @@ class CommandReads:
             return []
         words = [w for w in part.words if not w.why]
         patterns = {w.text for w in words if w.pattern}
-        found = readings(tuple(w.text for w in words), patterns)
+        found = readings((part.program, *(w.text for w in words[1:])), patterns)
         if isinstance(found, str):
             return []
         return [v for reading in found for v in self._read(part, reading, reading.path in patterns)]
@@ -51,12 +52,21 @@ class CommandReads:
             yield Verdict(part.text, Level.ASK, "reads in a directory that is not known")
             return
         for cwd in part.cwds or ("/",):
-            paths = _matches(cwd, reading.path) if pattern else [_resolved(cwd, reading.path)]
-            if paths is None:
+            named = _matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
+            if named is None:
                 yield Verdict(part.text, Level.ASK, f"reads too many files to look at each: {reading.path}")
-            for path in paths or ():
+                continue
+            if not named:
+                # No file fits now; where rules keep files from being read, one that comes to be might be among those.
+                named = [os.path.join(cwd, reading.path)]
+                if self._kept and reading.what in ("content", "tree"):
+                    why = f"reads files that cannot be compared with {self._kept}: {reading.path}"
+                    yield Verdict(part.text, Level.ASK, why, self._kept, "rule", firm=True)
+            if reading.what == "listing":
+                named = [os.path.dirname(n) for n in named]
+            for path in dict.fromkeys(os.path.realpath(n) for n in named):
                 verdict = judge(self._matcher, self._workspace, "Read", Effect("read", path))
-                if reading.what == "names" and verdict.firm and verdict.level is Level.ASK and not verdict.rule:
+                if reading.what in ("names", "listing") and verdict.firm and verdict.level is Level.ASK and not verdict.rule:
                     continue  # names, sizes and dates of secret files are no secrets
                 told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
                 yield verdict.but(text=part.text, reason=told)
@@ -88,7 +98,7 @@ class CommandReads:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     # What git and node keep there are no files of the project, unless rules say so.
-                    if self._ruled or entry.name not in (".git", "node_modules"):
+                    if self._kept or entry.name not in (".git", "node_modules"):
                         folders.append(entry.path)
                 elif not readable(entry.path):
                     why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
@@ -127,12 +137,8 @@ def _shown(files: Iterable[str]) -> list[str]:
     return found
 
 
-def _resolved(cwd: str, path: str) -> str:
-    return os.path.realpath(os.path.join(cwd, path))
-
-
 def _matches(cwd: str, pattern: str) -> list[str] | None:
-    """The resolved paths that a pattern may stand for; itself where no file fits. None for too many.
+    """The paths that a pattern may stand for; None for too many.
 
     What is in brackets is not told apart, and older versions of bash let .* stand for the folder above, too.
     """
@@ -142,14 +148,12 @@ def _matches(cwd: str, pattern: str) -> list[str] | None:
         return None
     if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
         found.append(os.path.join(cwd, ".."))
-    if not found or "[" in pattern:
-        found.append(os.path.join(cwd, pattern))
-    return list(dict.fromkeys(os.path.realpath(f) for f in found))
+    return found
 
 
 def may_be_option(pattern: str, cwds: tuple[str, ...] | None, *, still: bool = True) -> bool:
     """Whether a pattern may turn into a file name that is read as an option. still: no file is made before it runs."""
-    if pattern[0] not in "-*?[":
+    if pattern[0] not in "-*?[" or re.match(r"--[\w-]+=", pattern):
         return False
     if cwds is None or pattern[0] == "-" or not still:
         return True

@@ -69,6 +69,8 @@ class CommandJudge:
             return [*asked, *(v for v in touched if v.firm), by_rule(self._command, Level.ALLOW, whole)]
         if self.analysis.unclear:
             return [*asked, *touched, Verdict(self._command, Level.ASK, self.analysis.unclear)]
+        if not parts:
+            return [Verdict(self._command, Level.ALLOW, "runs nothing")]
         only_read = {part: self._only_reads(part, read[part]) for part in parts}
         allowed = all(v.level is Level.ALLOW for v in touched)
         self.reads_only = not asked and not writes and allowed and not any(only_read.values())
@@ -79,7 +81,7 @@ class CommandJudge:
         """A question where a deny rule may be about something that cannot be seen."""
         denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
         if any(r.tool in PATH_TOOLS for r in denying):
-            blind = next((p for p in self.analysis.parts if p.unknown and p.words and p.texts[0] in READERS), None)
+            blind = next((p for p in self.analysis.parts if p.unknown and p.program in READERS), None)
             if blind is not None:
                 said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
                 return Verdict(blind.text, Level.ASK, said, firm=True)
@@ -120,7 +122,7 @@ class CommandJudge:
     @property
     def hardening(self) -> dict[str, str]:
         """Variables that a command line of reading programs has to run with."""
-        git = any(p.words and p.words[0].text == "git" for p in self.analysis.parts)
+        git = any(p.program == "git" for p in self.analysis.parts)
         return dict(HARDENED) if self.reads_only and git else {}
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
@@ -167,9 +169,9 @@ class CommandJudge:
 
     def _not_reading(self, part: Part) -> str:
         """Why a literal command is not one that only reads; "" where it is."""
-        around, name = self._around, part.words[0].text
+        around, name = self._around, part.program
         patterns = {w.text for w in part.words if w.pattern}
-        found = readings(part.texts, patterns)
+        found = readings((name, *part.texts[1:]), patterns)
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
         names = [w.text.partition("=")[0] for w in part.assigns]
@@ -204,7 +206,7 @@ class CommandJudge:
 
     def _unsafe_beside_others(self, part: Part) -> str:
         """Why a part that only reads needs a question beside parts that do more; "" where it does not."""
-        if part.words and part.words[0].text == "git":
+        if part.program == "git":
             root = self._around.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
             odd = next(iter(programs(root)), "") or next((str(h) for h in hooks if os.path.lexists(h)), "")

@@ -117,6 +117,8 @@ _NESTED = {
 # What makes `git branch` and `git tag` list, where a name would make a branch or tag.
 _LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
 _NO_OPERANDS = frozenset(("remote", "count-objects"))
+# These show what is in files; the others only names, and nothing of what is outside of the repository.
+_CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 # In front of these a pattern may only become more of what is there already.
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
@@ -156,4 +158,4 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
     if name == "config" and len(read.operands) != 1:
         return "git config"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
-    return tuple(o.rpartition(":")[2] or o for o in operands) if name not in ("branch", "tag", "config") else ()
+    return tuple(o.rpartition(":")[2] or o for o in operands) if name in _CONTENT else ()

@@ -17,13 +17,16 @@ from agent_tools.values import Value
 
 
 class Reading(Value):
-    """A path that is read. what: "names" (sizes, dates, names of files), "content", or "tree" (all content below).
+    """A path that is read.
+
+    what: "names" (sizes, dates, names of files), "content", "tree" (all content below), or "listing", where only the
+    names that a pattern stands for are shown.
 
     hidden: which hidden files of a tree are read; "typed" for those with an extension.
     """
 
     path: str
-    what: Literal["names", "content", "tree"] = "content"
+    what: Literal["names", "content", "tree", "listing"] = "content"
     hidden: Literal["all", "typed", "none"] = "all"
 
 
@@ -201,8 +204,10 @@ def readings(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Re
         return found
     # Wherever a pattern stands, all but the first of its names are operands.
     program = _PROGRAMS.get(words[0])
-    what: Literal["names", "content", "tree"] = "names"
-    if program is not None and program.operands in ("content", "pattern"):
+    what: Literal["names", "content", "tree", "listing"] = "listing"
+    if program is not None and program.operands == "names":
+        what = "names"
+    elif words[0] == "git" or (program is not None and program.operands in ("content", "pattern")):
         what = "tree" if any(r.what == "tree" for r in found) else "content"
     known = {r.path for r in found}
     return (*found, *(Reading(p, what) for p in words[1:] if p in patterns and p not in known))

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -111,4 +112,17 @@ def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
         tree: dict[str, Any] = json.loads(ran.stdout)
     except (ValueError, RecursionError):
         raise Unparsed("is nested too deeply") from None
+    # In bash such a comment ends with its line all the same; for the parser the line goes on.
+    if "#" in command and "\\\n" in command and any("\\\n" in text for text in _comments(tree)):
+        raise Unparsed("has a comment that ends in a backslash")
     return tree
+
+
+def _comments(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if "Hash" in node:
+            yield node.get("Text", "")
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from _comments(child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from agent_tools.values import Value
@@ -56,6 +57,11 @@ class Part(Value):
     layers: tuple[Layer, ...] = ()
     why: str = ""
     hides: str = ""
+
+    @property
+    def program(self) -> str:
+        """The name of the program, without the folder of the system's programs; "" for none."""
+        return re.sub(r"^(?:/usr)?/bin/(?=[^/]+$)", "", self.words[0].text) if self.words else ""
 
     @property
     def texts(self) -> tuple[str, ...]:

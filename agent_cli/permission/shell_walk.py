@@ -35,7 +35,7 @@ _NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".s
 _MOVING = frozenset(("cd", "pushd", "popd"))
 # Why a value is unknown although computing it did nothing.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
-_STRICTER = re.compile(r"-[eux]*o?|pipefail|errexit|nounset|xtrace")
+_STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 _TESTS_OF_WORDS = frozenset("! -z -n -t".split())
 _TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", "-ot", "-ef"))
@@ -45,7 +45,7 @@ class Walk:
     """One pass over a tree, collecting parts. `unclear` is set where something in it could not be followed."""
 
     def __init__(self, source: str) -> None:
-        self._source = source.encode()
+        self._source = source.encode("utf-8", "replace")
         self.parts: list[Part] = []
         self.unclear = ""
         self._seen: set[Part] = set()

@@ -30,7 +30,8 @@ class _Wrapper:
 WRAPPERS = {
     "command": _Wrapper("-p"),
     "builtin": _Wrapper(),
-    "exec": _Wrapper("-c -l", "-a"),
+    # With -a a program that is several, told apart by the name it is given, would be another one.
+    "exec": _Wrapper("-c -l"),
     "nohup": _Wrapper(),
     "timeout": _Wrapper("-v --verbose --foreground --preserve-status", "-k --kill-after -s --signal", 1),
     "nice": _Wrapper("", "-n --adjustment"),

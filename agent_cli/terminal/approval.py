@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.text import Text
@@ -19,6 +19,7 @@ from agent_tools.cancel import Cancelled
 ReadLine = Callable[[str], str]
 # Runs a slash command that may be given at a question; False where the words are none.
 Aside = Callable[[str], bool]
+NO_ALWAYS = "This call cannot be allowed for good; it was refused. Answer y to allow it once."
 
 
 class AskInLines:
@@ -37,15 +38,12 @@ class AskInLines:
         self._aside = aside
 
     def __call__(self, request: ApprovalRequested) -> Answer:
-        self._show(request)
+        for line in question_lines(request, self._console):
+            self._console.print(line)
         always = " · a: always, in this session" if request.always else ""
         keeps = " · A: always, kept for this project" if request.keeps else ""
-        if request.always:
-            self._print(f"a adds the rule {request.always}")
-            self._print(f"which allows {request.grants}")
-        if request.keeps:
-            self._print("A also writes it into .agentrc.local, and trusts the project as it is now")
-        self._print(f"y: yes · n: no{always}{keeps} · or say what to do instead")
+        for line in _fact(f"y: yes · n: no{always}{keeps} · or say what to do instead", self._console):
+            self._console.print(line)
         forget_typed_ahead()
         try:
             words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
@@ -55,41 +53,51 @@ class AskInLines:
             return Reject("needs a person, and nobody is there to answer", by="default")
         except KeyboardInterrupt:
             raise Cancelled from None
-        if words.lower() in ("y", "yes"):
-            return Approve()
-        if words in ("A", "Always", "ALWAYS") and request.keeps:
-            return Approve(rule=request.always, scope="project")
-        if words.lower() in ("a", "always"):
-            return Approve(rule=request.always) if request.always else self._no_always()
-        return Reject("" if words.lower() in ("", "n", "no") else words)
+        answer = answer_to(request, words)
+        if answer is None:
+            self._console.print(styled(NO_ALWAYS))
+            return Reject()
+        return answer
 
-    def _print(self, text: str, style: str = "dim") -> None:
-        """One fact, wrapped with an indent, so that what goes on in the next line cannot pass for one of its own."""
-        for number, line in enumerate(styled(text, style).wrap(self._console, max(self._console.width - 4, 20))):
-            self._console.print(Text("    " if number else "  ").append_text(line))
 
-    def _no_always(self) -> Answer:
-        self._console.print(styled("This call cannot be allowed for good; it was refused. Answer y to allow it once."))
-        return Reject()
+def answer_to(request: ApprovalRequested, words: str) -> Answer | None:
+    """What a person's words, or a key, say to a question; None for "always" where there is no such rule."""
+    if words.lower() in ("y", "yes"):
+        return Approve()
+    if words in ("A", "Always", "ALWAYS") and request.keeps:
+        return Approve(rule=request.always, scope="project")
+    if words.lower() in ("a", "always"):
+        return Approve(rule=request.always) if request.always else None
+    return Reject("" if words.lower() in ("", "n", "no") else words)
 
-    def _show(self, request: ApprovalRequested) -> None:
-        """Nothing is shortened here: what cannot be seen should not be approved."""
-        self._console.print(styled(f"? {request.summary}", "ask"))
-        written = {e.target for e in request.effects if e.kind == "write"}
-        for effect in request.effects:
-            if effect.kind == "run":
-                if request.summary != f"Run: {effect.target}":
-                    for words in effect.target.splitlines() or [""]:
-                        self._console.print(styled(f"  $ {words}"))
-                self._console.print(styled(f"  in {request.cwd}", "dim"))
-            elif effect.kind not in ("state", "prompt") and not (effect.kind == "read" and effect.target in written):
-                verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
-                self._console.print(styled(f"  {verb} {effect.target}", "dim"))
-        for line in lines_of(request.preview, whole=True):
-            self._console.print(line)
-        for fact in request.facts:
-            self._print(fact)
-        self._print(f"asked because it {request.reason}")
+
+def question_lines(request: ApprovalRequested, console: Console) -> Iterator[Text]:
+    """What will happen and why it is asked. Nothing is shortened: what cannot be seen should not be approved."""
+    yield styled(f"? {request.summary}", "ask")
+    written = {e.target for e in request.effects if e.kind == "write"}
+    for effect in request.effects:
+        if effect.kind == "run":
+            if request.summary != f"Run: {effect.target}":
+                for words in effect.target.splitlines() or [""]:
+                    yield styled(f"  $ {words}")
+            yield styled(f"  in {request.cwd}", "dim")
+        elif effect.kind not in ("state", "prompt") and not (effect.kind == "read" and effect.target in written):
+            verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
+            yield styled(f"  {verb} {effect.target}", "dim")
+    yield from lines_of(request.preview, whole=True)
+    facts = [*request.facts, f"asked because it {request.reason}"]
+    if request.always:
+        facts += [f"a adds the rule {request.always}", f"which allows {request.grants}"]
+    if request.keeps:
+        facts.append("A also writes it into .agentrc.local, and trusts the project as it is now")
+    for fact in facts:
+        yield from _fact(fact, console)
+
+
+def _fact(text: str, console: Console) -> Iterator[Text]:
+    """One fact, wrapped with an indent, so that what goes on in the next line cannot pass for one of its own."""
+    for number, line in enumerate(styled(text, "dim").wrap(console, max(console.width - 4, 20))):
+        yield Text("    " if number else "  ").append_text(line)
 
 
 def forget_typed_ahead() -> None:

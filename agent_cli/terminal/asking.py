@@ -70,17 +70,28 @@ class QuestionsInLines:
 
 
 def in_editor(text: str) -> str | None:
-    """The text as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails."""
+    """The text as it comes out of the person's editor, without blanks around it; None where that fails or is empty."""
+    changed = edited_text(text)
+    return changed.strip() or None if changed is not None else None
+
+
+def edited_text(text: str) -> str | None:
+    """The text exactly as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails.
+
+    A line end that the editor has added behind the last line is taken off again.
+    """
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.NamedTemporaryFile("w+", suffix=".md", encoding="utf-8") as file:
+    with tempfile.NamedTemporaryFile("w+", suffix=".md", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         try:
             done = subprocess.run([*editor, file.name], check=False)
         except OSError:
             return None
-        changed = Path(file.name).read_text("utf-8", "replace").strip()
-    return changed if done.returncode == 0 and changed else None
+        changed = Path(file.name).read_bytes().decode("utf-8", "replace")
+    if done.returncode:
+        return None
+    return changed if text.endswith("\n") else changed.removesuffix("\n")
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:

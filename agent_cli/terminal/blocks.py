@@ -27,7 +27,7 @@ _QUOTE = re.compile(r" {0,3}>")
 _FENCE = re.compile(r"( *)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
 _ITEM = re.compile(r"( {0,3})(?:[-+*]|(\d{1,9})[.)])(?= |$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-_DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITER = re.compile(r"[ \t]*:?-+:?[ \t]*")
 
 
 class Block(Value):
@@ -98,7 +98,8 @@ class BlockSplitter:
         """What is not finished, as it stands: a bounded end of it, at most two blocks."""
         partial = self._partial()
         if self._fence is not None:
-            return [self._code(partial)] if partial else []
+            # Marks alone may turn out to be the end of the code.
+            return [self._code(partial)] if partial.strip(f" \t{self._fence.mark}") else []
         blocks = []
         line = _spaced(partial)
         begins = self._open is not None and bool(line.strip()) and self._ends_open(line)
@@ -173,7 +174,7 @@ class BlockSplitter:
             if self._goes_on_in_item(line):
                 return
             self._close()
-            self._column = self._reach = 0
+            self._column = self._reach = self._blanks = 0
         elif self._open is not None:
             if self._goes_on(self._open, line):
                 return
@@ -205,7 +206,7 @@ class BlockSplitter:
                 self._open = block.but(kind="heading")
                 self._close()
                 return True
-            if _DELIMITERS.match(line) and "|" in line + self._lines[-1] and _cells(line) == _cells(self._lines[-1]):
+            if _heads_table(self._lines[-1], line):
                 header = self._lines.pop()
                 self._close()
                 self._open, self._lines = Block("table"), [header, line]
@@ -237,7 +238,7 @@ class BlockSplitter:
             return True
         item = _ITEM.match(line)
         # A number at the beginning of a line is a list only from 1 on, and an empty item none, inside a paragraph.
-        return bool(item) and (item[2] in (None, "1") and bool(line[item.end() :].strip()))
+        return item is not None and item[2] in (None, "1") and bool(line[item.end() :].strip())
 
     def _begin(self, line: str) -> None:
         """The first line of a block."""
@@ -309,7 +310,14 @@ def _spaced(line: str) -> str:
     return head[0].expandtabs(4) + line[head.end() :]
 
 
-def _cells(line: str) -> int:
-    """How many cells a line of a table has."""
+def _heads_table(header: str, line: str) -> bool:
+    """Whether `line` is the row of dashes that makes a table of the line before it: as many cells, one of them marked."""
+    if "|" not in header + line or set(line) - set("|:- \t"):
+        return False
+    cells, dashes = _cells(header), _cells(line)
+    return len(cells) == len(dashes) and all(_DELIMITER.fullmatch(cell) for cell in dashes)
+
+
+def _cells(line: str) -> list[str]:
     bare = re.sub(r"\\.", "", line).strip()
-    return bare.removeprefix("|").removesuffix("|").count("|")
+    return bare.removeprefix("|").removesuffix("|").split("|")

@@ -33,14 +33,17 @@ class _Console(Console):
 
 
 def make_console(color: str, env: Mapping[str, str], *, plain: bool) -> Console:
-    """A console on standard output. Colours only where it is a terminal that can, or the setting says "always"."""
-    terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown")
-    wanted = color == "always" or (color == "auto" and terminal and not plain and not env.get("NO_COLOR"))
+    """A console on standard output. Colours only where it is a terminal that can, or the setting says "always".
+
+    Without colours a terminal still has bold and underline; in plain mode, and in a pipe, there is nothing but text.
+    """
+    terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown") and not plain
+    wanted = color == "always" or (color == "auto" and terminal and not env.get("NO_COLOR"))
     return _Console(
         file=sys.stdout,
-        force_terminal=wanted,
+        force_terminal=terminal or wanted,
         no_color=not wanted,
-        color_system="auto" if wanted else None,
+        color_system="standard" if terminal or wanted else None,
         markup=False,
         highlight=False,
         emoji=False,

@@ -1,7 +1,7 @@
 """The screen below prompt-toolkit: an inline application whose every frame is one write.
 
-What is private to prompt-toolkit is used here and nowhere else: `_redraw`, `_on_resize`, `_running_in_terminal`,
-`_last_screen`, `_cursor_pos`, and the table of escape sequences.
+What is private to prompt-toolkit is used here and nowhere else: `_redraw`, `_on_resize`, `_handle_exception`,
+`_is_running`, `_running_in_terminal`, the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -108,7 +108,7 @@ class InlineApp(Application[None]):
     """A prompt-toolkit application that lives below the scrollback and can write lines above itself."""
 
     def __init__(self, output: AtomicOutput, *, reflow: bool, **more: Any) -> None:
-        self._timeout: float | None = _SLOW
+        self._timeout = _SLOW
         self._reflow = reflow
         self._drawn: Size | None = None
         self.screen = output
@@ -116,13 +116,13 @@ class InlineApp(Application[None]):
         self.ttimeoutlen = 0.03
 
     @property
-    def timeoutlen(self) -> float | None:
-        """Short after Escape, so that it interrupts at once; long for the others, so that Ctrl-X Ctrl-E can be typed."""
+    def timeoutlen(self) -> float:
+        """Short after Escape, so that it interrupts at once; long for others, so that Ctrl-X Ctrl-E can be typed."""
         pending = self.key_processor.key_buffer
         return _FAST if pending and pending[-1].key == Keys.Escape else self._timeout
 
     @timeoutlen.setter
-    def timeoutlen(self, seconds: float | None) -> None:  # type: ignore[override, unused-ignore]
+    def timeoutlen(self, seconds: float) -> None:
         self._timeout = seconds
 
     @property
@@ -131,38 +131,50 @@ class InlineApp(Application[None]):
         return self._running_in_terminal or not self._is_running
 
     def commit(self, lines: Sequence[str], extra: str = "") -> None:
-        """Write finished lines above what is live and draw that again below them; with no lines, it just shrinks.
+        """Write finished lines above what is live, and draw that again below them.
 
         extra: sequences without width, such as the bell.
         """
         if self.away:
             return
-        size = self.screen.get_size()
-        if self._drawn is not None and size != self._drawn:
+        if self._drawn is not None and self.screen.get_size() != self._drawn:
             self._on_resize()
-        with self.screen.frame(keep_paste=True):
+        with self._kept():
             self.renderer.erase()
             self.screen.write_raw("".join(f"{line}\x1b[0m\r\n" for line in lines) + extra)
-            self._redraw()
+            super()._redraw()
 
     def redraw(self) -> None:
         """Draw what is live, where it changed."""
         if not self.away:
             self._redraw()
 
-    def drawn_height(self) -> int:
-        """The rows that the live part has now."""
-        screen = self.renderer.last_rendered_screen
-        return screen.height if screen is not None else 0
-
     def _redraw(self, render_as_done: bool = False) -> None:
         size = self.screen.get_size()
-        if self._drawn is not None and size != self._drawn and not render_as_done and not self.away:
+        if render_as_done:
+            with self.screen.frame():
+                super()._redraw(render_as_done)
+            return
+        if self._drawn is not None and size != self._drawn and not self.away:
             self._on_resize()
             return
-        with self.screen.frame():
-            super()._redraw(render_as_done)
+        with self._kept():
+            if self._is_too_tall(size):
+                self.renderer.erase()
+            super()._redraw()
         self._drawn = size
+
+    def _kept(self) -> AbstractContextManager[None]:
+        """A frame in which the renderer may be reset without bracketed paste being switched off and on."""
+        return self.screen.frame(keep_paste=self.renderer._bracketed_paste_enabled)
+
+    def _is_too_tall(self, size: Size) -> bool:
+        """The renderer itself never lets the height shrink."""
+        last = self.renderer.last_rendered_screen
+        if last is None or self.away or self.context is None:
+            return False
+        wanted = self.context.copy().run(self.layout.container.preferred_height, size.columns, size.rows)
+        return last.height > wanted.preferred
 
     def _on_resize(self) -> None:
         """Erase what was drawn for the old size, as the terminal shows it now, and draw it for the new one."""
@@ -170,7 +182,7 @@ class InlineApp(Application[None]):
             return
         size, before = self.screen.get_size(), self._drawn
         self._drawn = size
-        with self.screen.frame(keep_paste=True):
+        with self._kept():
             up = self._rows_above(size.columns if self._reflow and before and size.columns < before.columns else None)
             self.screen.write_raw("\r")
             self.screen.cursor_up(min(up, size.rows - 1))
@@ -179,6 +191,12 @@ class InlineApp(Application[None]):
             self.screen.enable_autowrap()
             self.renderer.reset()
             super()._redraw()
+
+    def _handle_exception(self, loop: Any, context: dict[str, Any]) -> None:
+        """A mistake in a callback ends the application; whoever runs it words it."""
+        error = context.get("exception") or RuntimeError(context.get("message"))
+        if self.is_running and not self.is_done:
+            self.exit(exception=error)
 
     def _rows_above(self, columns: int | None) -> int:
         """How many rows the cursor is below the first of ours; counted at a new width where the terminal reflows."""

@@ -194,5 +194,5 @@ class Repl:
         plan = self.agent.conversation.kit.context.plan
         if not plan:
             self.say("There is no plan.")
-        for line in lines_of(TodoView(plan)):
+        for line in lines_of(TodoView(plan), words=not self._console.is_terminal):
             self._console.print(line)

@@ -1,4 +1,4 @@
-"""Events as lines on a terminal: words as they stream, one line per call, its output and its result below."""
+"""Events as lines on a terminal: answers as they are finished, one line per call with its result, output below it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from agent_cli.core.events import (
     Event,
     MessageAdded,
     PlanContinued,
+    QuestionAsked,
     SubagentEvent,
     TextDelta,
     ThinkingDelta,
@@ -24,10 +25,9 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
-from agent_cli.terminal.console import styled
-from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.views import lines_of, result_of
+from agent_cli.terminal.writing import Writer
 from agent_tools.display import CommandOutput, Display
-from agent_tools.inert import inert
 
 OUTPUT_LINES = 20
 
@@ -36,10 +36,8 @@ class Show:
     """A listener that writes to a console, append-only."""
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self._console = console
-        self._mark = "*" if console.no_color else "●"
-        self._verbose = verbose
-        self._streaming = False
+        self._out = Writer(console, whole_thoughts=verbose)
+        self._mark = "tool:" if self._out.words else "*" if console.no_color else "●"
         self._printed = 0
         self._partial = ""
         self._errors: dict[str, str] = {}
@@ -51,14 +49,14 @@ class Show:
     def __call__(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
-                self._write(inert(text))
-            case ThinkingDelta(text=text) if self._verbose:
-                self._write(inert(text))
+                self._out.answer(text)
+            case ThinkingDelta(text=text):
+                self._out.think(text)
             case ToolRequested(call_id=call_id, summary=summary):
-                self._line()
+                self._out.settle()
                 self._summaries[call_id] = summary
             case ToolStarted(call_id=call_id, tool=tool):
-                self._say(f"{self._mark} {self._summaries.get(call_id, tool)}", "tool")
+                self._out.begin(call_id, f"{self._mark} {self._summaries.get(call_id, tool)}", "tool")
                 self._printed = 0
                 self._partial = ""
             case ToolProgress(text=text):
@@ -68,7 +66,7 @@ class Show:
             case ToolFinished():
                 self._finished(event)
             case ApprovalRequested(call_id=call_id, preview=preview):
-                self._line()
+                self._out.settle()
                 if preview is not None:
                     self._shown[call_id] = preview
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
@@ -76,6 +74,8 @@ class Show:
                 if by != "person":
                     self._say(f"{self._mark} {summary}", "tool")
                     self._say(f"  denied: it {reason}", "bad")
+            case QuestionAsked():
+                self._out.settle()
             case PlanContinued():
                 self._say("  (the plan is not finished; going on)", "dim")
             case SubagentEvent(agent=agent, event=inner):
@@ -97,25 +97,13 @@ class Show:
                 self._say(f"  [{agent}] denied: it {reason}", "bad")
             case Warned(text=text):
                 self._say(f"  [{agent}] warning: {text}", "ask")
+            case ApprovalRequested() | QuestionAsked():
+                self._out.settle()
             case UsageAdded(usage=usage):
                 self.usage += usage
 
-    def _write(self, text: str) -> None:
-        if text:
-            self._streaming = True
-            self._console.file.write(text)
-            self._console.file.flush()
-            self._at_start = text.endswith("\n")
-
-    def _line(self) -> None:
-        """Streamed words end before anything else is shown."""
-        if self._streaming and not self._at_start:
-            self._console.file.write("\n")
-        self._streaming = False
-
     def _say(self, text: str, style: str = "") -> None:
-        self._line()
-        self._console.print(styled(text, style))
+        self._out.say(text, style)
 
     def _output(self, text: str) -> None:
         """The first lines of a running command's output; the result says how much there was."""
@@ -129,25 +117,36 @@ class Show:
         self._partial = self._partial[-4096:]
 
     def _finished(self, event: ToolFinished) -> None:
-        error = self._errors.pop(event.call_id, "")
-        if self._partial and isinstance(event.display, CommandOutput) and self._printed < OUTPUT_LINES:
+        """What came of a call: in its line where that is a few words and nothing was written since, else below it."""
+        call, display = event.call_id, event.display
+        error = self._errors.pop(call, "")
+        if self._partial and isinstance(display, CommandOutput) and self._printed < OUTPUT_LINES:
             self._say(f"  {self._partial}", "dim")
         self._partial = ""
-        if event.display is None and error and self._summaries.get(event.call_id):
-            self._say(f"  {error.splitlines()[0]}", "bad")
         # What was just approved is not shown a second time, unless something came of it beside that.
-        approved = self._shown.pop(event.call_id, None)
-        for line in () if event.display == approved else lines_of(event.display):
-            self._line()
-            self._console.print(line)
-        self._summaries.pop(event.call_id, None)
+        approved = self._shown.pop(call, None)
+        if display is None and error and self._summaries.get(call):
+            self._out.end(call, self._failed(error.splitlines()[0]), "bad")
+        elif brief := result_of(display):
+            well = not event.is_error
+            style = "bad" if not well else "good" if isinstance(display, CommandOutput) else "dim"
+            self._out.end(call, brief if well else self._failed(brief), style)
+        elif display is not None and display != approved:
+            self._out.settle()
+            for line in lines_of(display, words=self._out.words):
+                self._out.put(line)
+        self._summaries.pop(call, None)
+
+    def _failed(self, text: str) -> str:
+        return f"failed: {text}" if self._out.words else text
 
     def _end(self, event: TurnFinished) -> None:
-        self._line()
+        self._out.settle()
         if event.degraded or event.result == "MaxIterations":
             self._say(event.text, "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
-            self._console.file.write("\n")
+            # Behind the ^C that the terminal has shown.
+            self._say("")
             self._say("interrupted; the conversation is kept", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")
@@ -159,5 +158,3 @@ class Show:
         cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
         tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
         self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")
-
-    _at_start = True

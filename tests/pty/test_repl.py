@@ -70,7 +70,7 @@ def test_always_is_for_this_session(work: Path) -> None:
 
 
 def test_ctrl_c_in_the_middle_of_a_stream_keeps_the_conversation(work: Path) -> None:
-    long = {"text": "one two three four five six seven " * 50, "pause": 0.05}
+    long = {"text": "one\n\ntwo three\n\nfour five six seven " * 50, "pause": 0.05}
     model = script(work / "s.toml", [long, {"text": "Still here."}])
     terminal = Terminal(["--model", model, "talk"], work)
     terminal.expect("three")
@@ -207,7 +207,7 @@ def test_a_plan_is_approved_with_words(work: Path) -> None:
 
 
 def test_what_was_typed_before_the_question_is_no_answer_to_it(work: Path) -> None:
-    slow = {"text": "one two three four five six seven eight nine ten", "pause": 0.1, "calls": EDIT["calls"]}
+    slow = {"text": "one\n\ntwo three\n\nfour five six seven eight nine", "pause": 0.1, "calls": EDIT["calls"]}
     model = script(work / "s.toml", [READ, slow, {"text": "Not done."}])
     terminal = Terminal(["--model", model, "please"], work)
     terminal.expect("three")

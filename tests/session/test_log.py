@@ -19,6 +19,7 @@ from agent_cli.session.restore import NoSession, restore
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.display import Diff
 from agent_tools.media import Media
+from tests.tools.faults import fill, mount_small, own_mounts
 
 HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")
 MESSAGES = [
@@ -190,3 +191,22 @@ def test_the_state_folder_is_where_the_platform_wants_it(monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_STATE_HOME", "/x/state")
     assert state_folder(dict(os.environ)) == Path(platformdirs.user_state_dir("agent", appauthor=False))
     assert state_folder({"AGENT_STATE_DIR": "/y"}) == Path("/y")
+
+
+def test_what_a_full_disk_did_not_take_follows_when_there_is_room(tmp_path: Path) -> None:
+    with own_mounts():
+        mount_small(tmp_path / "disk", "64k")
+        rest = fill(tmp_path / "disk")
+        rest.write_bytes(rest.read_bytes()[:-4_096])
+        said: list[str] = []
+        log = SessionLog(tmp_path / "disk/s.jsonl", said.append)
+        log.create(HEADER)
+        spoken = [UserMessage(f"{number} " + "x" * 1_500) for number in range(6)]
+        for message in spoken[:-1]:
+            log.record(MessageAdded(message))
+        assert len(said) == 1 and (tmp_path / "disk/s.jsonl").read_bytes()[-1:] != b"\n"
+        rest.unlink()
+        log.record(MessageAdded(spoken[-1]))
+        log.close()
+        found = restore((tmp_path / "disk/s.jsonl").read_bytes(), "s")
+        assert (list(found.history), found.bad) == (spoken, 0)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
+from agent_cli.terminal.diffs import SHOWN, changed_words, diff_lines
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.views import lines_of
+from agent_tools.diffing import unified
 from agent_tools.display import Diff, Diffs, Display
 
 ONE = Diff("a.py", "@@ -1 +1 @@\n-a\n+b", 1, 1)
@@ -27,12 +31,10 @@ def shown(approved: Display, done: Display) -> str:
 def test_every_file_of_a_change_is_shown() -> None:
     assert [line.plain for line in lines_of(TWO, whole=True)] == [
         "  a.py (change, +1 -1)",
-        "  @@ -1 +1 @@",
-        "  -a",
-        "  +b",
+        "  1 -a",
+        "  1 +b",
         "  b.py (new file, +1 -0)",
-        "  @@ -0,0 +1 @@",
-        "  +new",
+        "  1 +new",
     ]
 
 
@@ -41,3 +43,58 @@ def test_what_was_approved_is_not_shown_again_but_what_came_of_it_is() -> None:
     formatted = Diff("a.py", "@@ -1 +1 @@\n-a\n+B", 1, 1)
     assert "+B" in shown(ONE, formatted)
     assert "+B" in shown(TWO, TWO.but(files=(formatted, TWO.files[1])))
+
+
+def styles_of(line: Text, word: str) -> set[str]:
+    """The styles on a word."""
+    at = line.plain.index(word)
+    return {str(span.style) for span in line.spans if span.start <= at < span.end}
+
+
+def test_lines_carry_the_numbers_of_the_side_they_stand_on() -> None:
+    old = "".join(f"line {n}\n" for n in range(1, 31))
+    new = old.replace("line 3\n", "").replace("line 20\n", "line 20\nline 20a\n").replace("line 30\n", "line 30")
+    patch, added, removed = unified(old, new)
+    lines = [line.plain for line in diff_lines(Diff("a.txt", patch, added, removed))]
+    assert lines[3:6] == ["   3 -line 3", "   3  line 4", "   4  line 5"]
+    assert "  ..." in lines
+    assert "  20 +line 20a" in lines
+    assert lines[-3:] == ["  30 -line 30", "  30 +line 30", "     \\ No newline at end of file"]
+
+
+def test_the_words_that_differ_are_underlined_and_the_code_is_coloured() -> None:
+    patch = "@@ -7,2 +7,2 @@\n def total(items):\n-    return sum(items) - 1\n+    return sum(items) + 2"
+    _, context, gone, come = diff_lines(Diff("a.py", patch, 1, 1))
+    assert styles_of(context, "def") == {"magenta"}
+    assert "bold underline" in styles_of(gone, "1") and "bold underline" in styles_of(come, "2")
+    assert "bold underline" not in styles_of(come, "sum")
+    assert "red" in styles_of(gone, "-") and "green" in styles_of(come, "+")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "gone", "come"),
+    [
+        ("a b c d", "a b x d", ["c"], ["x"]),
+        ("f(a)", "f(a, b)", [], [", b"]),
+        ("one two", "three four", [], []),
+        ("same", "same", [], []),
+    ],
+)
+def test_words_are_compared_only_in_lines_that_are_alike(old: str, new: str, gone: list[str], come: list[str]) -> None:
+    before, after = changed_words(old, new)
+    assert [old[a:b] for a, b in before] == gone
+    assert [new[a:b] for a, b in after] == come
+
+
+def test_a_long_diff_is_cut_with_a_count_but_never_at_an_approval() -> None:
+    patch = "@@ -0,0 +1,300 @@\n" + "\n".join(f"+{n}" for n in range(300))
+    diff = Diff("a.txt", patch, 300, 0, True)
+    shortened = [line.plain for line in lines_of(diff)]
+    assert len(shortened) == SHOWN + 2
+    assert shortened[-1] == "  ... 240 more lines"
+    assert len(list(lines_of(diff, whole=True))) == 301
+
+
+def test_what_is_no_diff_is_shown_all_the_same() -> None:
+    assert [line.plain for line in diff_lines(Diff("a", "Binary files differ"))][1:] == ["    Binary files differ"]
+    assert len(list(diff_lines(Diff("a", "")))) == 1

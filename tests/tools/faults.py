@@ -1,4 +1,4 @@
-"""Real faults: file systems that are full or read-only, a user without rights, and a limit on time and memory.
+"""Real faults: file systems that are full or read-only, a user without rights; and what every answer has to be.
 
 A file system is mounted in a mount namespace of the test's own thread, which nobody else sees and which leaves
 nothing behind however the test ends.
@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+import shlex
 import signal
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
+from agent_tools.base import ToolError
+from agent_tools.regular import read_start
+from tests.tools.toolbench import Bench
+
 NOBODY = 65534
+MOST_MEMORY = 120_000_000
 _NEW_MOUNTS = 0x20000
 _PRIVATE = (1 << 18) | 16384
 _READ_ONLY, _REMOUNT = 1, 32
@@ -111,3 +120,74 @@ def _mount(source: str, target: Path, kind: str, flags: int, options: str) -> No
     words = [word.encode() for word in (source, str(target), kind)]
     if libc.mount(*words, ctypes.c_ulong(flags), options.encode()) != 0:
         pytest.skip(f"NOT TESTED: mounting is refused here: {os.strerror(ctypes.get_errno())}")
+
+
+def calls(path: str) -> dict[str, dict[str, Any]]:
+    """For each tool that takes a path, a call about this one."""
+    return {
+        "Read": {"file_path": path},
+        "Write": {"file_path": path, "content": "new\n"},
+        "Edit": {"file_path": path, "old_string": "old", "new_string": "new"},
+        "MultiEdit": {"file_path": path, "edits": [{"old_string": "old", "new_string": "new"}]},
+        "NotebookRead": {"notebook_path": path},
+        "NotebookEdit": {"notebook_path": path, "cell_id": "cell-0", "new_source": "new"},
+        "Glob": {"pattern": "*", "path": path},
+        "Grep": {"pattern": "old", "path": path},
+        "LS": {"path": path},
+        "Bash": {"command": f"wc -c < {shlex.quote(path)}", "timeout": 400},
+    }
+
+
+WRITERS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+READERS = ("Read", "NotebookRead")
+FOLDERS = ("Glob", "LS")
+
+
+def outcome(bench: Bench, tool: str, arguments: dict[str, Any], *, seconds: float = 10) -> tuple[bool, str]:
+    """Whether a call worked, and what the model reads; whatever came of it has to be fit for a model.
+
+    It answers in time and in little memory, shows no trace of Python, and leaves everything but the file that it
+    wrote as it was.
+    """
+    before = state(bench.root)
+    start = _memory(reset=True)
+    with within(seconds):
+        try:
+            result = bench(tool, **arguments)
+            worked, text = not result.is_error, result.text
+        except ToolError as error:
+            worked, text = False, str(error)
+            assert "\n" not in text or "nothing was changed" in text, "an error is one sentence or two"
+    assert _memory() - start < MOST_MEMORY
+    assert len(text) < (200_000 if worked else 3_000)
+    assert not re.search(r"Traceback|Errno|os error|File \"|<class|Error\(", text), text[:999]
+    after = state(bench.root)
+    if worked and tool in WRITERS:
+        changed = {name for name in before | after if before.get(name) != after.get(name)}
+        assert len([name for name in changed if stat.S_ISREG(after[name][0])]) <= 1, "no temporary file stays"
+    else:
+        assert after == before, "an error, or a look, changes nothing"
+    return worked, text
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """The mode, size and beginning of everything below a folder."""
+    found = {}
+    for directory, below, names in os.walk(folder):
+        for name in (*below, *names):
+            path = f"{directory}/{name}"
+            here = os.lstat(path)
+            plain = stat.S_ISREG(here.st_mode) and os.access(path, os.R_OK)
+            found[path] = here.st_mode, here.st_size, read_start(path, 999) if plain else b""
+    return found
+
+
+def _memory(*, reset: bool = False) -> int:
+    """The most bytes that this process has had in memory, since it was reset; no end of them where that is refused."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        told = Path("/proc/self/status").read_text()
+    except OSError:
+        return sys.maxsize if reset else 0
+    return int(told.split("VmHWM:")[1].split()[0]) * 1024

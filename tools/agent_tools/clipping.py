@@ -5,6 +5,7 @@ Whatever is cut is cut with a note that says how much is missing and how to see 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from io import BytesIO
@@ -19,15 +20,14 @@ LINE = 2_000
 ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 # What a terminal obeys or a reader cannot see: controls, bidirectional and invisible marks, tag characters.
 UNSAFE = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 
 
 def one_line(text: str) -> str:
     """`text` on one line that shows every character: line ends, controls and invisible marks are spelled out."""
-    spelled = text.replace("\n", "\\n").replace("\t", "\\t")
-    return re.sub(UNSAFE, _spell, spelled)
+    return re.sub(UNSAFE, _spell, text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def _spell(match: re.Match[str]) -> str:
@@ -127,12 +127,12 @@ class HeadTail:
     def complete(self) -> bool:
         """Whether `lines` gives the whole stream."""
         if self.spilled is not None and self.spilled.size:
-            return not self.spilled.cut and os.path.exists(self.spilled.path)  # noqa: PTH110 - not loaded elsewhere
+            return not self.spilled.cut and os.path.exists(self.spilled.path)  # noqa: PTH110
         return self.total <= self._room + self._keep
 
     def lines(self, width: int) -> Iterator[bytes]:
         """The lines of the stream, from the file where there is one; longer ones in pieces of `width`."""
-        if self.spilled is None or not self.spilled.size:
+        if self.spilled is None or not self.spilled.size or not os.path.exists(self.spilled.path):  # noqa: PTH110
             yield from BytesIO(self._head + self._tail[-self._keep :]).readlines()
             return
         with self.spilled.path.open("rb") as file:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import one_line, shorten
+from agent_tools.clipping import shorten
 from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden, compile_glob, split_base
 from agent_tools.naming import demand_directory
-from agent_tools.ripgrep import WITHOUT, find_rg, run_rg, walk
+from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg, walk
 from agent_tools.values import Value
 
 MOST = 100
@@ -77,7 +77,7 @@ def _list(top: Path, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
         names = [name for name in names if "/." not in f"/{name}"]
     if ran.cut:
         return names, "[too many files to look at all of them; give a path]"
-    return names, f"[not everything could be looked at: {shorten(one_line(ran.errors), 200)}]" if ran.code > 1 else ""
+    return names, f"[not everything could be looked at: {plainly(ran.errors)}]" if ran.code > 1 else ""
 
 
 def of_last_name(pattern: str) -> list[str]:

@@ -15,7 +15,7 @@ from agent_tools.globs import asks_for_hidden
 from agent_tools.grep_slow import search_slowly
 from agent_tools.hits import Hit, line_of, ordered, parse, path_of, paths_of
 from agent_tools.naming import look
-from agent_tools.ripgrep import WITHOUT, find_rg, run_rg
+from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg
 from agent_tools.values import Value
 
 MOST = 250
@@ -121,7 +121,7 @@ def _search(rg: str, args: GrepArgs, start: Path, top: Path, ctx: ToolContext) -
         raise _failure(args, ran.errors)
     notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
-        notes.append(f"[not everything could be searched: {shorten(ran.errors, 200)}]")
+        notes.append(f"[not everything could be searched: {plainly(ran.errors)}]")
     return hits, notes
 
 
@@ -137,8 +137,7 @@ def _failure(args: GrepArgs, errors: str) -> ToolError:
     if "unrecognized file type" in said:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
     if "No such file" in said or "Permission denied" in said:
-        why = re.sub(r"(?:^|(?<=\n))\./|rg: | \(os error \d+\)", "", said)
-        return ToolError(f"The search failed: {shorten(why, 300)}.")
+        return ToolError(f"The search failed: {plainly(said)}.")
     if "\\n" in said and not args.multiline:
         return ToolError(f"{said}\nSet multiline to true to match across lines.")
     return ToolError(f"The pattern cannot be used: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")

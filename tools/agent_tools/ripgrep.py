@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.clipping import shorten
 from agent_tools.files import problem
 
 if TYPE_CHECKING:
@@ -66,6 +68,12 @@ def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext) -> 
     return Ran(out, errors, process.returncode, cut)
 
 
+def plainly(errors: str) -> str:
+    """What ripgrep could not open, on one line and without what only its programmers need."""
+    lines = (re.sub(r"IO error for operation on .*?: | \(os error \d+\)$", "", e) for e in errors.splitlines())
+    return shorten("; ".join(line.removeprefix("rg: ").removeprefix("./") for line in lines), 200)
+
+
 def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
     assert process.stdout is not None and process.stderr is not None
     from threading import Thread
@@ -89,6 +97,7 @@ def walk(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
 
     Raises ToolError where `top` cannot be opened, Cancelled when the turn is interrupted.
     """
+
     def unopened(error: OSError) -> None:
         if error.filename == str(top):
             raise problem(top, error) from None

@@ -49,6 +49,10 @@ class Bash(Tool[BashArgs]):
         return find_bash(ctx) is not None
 
     def effects(self, args: BashArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        try:
+            os.fsencode(args.command)
+        except UnicodeEncodeError:
+            raise ToolError("The command contains half a surrogate pair, no character. Leave it out.") from None
         outside = (Effect("call", OUTSIDE),) if args.dangerouslyDisableSandbox and ctx.sandbox is not None else ()
         return (Effect("run", args.command), *outside)
 
@@ -64,10 +68,6 @@ class Bash(Tool[BashArgs]):
             raise ToolError("There is no bash on this machine, so commands cannot be run.")
         if not args.command.strip() or "\0" in args.command:
             raise ToolError("The command is empty." if not args.command.strip() else "The command contains a NUL.")
-        try:
-            os.fsencode(args.command)
-        except UnicodeEncodeError:
-            raise ToolError("The command contains half a surrogate pair, which is no character. Leave it out.") from None
         argv = [bash, "--noprofile", "--norc", "-c", args.command]
         seconds = time_limit(args, ctx)
         ctx.cancel.check()

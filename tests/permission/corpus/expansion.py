@@ -28,7 +28,7 @@ CASES = [
         "x=a.txt; unset x; cat $x", "x=a.txt; x+=/../b; cat $x", "x=a.txt; case $y in *) x=/etc/passwd;; esac; cat $x", "x=a.txt; (x=b.txt; cat $y)", "declare -n x=y; y=/etc/passwd; cat $x",
         "x=a.txt; mapfile -t x < list.txt; cat $x", "x=a.txt; : ${x:=b}; cat $x", "x=; : ${x:=/etc/passwd}; cat \"$x\"", "x=; for i in ${x:=/etc/passwd}; do cat \"$x\"; done", "x=a.txt; select x in b; do cat $x; done",
         "x=a.txt; wait -p x; cat $x", "_=a.txt; ls b.txt; cat $_", "RANDOM=1; cat a$RANDOM", "SECONDS=1; cat a$SECONDS", "x=$?; cat a$x", "x=a.txt; coproc x { ls; }; cat $x", "x=a.txt; ((x=1)); cat $x",
-        "x=a.txt; let x=1; cat $x", "x=a.txt; getopts ab x; cat $x", "for x in a.txt /etc/passwd; do cat $x; done", "for x in a.txt; do :; done; cat $x; x=/etc/passwd",
+        "x=a.txt; let x=1; cat $x", "x=a.txt; getopts ab x; cat $x", "for x in a.txt /etc/passwd; do cat $x; done",
     ),
     *group(
         "values that become several words", "ask",
@@ -41,7 +41,7 @@ CASES = [
         "test -v 'a[$(rm x)]'", "[ -v 'a[$(rm x)]' ]", "[[ -v 'a[$(rm x)]' ]]", "printf -v 'a[$(rm x)]' y", "unset 'a[$(rm x)]'", "read 'a[$(rm x)]'", "declare 'a[$(rm x)]=1'", "a['$(rm x)']=1",
         "x='b[$(rm x)]'; a[x]=1", "x='b[$(rm x)]'; echo ${a[x]}", "x='b[$(rm x)]'; echo ${y:x}", "x='b[$(rm x)]'; for i in ${a[x]}; do :; done", "declare -i x='a[$(rm x)]'", "typeset -i x; x='a[$(rm x)]'",
         "for ((i=0;i<a[$(rm x)];i++)); do ls; done", "echo ${x:$((a[y]))}", "case $((x=1)) in 1) ls;; esac", "cat <<< $((x++))", "ls $((x=1))", "for i in $((x=1)); do ls; done", "head -n $((n)) a.txt",
-        "cat a$((1/0))", "cat $((9999999999))",
+        "cat a$((1/0))",
     ),
     *group("arithmetic", "deny", "cat file$((0+1))", "cat file$((3-2))", "cat file$(( (4/2)-1 ))", "cat file$((7%2))", deny="Read(file1)"),
     *group("arithmetic", "allow", "cat file$((1+1))", deny="Read(file1)"),
@@ -54,16 +54,16 @@ CASES = [
     *group(
         "patterns", "ask",
         "cat /etc/*", "ls /*", "echo /etc/*", "echo ../*", "cat .keys/id_*", "cat .keys/id_?sa", "cat .keys/id_[r]sa", "cat .keys/id_[^x]sa", "cat .keys/id_[!x]sa", "cat .keys/[[:alpha:]]*", "cat .en*", "cat .e?v", "cat .[e]nv",
-        "cat out/*", "cat */secret.txt", "cat \"[x]\"*", "cat [x]file*", "cat *file", "head -5 *", "grep x *", "grep -v .keys/id_*", "grep -e .keys/id_*", "head -n .keys/id_*", "wc out*", "sort .keys/*", "cat not*",
+        "cat out/*", "cat */secret.txt", "cat \"[x]\"*", "cat [x]file*", "cat *file", "head -5 *", "grep x *", "grep -v .keys/id_*", "grep -e .keys/id_*", "head -n .keys/id_*", "wc out*", "ls *", "ls */", "sort .keys/*", "cat not*",
         "uniq *.txt", "uniq a* b*", "date -d *", "git tag --sort *", "git branch --sort *", "git config --get *", "l? a.txt", "*", "./*", "/bin/l? a.txt", "cd s*", "ls -l dash/*; cd dash && ls *", "cd dash && find * -name a",
         "cd dash && cat [-]*", "cd dash && ls ?delete", "ls -?", "ls -*", "find -*", "timeout * ls", "nice -n * ls", "env X=* rm", "[ -? x ]", "cat .*", "grep -r x .*", "cat .*/x",
     ),
     *group(
         "patterns", "allow",
-        "ls *.txt", "cat *.txt", "cat ./*.txt", "wc -l src/*.py", "head -3 src/*", "ls src/**", "cat [ab].txt", "cat ?.txt", "echo *", "ls *", "grep -n TODO src/*.py", "ls */", "cat src/*.nothing", "ls docs/*.md tests/*.py",
+        "ls *.txt", "cat *.txt", "cat ./*.txt", "wc -l src/*.py", "head -3 src/*", "ls src/**", "cat [ab].txt", "cat ?.txt", "echo *", "grep -n TODO src/*.py", "cat src/*.nothing", "ls docs/*.md tests/*.py",
         "find src -name *.py", "git diff -- src/*.py", "git log --oneline -- *.md", "cat 'a*.txt'", "cat \\*.txt", "git branch --list v*", "git tag -l v*", "sed -n 1p *.txt", "tail -n 1 *.txt",
     ),
-    *group("patterns that are made first", "ask", "touch ./-delete; find * -name a", "echo > ./-delete; find *", "mkdir x; touch x/-exec; cd x && find *", mode="acceptEdits"),
+    *group("patterns that are made first", "ask", "touch src/deep/-delete; cd src/deep && find * -name a", "echo > src/deep/-delete; cd src/deep && find *", "cd src/deep && touch ./-exec && find *", mode="acceptEdits"),
     *group(
         "names of programs that are changed", "ask",
         "PATH=/tmp:$PATH; ls", "PATH=.; ls", "export PATH=.:$PATH; ls", "PATH=. ls", "declare -x PATH=.; ls", "typeset PATH=.; ls", "readonly PATH=.; ls", "\\export PATH=.; ls", "command export PATH=.; ls",
@@ -71,7 +71,7 @@ CASES = [
         "enable -f ./x.so ls; ls", "enable -n echo; echo x", "eval PATH=.; ls", "source ./x; ls", ". ./x; ls", "exec -a ls rm x", "function ls { rm x; }; ls", "ls() { rm x; }; ls", "cat() { command cat .env; }; cat a.txt",
         "unset PATH; ls", "env PATH=. ls", "command_not_found_handle() { rm x; }; nothing",
     ),
-    *group("names of programs that are changed", "allow", "f() { ls; }; f; true" if False else "f() { ls; }; true", "show() { cat a.txt; }; true"),
+    *group("names of programs that are changed", "allow", "f() { echo x; }; true"),
     *group(
         "poisoned state in one line", "ask",
         "export GIT_PAGER='rm x'; git log", "export PAGER=x; git log", "LD_PRELOAD=./x.so ls", "export LD_PRELOAD=./x.so; ls", "BASH_ENV=./x bash -c ls", "ENV=./x sh -c ls", "GIT_EXTERNAL_DIFF=./x git diff", "GIT_SSH_COMMAND=x git log",

@@ -38,6 +38,7 @@ FILES = {
     "nested/.git/HEAD": "ref: refs/heads/main\n",
     "nested/x.txt": "x\n",
     "same/.env": "KEY=2\n",
+    "data/f": "x\n",
 }
 
 

@@ -1,0 +1,93 @@
+"""Single calls of tools, beside the least that does the same work: a command, and an edit of a large file.
+
+The tools run in this process; what counts is wall time, because that is what one waits for.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent_tools.base import Tool, ToolContext, ToolResult
+from agent_tools.builtin import BUILTIN
+from agent_tools.shell import find_bash
+from agent_tools.workspace import Workspace
+from benchmarks.measure import Broken
+from benchmarks.searching import in_turn
+from benchmarks.stage import Stage
+from benchmarks.table import Row
+
+TIMES = 1.3
+# One start takes about as long as the clock of a busy machine jitters.
+STARTS = 20
+SIZE = 5_000_000
+TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
+
+
+def bash(stage: Stage, runs: int) -> Iterator[Row]:
+    """A command that does nothing, by the tool and by `bash -c` with its output read, in turn."""
+    env = stage.env
+    context = ToolContext(Workspace(stage.project), env=env)
+    shell = find_bash(context)
+    if shell is None:
+        raise Broken("there is no bash")
+
+    def floor() -> None:
+        nothing = subprocess.DEVNULL
+        subprocess.run(
+            [shell, "-c", "true"], cwd=stage.project, env=env, stdin=nothing, capture_output=True, check=True
+        )
+
+    ours, least = in_turn(lambda: call(context, "Bash", command="true"), floor, runs * STARTS)
+    goal = f"<= {TIMES}x bash -c"
+    yield Row("bash", "Bash true, time", ours * 1000, "ms", goal, ours <= TIMES * least, least * 1000)
+    context.close()
+
+
+def edit(stage: Stage, runs: int) -> Iterator[Row]:
+    """One line in the middle of a large file, exactly given and with other blanks; by Edit and by a plain script."""
+    lines = [f"    line {n} of some words, one of them number {n * 7919 % 10_007}\n" for n in range(SIZE // 50)]
+    path = stage.home / "large.txt"
+    path.write_text("".join(lines))
+    context = ToolContext(Workspace(stage.home), env=stage.env)
+    call(context, "Read", file_path=str(path))
+    here, other = lines[len(lines) // 2], "    another line\n"
+
+    def turn(blanks: str) -> None:
+        """Change the line and change it back."""
+        for old, new in ((here, other), (other, here)):
+            call(context, "Edit", file_path=str(path), old_string=old.rstrip("\n") + blanks + "\n", new_string=new)
+
+    for what, blanks in (("exact", ""), ("other blanks", "  ")):
+        ours, floor = in_turn(lambda blanks=blanks: turn(blanks), lambda: plain(path, here, other), max(3, runs))  # type: ignore[misc]
+        yield Row("edit", f"Edit in 5 MB, {what}, time", ours * 500, "ms", "", None, floor * 500)
+
+
+def plain(path: Path, here: str, other: str) -> None:
+    """The same two changes as a script would make them that writes beside the file and renames."""
+    for old, new in ((here, other), (other, here)):
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise Broken("the line is not there once")
+        beside = path.with_suffix(".new")
+        with beside.open("w") as file:
+            file.write(text.replace(old, new))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+
+
+def call(context: ToolContext, name: str, **arguments: Any) -> None:
+    """Run a tool to its end. Raises Broken where it fails."""
+    tool = TOOLS[name]
+    outcome = tool.run(tool.read(arguments), context)
+    while not isinstance(outcome, ToolResult):
+        try:
+            next(outcome)
+        except StopIteration as stop:
+            outcome = stop.value
+    if outcome.is_error:
+        raise Broken(f"{name}: {outcome.text[-300:]}")

@@ -1,0 +1,37 @@
+"""The corpus: every command line in it is decided as its table says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.permission.corpus import Case, everyday, expansion, gits, readers, redirects, rules, text, wrappers
+from tests.permission.corpus.place import build, decide
+
+TABLES = (text, expansion, redirects, wrappers, readers, gits, rules, everyday)
+CASES: list[Case] = [case for table in TABLES for case in table.CASES]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.mark.parametrize("kind", sorted({c.kind for c in CASES}))
+def test_every_case_is_decided_as_its_table_says(root: Path, kind: str) -> None:
+    wrong = []
+    for case in CASES:
+        if case.kind == kind:
+            decision = decide(case, root)
+            if decision.level.name.lower() != case.expected:
+                wrong.append(f"{case.name}, not {decision.level.name.lower()}: {decision.reason}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_corpus_is_large_and_says_nothing_twice() -> None:
+    assert len(CASES) >= 1_500
+    assert sum(c.expected == "allow" and not c.allow and c.mode == "default" for c in everyday.CASES) >= 200
+    twice = [case.name for case, count in Counter(CASES).items() if count > 1]
+    assert not twice, twice

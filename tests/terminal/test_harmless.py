@@ -1,0 +1,133 @@
+"""No text that this program did not write steers the terminal or hides what it is, wherever it is shown."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from agent_cli.core.answers import Reject
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    MessageAdded,
+    SubagentEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    Warned,
+)
+from agent_cli.core.messages import ToolMessage
+from agent_cli.terminal.approval import AskInLines
+from agent_cli.terminal.asking import plan_lines
+from agent_cli.terminal.console import styled
+from agent_cli.terminal.render import MarkdownStream
+from agent_cli.terminal.show import Show
+from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.wrapping import to_ansi
+from agent_tools.base import Effect
+from agent_tools.clipping import UNSAFE
+from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
+
+HOSTILE = st.lists(
+    st.sampled_from([
+        "\x1b", "\x1b[2J", "\x1b[5m", "\x1b]0;t\x07", "\x1b]52;c;eA==\x07", "\x1b]8;;http://x\x1b\\", "\x9b31m", "\x07",
+        "\x08", "\r", "\x7f", "\x90", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041", "\x85", "\x0b",
+        "&#x202e;", "&#27;", "&#155;", "&#10;", "&ZeroWidthSpace;", "[a](http://x/\x1b)", "<http://x/\u202e>", "[red]",
+        "![i](x\x07y)", "```py\n", "```\n", "`", "**", "- ", "1. ", "> ", "# ", "| a | b |\n|---|---|\n", "|", "\n",
+        "\t", "word", " ", "+", "-", "@@ -1 +1 @@\n", "🙂", "日本", "\ud800", "=", '"""', "'", "{", "<b>",
+    ]),
+    max_size=25,
+).map("".join)  # fmt: skip
+# What this program writes: bold, dim, italic, underlined, struck out, and sixteen colours.
+OURS = re.compile(r"\x1b\[(?:0|[12349]|3[0-7]|9[0-7])(?:;(?:[12349]|3[0-7]|9[0-7]))*m")
+
+
+def assert_harmless(shown: str) -> None:
+    found = re.search(UNSAFE, OURS.sub("", shown))
+    assert found is None, ascii(shown)
+
+
+def console() -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, width=60, force_terminal=True, color_system="standard", soft_wrap=True), file
+
+
+@given(HOSTILE, st.integers(1, 7), st.booleans())
+def test_answers_and_what_is_unfinished_of_them(text: str, size: int, color: bool) -> None:
+    stream = MarkdownStream(40, color=color)
+    for start in range(0, len(text), size):
+        lines = [*stream.feed(text[start : start + size]), *stream.tail()]
+        assert_harmless("\n".join(lines))
+        assert not any("\n" in line for line in lines)
+    assert_harmless("\n".join(stream.finish()))
+
+
+@given(HOSTILE)
+def test_a_line_of_any_text(text: str) -> None:
+    assert_harmless(to_ansi(Text(text, "bold red link http://x/")))
+    assert "\n" not in to_ansi(Text(text))
+
+
+def displays(text: str) -> list[Display]:
+    diff = Diff(text, f"@@ -1,2 +1,2 @@\n-{text}\n+{text}x\n {text}", 1, 1)
+    return [
+        diff, diff.but(path=f"{text}.py", patch=text), Diffs((diff, diff)), Listing(text, (text,), 3),
+        FileView(text, 1, 2, 3), CommandOutput(text, text, 1, 0.5, text), Note(text), Note(text * 30),
+        TodoView((TodoItem(text), TodoItem("x", "in_progress", text))),
+    ]  # fmt: skip
+
+
+@given(HOSTILE)
+def test_every_view(text: str) -> None:
+    for display in displays(text):
+        target, file = console()
+        for line in [*lines_of(display, whole=True), *lines_of(display), *lines_of(display, words=True)]:
+            target.print(line)
+            assert_harmless(to_ansi(line))
+        assert_harmless(file.getvalue())
+
+
+@given(HOSTILE, st.booleans())
+def test_a_whole_turn(text: str, terminal: bool) -> None:
+    target, file = console()
+    if not terminal:
+        target = Console(file=file, width=60, force_terminal=False, soft_wrap=True)
+    for verbose in (False, True):
+        show = Show(target, verbose=verbose)
+        request = ApprovalRequested("c", text, text, text, (), text, Note(text), text, "hash", (text,), text)
+        events: list[Event] = [
+            ThinkingDelta(text), TextDelta(text), TextDelta(text), ToolRequested("c", text, {}, text),
+            ToolStarted("c", text), ToolProgress("c", text), MessageAdded(ToolMessage("c", text, text, is_error=True)),
+            ToolFinished("c", text, True, 1, None), Warned(text), SubagentEvent(text, "c", Warned(text)), request,
+            ApprovalResolved("c", "reject", "rule", text),
+        ]  # fmt: skip
+        for display in displays(text):
+            events += [
+                ToolRequested("d", text, {}, text),
+                ToolStarted("d", text),
+                ToolFinished("d", "T", False, 1, display),
+            ]
+        for event in events:
+            show(event)
+    assert_harmless(file.getvalue())
+
+
+@given(HOSTILE)
+def test_the_question_before_a_call(text: str) -> None:
+    target, file = console()
+    effects = tuple(Effect(kind, text) for kind in ("run", "write", "read", "fetch", "call"))  # type: ignore[arg-type]
+    for display in displays(text):
+        request = ApprovalRequested("c", text, text, text, effects, text, display, text, "hash", (text,), text, True)
+        assert isinstance(AskInLines(target, lambda prompt: "n")(request), Reject)
+    for line in plan_lines({"plan": text, "commands": [text]}):
+        target.print(styled(line))
+    assert_harmless(file.getvalue())

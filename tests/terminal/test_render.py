@@ -1,0 +1,137 @@
+"""Answers as lines: nothing lost, nothing twice, readable without colours; and code that can be copied."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.terminal.render import TAIL_ROWS, MarkdownStream
+from tests.helpers import ROOT
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def plain(lines: list[str]) -> list[str]:
+    return [SGR.sub("", line) for line in lines]
+
+
+def rendered(text: str, columns: int = 81, *, color: bool = True) -> list[str]:
+    stream = MarkdownStream(columns, color=color)
+    return [*stream.feed(text), *stream.finish()]
+
+
+def test_one_blank_line_between_blocks_and_none_inside_a_list() -> None:
+    text = "# Title\nWords\nand more.\n\n\n- one\n\n- two\n  - deep\n- three\n\n1. a\n2. b\n\n"
+    text += "```\ncode\n```\n\n> said\n\n***\nend"
+    assert plain(rendered(text)) == [
+        "Title", "", "Words and more.", "", "• one", "• two", "  • deep", "• three", "", "1. a", "2. b", "",
+        "  code", "", "│ said", "", "─" * 20, "", "end",
+    ]  # fmt: skip
+
+
+def test_code_is_indented_by_two_blanks_and_neither_wrapped_nor_padded() -> None:
+    long = "x = " + "1 + " * 60 + "1"
+    assert plain(rendered(f"```python\n{long}\n\n\tif a:\n```", 40)) == [f"  {long}", "", "  \tif a:"]
+
+
+def test_code_in_a_list_stands_below_its_item() -> None:
+    text = "1. Run:\n   ```sh\n   ls\n   ```\n   and look.\n2. Done"
+    assert plain(rendered(text)) == ["1. Run:", "     ls", "", "   and look.", "2. Done"]
+
+
+def test_nothing_that_looks_like_markup_is_lost() -> None:
+    text = (
+        "A List<String> and </kbd> and <b>bold</b>.\n\n<div>\nhtml\n</div>\n\n![alt](pic.png) [t][r]\n\n[r]: http://r/"
+    )
+    assert "\n".join(plain(rendered(text))) == (
+        "A List<String> and </kbd> and <b>bold</b>.\n\n<div> html </div>\n\n!alt (pic.png) [t][r]\n\n[r]: http://r/"
+    )
+
+
+def test_links_show_where_they_lead() -> None:
+    assert plain(rendered("[here](https://a.example/x), <https://b.example>, <me@c.example>")) == [
+        "here (https://a.example/x), https://b.example, me@c.example"
+    ]
+    address = "https://example.org/" + "long/" * 30
+    assert address in "\n".join(plain(rendered(f"See {address} for more.", 40)))
+
+
+def test_tables_are_columns_and_records_where_it_is_narrow() -> None:
+    text = "| name | count |\n|:--|--:|\n| a | 1 |\n| longer name | 22 |"
+    assert plain(rendered(text)) == [
+        "name         count",
+        "───────────  ─────",
+        "a                1",
+        "longer name     22",
+    ]
+    wide = "| first column | second column | third |\n|---|---|---|\n| some words here | others there | x |"
+    narrow = plain(rendered(wide, 20))
+    assert all(len(line) <= 19 for line in narrow)
+    assert "first column: some" in " ".join(narrow)
+
+
+def test_a_long_table_keeps_the_columns_of_its_first_rows() -> None:
+    rows = "".join(f"| {n} | {'x' * (n % 7)} |\n" for n in range(200))
+    lines = plain(rendered(f"| n | x |\n|---|---|\n{rows}"))
+    assert len(lines) == 202
+    # A cell that does not fit pushes the rest of its row aside rather than to be cut.
+    assert {line.find("x") for line in lines[:102] if "x" in line} == {lines[0].find("x")}
+
+
+@pytest.mark.parametrize("columns", [2, 20, 40, 81, 300])
+def test_prose_fits_every_width(columns: int) -> None:
+    text = (ROOT / "docs" / "guide.md").read_text("utf-8").replace("](", "] (")
+    prose = re.sub(r"^ *\|.*$|https?://\S*", "", re.sub(r"(?ms)^```.*?^```$", "", text), flags=re.MULTILINE)
+    assert max(map(len, plain(rendered(prose, columns)))) <= max(min(columns - 1, 120), 14)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+def test_every_word_of_our_own_pages_is_shown(path) -> None:  # type: ignore[no-untyped-def]
+    text = path.read_text("utf-8")
+    shown = re.sub(r"\W", "", "".join(plain(rendered(text, 121))))
+    marks = re.sub(r"(?m)^ *(```|~~~).*$", "", text)
+    missing = [word for word in re.findall(r"\w{3,}", marks) if word not in shown]
+    assert missing == []
+
+
+WORDS = st.sampled_from(
+    [
+        "word",
+        "**b**",
+        "`c`",
+        "日本語",
+        "👩‍🚀",
+        "- x",
+        "\n",
+        "\n\n",
+        "# h\n",
+        "```py\n",
+        "```\n",
+        "| a |\n",
+        "|---|\n",
+        " ",
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=40), st.integers(1, 5))
+def test_the_tail_is_short_fits_and_changes_nothing(words: list[str], size: int) -> None:
+    text = "".join(words)
+    stream = MarkdownStream(30)
+    lines = []
+    for start in range(0, len(text), size):
+        lines += stream.feed(text[start : start + size])
+        tail = stream.tail()
+        assert tail is stream.tail()
+        assert len(tail) <= TAIL_ROWS
+    assert [*lines, *stream.finish()] == rendered(text, 30)
+    assert stream.tail() == []
+
+
+def test_without_colours_signs_show_what_colours_would() -> None:
+    lines = rendered("# H\n\n- use `x`\n\n> q\n\n```py\nx = 1\n```\n\n---", color=False)
+    assert plain(lines) == ["H", "", "- use `x`", "", "> q", "", "  x = 1", "", "-" * 20]
+    assert set(SGR.findall("".join(lines))) <= {"\x1b[0m", "\x1b[1;4m", "\x1b[2m"}

@@ -1,0 +1,105 @@
+"""What a turn looks like in the line front end: on a terminal, without colours, and where there is only text."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Literal
+
+import pytest
+from rich.console import Console
+
+from agent_cli.core.events import (
+    Event,
+    MessageAdded,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+)
+from agent_cli.core.messages import ToolMessage
+from agent_cli.terminal.show import Show
+from agent_tools.display import CommandOutput, Display, FileView, Listing, Note, TodoItem, TodoView
+
+Mode = Literal["color", "mono", "plain"]
+
+
+class Screen:
+    """A Show on a console that keeps what is written."""
+
+    def __init__(self, mode: Mode = "color", *, verbose: bool = False) -> None:
+        self.file = io.StringIO()
+        console = Console(
+            file=self.file, width=80, force_terminal=mode != "plain", no_color=mode != "color", soft_wrap=True,
+            color_system=None if mode == "plain" else "standard", highlight=False,
+        )  # fmt: skip
+        self.show = Show(console, verbose=verbose)
+
+    def see(self, *events: Event) -> list[str]:
+        """The lines on the screen after these events too, without colours; the last one may be open."""
+        for event in events:
+            self.show(event)
+        return re.sub(r"\x1b\[[0-9;]*m", "", self.file.getvalue()).splitlines()
+
+
+def called(display: Display | None, *, call: str = "c", error: str = "") -> list[Event]:
+    found: list[Event] = [ToolRequested(call, "T", {}, f"Do {call}"), ToolStarted(call, "T")]
+    if error:
+        found.append(MessageAdded(ToolMessage(call, "T", error, is_error=True)))
+    return [*found, ToolFinished(call, "T", bool(error), 3, display)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "line"),
+    [("color", "● Do c · 3 of 9 lines"), ("mono", "* Do c · 3 of 9 lines"), ("plain", "tool: Do c: 3 of 9 lines")],
+)
+def test_a_call_is_one_line_with_its_result(mode: Mode, line: str) -> None:
+    assert Screen(mode).see(*called(FileView("a", 1, 3, 9))) == [line]
+
+
+@pytest.mark.parametrize(
+    ("mode", "line"), [("color", "● Do c · no such file"), ("plain", "tool: Do c: failed: no such file")]
+)
+def test_a_failure_is_told_in_words_where_there_are_no_colours(mode: Mode, line: str) -> None:
+    assert Screen(mode).see(*called(None, error="no such file\nmore")) == [line]
+
+
+def test_results_of_calls_side_by_side_find_their_lines() -> None:
+    first, second = called(Listing("x", ("a",), 1), call="a"), called(Note("well"), call="b")
+    assert Screen().see(*first[:2], *second[:2], first[2], second[2]) == ["● Do a", "● Do b", "  2 found", "  well"]
+
+
+def test_output_stands_below_the_call_and_its_ending_below_that() -> None:
+    start, begun, end = called(CommandOutput("x", "", 1, 0.25))
+    lines = Screen().see(start, begun, ToolProgress("c", "one\ntw"), ToolProgress("c", "o\nthree"), end)
+    assert lines == ["● Do c", "  one", "  two", "  three", "  exit code 1, 0.2 s"]
+    assert Screen().see(*called(CommandOutput("x", "", 0, 0.25))) == ["● Do c · exit code 0, 0.2 s"]
+
+
+def test_an_answer_is_written_block_by_block_on_a_terminal() -> None:
+    screen = Screen()
+    assert screen.see(TextDelta("# He")) == []
+    assert screen.see(TextDelta("ad\nSome **wor")) == ["Head"]
+    assert screen.see(TextDelta("ds**\n\nMore")) == ["Head", "", "Some words"]
+    assert screen.see(*called(None))[3:] == ["", "More", "● Do c"]
+
+
+def test_an_answer_is_written_as_it_comes_where_there_is_only_text() -> None:
+    screen = Screen("plain")
+    assert screen.see(TextDelta("# He")) == ["# He"]
+    assert screen.see(TextDelta("ad\r"), TextDelta("\nSome **wor")) == ["# Head", "Some **wor"]
+    assert screen.see(*called(None)) == ["# Head", "Some **wor", "tool: Do c"]
+
+
+def test_thoughts_are_one_dim_line_or_all_of_them() -> None:
+    thoughts = (ThinkingDelta("First this.\nThen "), ThinkingDelta("that.\n"), TextDelta("Done.\n\n"))
+    assert Screen().see(*thoughts) == ["  thinking: Then that.", "Done."]
+    assert Screen(verbose=True).see(*thoughts) == ["  First this.", "  Then that.", "Done."]
+
+
+@pytest.mark.parametrize(("mode", "done", "now"), [("color", "[x]", "[>]"), ("plain", "done:", "now:")])
+def test_the_plan_is_a_checklist(mode: Mode, done: str, now: str) -> None:
+    plan = TodoView((TodoItem("a", "completed"), TodoItem("b", "in_progress", "doing b")))
+    assert Screen(mode).see(*called(plan))[1:] == [f"  {done} a", f"  {now} doing b"]
