@@ -63,10 +63,15 @@ class CommandReads:
                     why = f"reads files that cannot be compared with {self._kept}: {reading.path}"
                     yield Verdict(part.text, Level.ASK, why, self._kept, "rule", firm=True)
             if reading.what == "listing":
-                named = [os.path.dirname(n) for n in named]
+                named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
             for path in dict.fromkeys(os.path.realpath(n) for n in named):
                 verdict = judge(self._matcher, self._workspace, "Read", Effect("read", path))
-                if reading.what in ("names", "listing") and verdict.firm and verdict.level is Level.ASK and not verdict.rule:
+                if (
+                    reading.what in ("names", "listing")
+                    and verdict.firm
+                    and verdict.level is Level.ASK
+                    and not verdict.rule
+                ):
                     continue  # names, sizes and dates of secret files are no secrets
                 told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
                 yield verdict.but(text=part.text, reason=told)

@@ -18,12 +18,13 @@ from agent_cli.permission.destructive import dangers, unnamed
 from agent_cli.permission.files import by_rule, judge
 from agent_cli.permission.git_config import git_folders, programs
 from agent_cli.permission.git_reads import HARDENED
-from agent_cli.permission.matcher import PLAIN_VARIABLES, Matcher
+from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings, changes_commands, poisoned, program_changed, repository
 from agent_cli.permission.network import names_network
 from agent_cli.permission.reading import BUILTINS, READERS, readings
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_parse import too_long
+from agent_cli.permission.shell_scope import PLAIN_VARIABLES
 from agent_cli.permission.shell_values import Analysis, Part, Redirect
 from agent_tools.base import Effect
 
@@ -49,9 +50,9 @@ class CommandJudge:
         """One verdict or more; the strictest is the answer."""
         parts = self.analysis.parts
         denied = [v for v in self._all_by("deny", Level.DENY) if v]
-        redirects = [(part, redirect) for part in parts for redirect in part.redirects]
-        touched = [self._file(part, redirect) for part, redirect in redirects]
-        writes = [v for v, (_, r) in zip(touched, redirects, strict=True) if r.kind != "read"]
+        files = [(r.kind, v) for part in parts for r in part.redirects for v in self._files(part, r)]
+        touched = [v for _, v in files]
+        writes = [v for kind, v in files if kind != "read"]
         # Of the others the verdict's text is no path.
         self.written = [v for v in writes if v.text.startswith("/")]
         denied += [v for v in touched if v.level is Level.DENY]
@@ -247,30 +248,29 @@ class CommandJudge:
             return None
         if poisoned(self._around) or self._changed(part):
             return None
-        found = [self._file(part, Redirect("append", w.text)) for w in operands if not w.pattern]
-        if len(found) != len(operands) or any(v.firm or v.level is Level.DENY for v in found):
+        found = [v for w in operands for v in self._files(part, Redirect("append", w.text))]
+        if any(w.pattern for w in operands) or any(v.firm or v.level is Level.DENY for v in found):
             return None
         inside = all(self._around.workspace.inside(Path(v.text)) for v in found)
         return Verdict(part.text, Level.ALLOW, "makes files inside the workspace", by="mode") if inside else None
 
-    def _file(self, part: Part, redirect: Redirect) -> Verdict:
-        """The verdict about a file that is written or read by a redirection."""
+    def _files(self, part: Part, redirect: Redirect) -> list[Verdict]:
+        """The verdicts about a file that is written or read by a redirection, one for each folder it may be in."""
         if redirect.kind == "network":
-            return Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", firm=True)
+            return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", firm=True)]
         verb = "reads" if redirect.kind == "read" else "writes"
         unknown = f"a file whose name is not known: it contains {redirect.why}" if redirect.why else ""
         if not unknown and part.cwds is None and not redirect.target.startswith("/"):
             unknown = f"{redirect.target} in a directory that is not known"
         if unknown:
             firm = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
-            return Verdict(part.text, Level.ASK, f"{verb} {unknown}", firm=firm)
+            return [Verdict(part.text, Level.ASK, f"{verb} {unknown}", firm=firm)]
         effects = [
             Effect("read" if redirect.kind == "read" else "write", _resolved(cwd, redirect.target))
             for cwd in part.cwds or ("/",)
         ]
         tool = "Read" if redirect.kind == "read" else "Edit"
-        found = [judge(self._matcher, self._around.workspace, tool, effect) for effect in effects]
-        return max(found, key=lambda v: (v.level, v.firm))
+        return [judge(self._matcher, self._around.workspace, tool, effect) for effect in effects]
 
 
 def _resolved(cwd: str, path: str) -> str:

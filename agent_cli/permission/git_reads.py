@@ -86,7 +86,7 @@ _SUBCOMMANDS: dict[str, Options] = {
     "ls-tree": Options("rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? format?"),
     "blame": Options("lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain line-porcelain "
                      "incremental", "date abbrev since color-lines?", optional="CM", strict=True),
-    "describe": Options("", "", "all tags always long exact-match first-parent contains", "dirty? abbrev "
+    "describe": Options("", "", "all tags always long exact-match first-parent contains", "abbrev "
                         "candidates match exclude", strict=True),
     "cat-file": Options("tspe"),
     "merge-base": Options("a", "", "all octopus independent is-ancestor fork-point"),

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permission.shell import analyse
+from agent_cli.permission.shell_scope import PLAIN_VARIABLES
 from agent_cli.permission.shell_values import Part, Word
 from agent_tools.base import Effect
 from agent_tools.urls import ascii_host
 
 _WRITERS = frozenset(("Edit", "MultiEdit", "NotebookEdit"))
-# Variables that a rule about a command need not name: they change how text looks, not what runs.
-PLAIN_VARIABLES = re.compile(r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI")
 _GIT_VALUED = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source")
 )

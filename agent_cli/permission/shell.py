@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from agent_cli.permission.shell_parse import LONGEST, Unparsed, parse_tree
-from agent_cli.permission.shell_scope import Scope
+from agent_cli.permission.shell_scope import PLAIN_VARIABLES, Scope
 from agent_cli.permission.shell_values import Analysis, Part, Word
 from agent_cli.permission.shell_walk import MOST_PARTS, Walk
 from agent_cli.permission.wrappers import Script, look_through
@@ -66,21 +66,23 @@ def _through(command: str, found: Iterable[Part], unclear: str, depth: int, scop
             if isinstance(inner, Part):
                 parts.append(inner)
                 continue
-            more, why = _script(inner, part, depth, scope)
+            more, why = _script(inner, depth, scope)
             parts += more
             unclear = unclear or why
     return Analysis(command, tuple(parts), unclear)
 
 
-def _script(script: Script, part: Part, depth: int, scope: Scope) -> tuple[list[Part], str]:
+def _script(script: Script, depth: int, scope: Scope) -> tuple[list[Part], str]:
     """The parts of shell code that a part runs. What sh would read otherwise than bash is unclear."""
+    part = script.part
     if depth >= _DEEPEST:
         return [part], "runs shell code in shell code too deeply"
     own = Scope({"HOME": scope.variables.get("HOME")}, part.cwds)
     inside = _analysed(script.text, own, depth + 1)
     unclear = inside.unclear or ("" if script.exact or plain_parts(script.text, ()) else "runs another shell than bash")
     layers = (*part.layers, script.layer)
-    outer = part.but(words=(), layers=layers)
+    odd = next((n for n in environment_of(part) if not PLAIN_VARIABLES.fullmatch(n)), "")
+    outer = part.but(words=(), layers=layers, why=part.why or (f"{odd}, set for all of its shell code" if odd else ""))
     return [outer, *(p.but(layers=(*layers, *p.layers)) for p in inside.parts)], unclear
 
 

@@ -17,6 +17,8 @@ OWN = re.compile(
     r"COMP_\w+|COMPREPLY|MAPFILE|COPROC(?:_PID)?|HIST\w+|HOST(?:NAME|TYPE|FILE)|OSTYPE|MACHTYPE|SHLVL|READLINE_\w+|"
     r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
 )
+# Set for a command, these change how text looks, not what runs: a rule about it need not name them.
+PLAIN_VARIABLES = re.compile(r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI")
 _MOST_PLACES = 8
 
 

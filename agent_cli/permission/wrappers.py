@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agent_cli.permission.shell_values import Layer, Part, Word
+from agent_tools.values import Value
 
 
 class _Wrapper:
@@ -65,12 +66,13 @@ _USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
 _DEEPEST = 8
 
 
-class Script(Exception):
-    """The part runs a text of shell code: analyse `text` and go on. layer: how the part runs it."""
+class Script(Value):
+    """Shell code that a part runs, to be analysed by itself. layer: how the part runs it. exact: as this bash would."""
 
-    def __init__(self, text: str, layer: Layer, exact: bool) -> None:
-        super().__init__(text)
-        self.text, self.layer, self.exact = text, layer, exact
+    part: Part
+    text: str
+    layer: Layer
+    exact: bool
 
 
 def look_through(part: Part) -> Iterator[Part | Script]:
@@ -98,7 +100,7 @@ def look_through(part: Part) -> Iterator[Part | Script]:
     elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
         yield part.but(hides=f"{name}, which runs other commands,")
         if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
-            yield Script(words[1].text, Layer(words, "own", len(words)), exact=True)
+            yield Script(part, words[1].text, Layer(words, "own", len(words)), exact=True)
     elif _computes(part):
         yield part.but(why=part.why or "a subscript that may run commands")
     else:
@@ -185,14 +187,15 @@ def _script_of(part: Part, name: str) -> Script | Part | None:
         return None if from_file else part.but(why=part.why or "commands from its input")
     if at >= len(words) or words[at].why or words[at].pattern:
         return unknown
-    return Script(words[at].text, Layer(words, _kind(part, None), len(words)), not odd and at == len(words) - 1)
+    layer = Layer(words, _kind(part, None), len(words))
+    return Script(part, words[at].text, layer, not odd and at == len(words) - 1)
 
 
 def _eval(part: Part) -> Iterator[Part | Script]:
     if any(w.why or w.pattern for w in part.words):
         yield part.but(why=part.why or "shell code that is not known")
     else:
-        yield Script(" ".join(part.texts[1:]), Layer(part.words, "script", len(part.words)), exact=True)
+        yield Script(part, " ".join(part.texts[1:]), Layer(part.words, "script", len(part.words)), exact=True)
 
 
 def _runs_of_git(part: Part) -> bool:

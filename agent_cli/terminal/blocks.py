@@ -311,13 +311,14 @@ def _spaced(line: str) -> str:
 
 
 def _heads_table(header: str, line: str) -> bool:
-    """Whether `line` is the row of dashes that makes a table of the line before it: as many cells, one of them marked."""
+    """Whether `line` is the row of dashes that makes a table of the line before it: it has as many cells."""
     if "|" not in header + line or set(line) - set("|:- \t"):
         return False
-    cells, dashes = _cells(header), _cells(line)
+    cells, dashes = cells_of(header), cells_of(line)
     return len(cells) == len(dashes) and all(_DELIMITER.fullmatch(cell) for cell in dashes)
 
 
-def _cells(line: str) -> list[str]:
+def cells_of(line: str) -> list[str]:
+    """The cells of a line of a table; an escaped bar parts none."""
     bare = re.sub(r"\\.", "", line).strip()
     return bare.removeprefix("|").removesuffix("|").split("|")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -32,15 +33,15 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def make_console(color: str, env: Mapping[str, str], *, plain: bool) -> Console:
-    """A console on standard output. Colours only where it is a terminal that can, or the setting says "always".
+def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any = None) -> Console:
+    """A console on standard output, or on `file` for what goes there in the end. Colours only where it is a terminal that can, or the setting says "always".
 
     Without colours a terminal still has bold and underline; in plain mode, and in a pipe, there is nothing but text.
     """
     terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown") and not plain
     wanted = color == "always" or (color == "auto" and terminal and not env.get("NO_COLOR"))
     return _Console(
-        file=sys.stdout,
+        file=file or sys.stdout,
         force_terminal=terminal or wanted,
         no_color=not wanted,
         color_system="standard" if terminal or wanted else None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from agent_cli.terminal.blocks import Block, BlockSplitter
+from agent_cli.terminal.blocks import Block, BlockSplitter, cells_of
 from agent_cli.terminal.highlight import Highlighter
 from agent_cli.terminal.markdown import CODE_INDENT, PLAIN_SIGNS, Layout, Signs, hung
 from agent_cli.terminal.tables import Table
@@ -90,11 +90,13 @@ class BlockRenderer:
     def _rows(self, kind: str, text: str) -> list[Text]:
         """A table, or more rows of the one before, in the columns that its first rows settled."""
         if kind == "table":
-            self._table_head = "\n".join(text.split("\n")[:2])
-            self._table = None
-        found = self._layout.table(text if kind == "table" else f"{self._table_head}\n{text}", self.width)
+            head, self._table = text.split("\n")[:2], None
+            text = "\n".join(text.split("\n")[2:])
+            self._table_head = "\n".join(head)
+        source = _with_room(self._table_head, text)
+        found = self._layout.table(source, self.width)
         if found is None:
-            return self._layout.lines(text, self.width)
+            return self._layout.lines(source, self.width)
         table, rows = found
         if self._table is None:
             self._table = table
@@ -108,6 +110,16 @@ class BlockRenderer:
         if block.kind == "rows":
             return self._layout.lines(f"{self._table_head}\n{text}", self.width)[2:]
         return self._prose(block, text)
+
+
+def _with_room(head: str, rows: str) -> str:
+    """A table whose header has a cell for every cell of its rows: those that have none would be left out."""
+    header, dashes = head.split("\n")
+    missing = max(len(cells_of(row)) for row in rows.split("\n")) - len(cells_of(header))
+    if missing > 0:
+        header = f"{header.rstrip().removesuffix('|')}{'| ' * (missing + 1)}"
+        dashes = f"{dashes.rstrip().removesuffix('|')}{'|-' * missing}|"
+    return f"{header}\n{dashes}\n{rows}"
 
 
 def _code(column: int, line: Text) -> Text:

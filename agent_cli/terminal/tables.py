@@ -38,7 +38,13 @@ class Table:
 
     def body(self, rows: list[Row]) -> list[Text]:
         """Rows, below each other."""
-        return [line for row in rows for line in (self._row(row) if self._widths else self._record(row))]
+        draw = self._row if self._widths else self._record
+        return [line for row in rows for line in draw(self._within(row))]
+
+    def _within(self, row: Row) -> Row:
+        """The row with as many cells as there are columns: the last one takes what a later row has beyond them."""
+        last = len(self._header) - 1
+        return row if len(row) <= last + 1 else [*row[:last], Text(" ").join(cell for cell in row[last:] if cell)]
 
     def _row(self, row: Row) -> list[Text]:
         widths = [max(width, cell.cell_len) for cell, width in zip(row, self._widths, strict=False)]

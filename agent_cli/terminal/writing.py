@@ -23,7 +23,7 @@ _KEPT = 2_000
 class Writer:
     """Append-only output. Whatever is under way, an answer, a thought or an open line, is ended by what comes next.
 
-    words: words instead of symbols. whole_thoughts: all of the reasoning, not only where it ends.
+    words: whether words stand instead of symbols. whole_thoughts: all of the reasoning, not only where it ends.
     """
 
     def __init__(self, console: Console, *, whole_thoughts: bool = False) -> None:
@@ -46,7 +46,7 @@ class Writer:
             self._raw(text)
             return
         if self._answer is None:
-            # The parser and the lexers: 60 ms that the prompt need not wait for.
+            # The parser and the lexers: 40 ms that the prompt need not wait for.
             from agent_cli.terminal.render import MarkdownStream
 
             self._answer = MarkdownStream(self.console.width, color=not self.console.no_color)

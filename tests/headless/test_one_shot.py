@@ -62,7 +62,8 @@ def test_the_same_job_with_anthropic(work: Path) -> None:
 
 def test_json_has_claude_codes_fields(work: Path) -> None:
     model = script(
-        work / "s.toml", [{"calls": [call("Bash", command="make")]}, {"text": "Ok.", "usage": {"input": 9, "output": 2}}]
+        work / "s.toml",
+        [{"calls": [call("Bash", command="make")]}, {"text": "Ok.", "usage": {"input": 9, "output": 2}}],
     )
     done = agent(["-p", "--model", model, "--output-format", "json", "q"], work)
     found = result_of(done.stdout)

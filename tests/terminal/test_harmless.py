@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -34,8 +35,9 @@ from agent_cli.terminal.show import Show
 from agent_cli.terminal.views import lines_of
 from agent_cli.terminal.wrapping import to_ansi
 from agent_tools.base import Effect
-from agent_tools.clipping import UNSAFE
+from agent_tools.clipping import UNSAFE, one_line
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
+from agent_tools.inert import inert
 
 HOSTILE = st.lists(
     st.sampled_from([
@@ -49,6 +51,19 @@ HOSTILE = st.lists(
 ).map("".join)  # fmt: skip
 # What this program writes: bold, dim, italic, underlined, struck out, and sixteen colours.
 OURS = re.compile(r"\x1b\[(?:0|[12349]|3[0-7]|9[0-7])(?:;(?:[12349]|3[0-7]|9[0-7]))*m")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31m", r"a\x1b[31m"),
+        ("\x9b\x7f", r"\x9b\x7f"),
+        ("\u202e\u034f", r"\u202e\u034f"),
+        ("\U000e0041\U0001d173\U0001bca0", r"\U000e0041\U0001d173\U0001bca0"),
+    ],
+)
+def test_what_is_not_shown_is_spelled_out(text: str, shown: str) -> None:
+    assert inert(text) == one_line(text) == shown
 
 
 def assert_harmless(shown: str) -> None:

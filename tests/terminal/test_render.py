@@ -73,6 +73,13 @@ def test_tables_are_columns_and_records_where_it_is_narrow() -> None:
     assert "first column: some" in " ".join(narrow)
 
 
+def test_cells_that_have_no_column_are_shown_all_the_same() -> None:
+    assert plain(rendered("| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 | 4 |\n\nend"))[2:4] == ["1", "1  2  3  4"]
+    late = "a | b\n--|--\n" + "1 | 2\n" * 50 + "1 | 2 | `3` | \\| 4"
+    assert plain(rendered(late))[-1] == "1  2 3 | 4"
+    assert plain(rendered("| a |\n|---|"))[0] == "a"
+
+
 def test_a_long_table_keeps_the_columns_of_its_first_rows() -> None:
     rows = "".join(f"| {n} | {'x' * (n % 7)} |\n" for n in range(200))
     lines = plain(rendered(f"| n | x |\n|---|---|\n{rows}"))

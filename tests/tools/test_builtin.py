@@ -14,7 +14,10 @@ from agent_tools.generate import FILE, generated
 from tests.tools.toolbench import Bench
 
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
-NAMES = ("Read Write Edit MultiEdit Glob Grep LS Bash BashOutput KillShell NotebookRead NotebookEdit WebFetch WebSearch TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand").split()
+NAMES = (
+    "Read Write Edit MultiEdit Glob Grep LS Bash BashOutput KillShell NotebookRead NotebookEdit WebFetch WebSearch "
+    "TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand"
+).split()
 
 
 def test_the_tools_and_their_order() -> None:

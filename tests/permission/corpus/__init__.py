@@ -28,7 +28,9 @@ class Case(Value):
 
     @property
     def name(self) -> str:
-        rules = "".join(f" {kind}={','.join(getattr(self, kind))}" for kind in ("allow", "ask", "deny") if getattr(self, kind))
+        rules = "".join(
+            f" {kind}={','.join(getattr(self, kind))}" for kind in ("allow", "ask", "deny") if getattr(self, kind)
+        )
         mode = "" if self.mode == "default" else f" {self.mode}"
         return f"{self.kind}: {self.command[:70]!r}{rules}{mode} -> {self.expected}"
 
