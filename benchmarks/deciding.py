@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.permission import matcher, shell, shell_parse
+from agent_cli.permission import command_rules, matcher, shell, shell_parse
 from benchmarks.stage import Stage
 from benchmarks.table import Row
 from tests.permission.corpus import Case
@@ -38,7 +38,7 @@ def decisions(stage: Stage, runs: int) -> Iterator[Row]:
 
 def _once(case: Case, root: Path) -> tuple[float, float]:
     """Seconds and seconds of CPU for one decision."""
-    for known in (shell.analyse, shell_parse.parse_tree, matcher._prefix, matcher.glob_regex):
+    for known in (shell.analyse, shell_parse.parse_tree, command_rules._prefix, matcher.glob_regex):
         known.cache_clear()
     began, used = time.perf_counter(), _cpu()
     decide(case, root)

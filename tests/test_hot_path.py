@@ -59,3 +59,24 @@ def test_the_version_imports_nothing_of_ours_but_the_package(tmp_path: Path) -> 
         "agent_cli",
         "agent_cli.__main__",
     ]
+
+
+@pytest.mark.parametrize("rules", [[], ["--allowedTools", "Bash(npm test:*) Read", "--disallowedTools", "Bash(rm:*)"]])
+def test_the_analysis_of_commands_is_not_loaded_before_the_first_command(tmp_path: Path, rules: list[str]) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    with ModelServer([Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="Ok.")]) as server:
+        env = clean_env(tmp_path / "home", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url)
+        done = subprocess.run(
+            [sys.executable, "-c", RUN.replace('m.split(".")[0]', "m"), "-p", "--model", "openai/x", *rules, "hi"],
+            cwd=tmp_path,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    loaded = [m for m in modules if m.startswith("agent_cli.permission.")]
+    assert code == 0
+    assert "agent_cli.permission.policy" in loaded
+    heavy = ("shell", "command", "reading", "wrappers", "git_reads")
+    assert not [m for m in loaded if m.rpartition(".")[2].startswith(heavy)]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permission.command_reads import CommandReads, may_be_option
+from agent_cli.permission.command_rules import for_part, may_deny
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.destructive import dangers, unnamed
 from agent_cli.permission.files import by_rule, judge
@@ -91,7 +92,7 @@ class CommandJudge:
         if too_long(self._command):
             return Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", firm=True)
         unknown = self.analysis.unknown
-        if not unknown and any(self._matcher.may_deny(self._tool, part) for part in self.analysis.parts):
+        if not unknown and any(may_deny(self._matcher.rules, self._tool, part) for part in self.analysis.parts):
             unknown = "a pattern that may stand for what they name"
         if not unknown:
             return None
@@ -131,7 +132,7 @@ class CommandJudge:
         rule = self._matcher.for_command(kind, self._tool, self._command)  # type: ignore[arg-type]
         yield by_rule(self._command, level, rule, firm=True) if rule else None
         for part in self.analysis.parts:
-            rule = self._matcher.for_part(kind, self._tool, part)  # type: ignore[arg-type]
+            rule = for_part(self._matcher.rules, kind, self._tool, part)  # type: ignore[arg-type]
             yield by_rule(part.text, level, rule, firm=True) if rule else None
 
     def _part(self, part: Part, why: str, read: list[Verdict]) -> Verdict:
@@ -139,7 +140,7 @@ class CommandJudge:
         text = part.text
         if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
             return Verdict(text, Level.ASK, odd)
-        if rule := self._matcher.for_part("allow", self._tool, part):
+        if rule := for_part(self._matcher.rules, "allow", self._tool, part):
             return by_rule(text, Level.ALLOW, rule)
         if not why and (self.reads_only or not (why := self._unsafe_beside_others(part))):
             reason = "only reads inside the workspace" if part.words else "runs nothing by itself"

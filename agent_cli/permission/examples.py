@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_cli.core.rules import PATH_TOOLS, Rule
+from agent_cli.permission.command_rules import for_part
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.shell import analyse
 from agent_tools.base import Effect
@@ -47,7 +48,7 @@ def covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
     if matcher.for_command(rule.list, "Bash", example) is not None:
         return True
     analysis = analyse(example, str(cwd), str(home))
-    found = [matcher.for_part(rule.list, "Bash", part) is not None for part in analysis.parts]
+    found = [for_part([rule], rule.list, "Bash", part) is not None for part in analysis.parts]
     if rule.list == "allow":
         return bool(found) and all(found) and not analysis.unclear
     return any(found)

@@ -82,7 +82,7 @@ def find_shfmt() -> str | None:
     return next((p for place in places if place.startswith("/") and os.access(p := f"{place}/shfmt", os.X_OK)), None)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
     """The `File` node of a command line. Raises Unparsed."""
     outside = _outside(command)

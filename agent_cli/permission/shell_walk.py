@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from agent_cli.permission.shell_nodes import assigned, is_chain, nodes
 from agent_cli.permission.shell_scope import MEANINGFUL, Scope
 from agent_cli.permission.shell_values import Part, Redirect, Word
 from agent_cli.permission.shell_words import Node, read_word, spelled
@@ -164,7 +165,7 @@ class Walk:
             scope.join(branch)
             return
         chain = [node["Y"]]
-        while _is_chain(left := node["X"]):
+        while is_chain(left := node["X"]):
             node = left["Cmd"]
             chain.append(node["Y"])
         self.statement(node["X"], scope)
@@ -194,7 +195,7 @@ class Walk:
 
     def _expect(self, body: Any, scope: Scope) -> None:
         """Forget what anything in a body may change."""
-        for node in _nodes(body):
+        for node in nodes(body):
             if node.get("Type") == "FuncDecl":
                 scope.lose("a function is defined in it")
             if node.get("Type") == "CallExpr" and node.get("Args"):
@@ -203,7 +204,7 @@ class Walk:
                     scope.cwds = None
                 else:
                     self._builtin(words, scope)
-        scope.forget(_assigned(body))
+        scope.forget(assigned(body))
 
     def _for(self, node: Node, scope: Scope) -> None:
         loop, body = node["Loop"], node.get("Do") or []
@@ -253,7 +254,7 @@ class Walk:
     def _test(self, node: Node, scope: Scope) -> None:
         """[[ ... ]]: reads, unless it computes."""
         why = ""
-        for inner in _nodes(node["X"]):
+        for inner in nodes(node["X"]):
             kind, op = inner.get("Type"), inner.get("Op")
             known = _TESTS_OF_WORDS if kind == "UnaryTest" else _TESTS_OF_TEXT
             if kind == "UnaryTest" and op in _TESTS_OF_FILES:
@@ -300,6 +301,9 @@ class Walk:
             if node.get("Hdoc"):
                 self._substitutions(node["Hdoc"], scope)
                 self._check_document(node["Hdoc"])
+                # Inside $(...) bash forgets that an empty end was quoted, and so expands what is in the document.
+                if not re.fullmatch(r"\w[\w.-]*", read_word(node["Word"], {}, self._source).text):
+                    self.unclear = self.unclear or "has an unusual here-document"
                 continue
             word = self._word(node["Word"], scope)
             if op == "<<<":
@@ -333,7 +337,7 @@ class Walk:
 
     def _substitutions(self, node: Any, scope: Scope) -> None:
         """The commands inside a word, wherever in it; each runs in a shell of its own."""
-        for inner in _nodes(node, stop=("CmdSubst", "ProcSubst")):
+        for inner in nodes(node, stop=("CmdSubst", "ProcSubst")):
             if inner.get("Type") in ("CmdSubst", "ProcSubst"):
                 if inner.get("TempFile") or inner.get("ReplyVar"):
                     self.unclear = self.unclear or "is not bash"
@@ -360,37 +364,3 @@ def _changes(words: tuple[Word, ...]) -> bool:
     if name == "printf":
         return bool(rest) and (bool(rest[0].why) or rest[0].pattern or first.startswith("-"))
     return name in _CHANGING
-
-
-def _is_chain(node: Node) -> bool:
-    """Whether a statement is nothing but `a && b`."""
-    command = node.get("Cmd") or {}
-    plain = not (node.get("Redirs") or node.get("Negated") or node.get("Background"))
-    return plain and command.get("Type") == "BinaryCmd" and command.get("Op") == "&&"
-
-
-def _nodes(tree: Any, stop: tuple[str, ...] = ()) -> Iterator[Node]:
-    """All nodes of a tree, from the top; below a node of a type in `stop` it is not gone."""
-    if isinstance(tree, dict):
-        yield tree
-        if tree.get("Type") in stop:
-            return
-        for child in tree.values():
-            if isinstance(child, (dict, list)):
-                yield from _nodes(child, stop)
-    elif isinstance(tree, list):
-        for child in tree:
-            yield from _nodes(child, stop)
-
-
-def _assigned(body: list[Node]) -> set[str]:
-    """The names of variables that anything in a body may set."""
-    found = set()
-    for node in _nodes(body):
-        if "Assigns" in node or node.get("Type") == "DeclClause":
-            for assignment in [*(node.get("Assigns") or []), *(node.get("Args") or [])]:
-                if name := (assignment.get("Name") or {}).get("Value"):
-                    found.add(name)
-        if node.get("Type") == "WordIter":
-            found.add(node["Name"]["Value"])
-    return found

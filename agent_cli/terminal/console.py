@@ -34,9 +34,10 @@ class _Console(Console):
 
 
 def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any = None) -> Console:
-    """A console on standard output, or on `file` for what goes there in the end. Colours only where it is a terminal that can, or the setting says "always".
+    """A console on standard output, or on `file` for text that gets there in the end.
 
-    Without colours a terminal still has bold and underline; in plain mode, and in a pipe, there is nothing but text.
+    Colours only where it is a terminal that can, or the setting says "always". Without them a terminal still has bold
+    and underline; in plain mode, and in a pipe, there is nothing but text.
     """
     terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown") and not plain
     wanted = color == "always" or (color == "auto" and terminal and not env.get("NO_COLOR"))

@@ -40,7 +40,8 @@ CASES = [
     ),
     *group("writes by redirection", "deny", "echo x > f", "ls > f", "cat a.txt >> f", mode="plan"),
     *group("writes by redirection", "deny", "echo x > f", "echo x > $f", mode="dontAsk"),
-    *group("writes by redirection", "allow", "echo x > f", "echo x > $f", "echo x > /tmp/f", mode="bypassPermissions"),
+    *group("writes by redirection", "allow", "echo x > f", "echo x > $f", "echo x > /tmp/f",
+        mode="bypassPermissions"),
     *group(
         "writes by redirection", "deny", "echo x > data/f", "ls >> data/f", "{ ls; } &> data/f",
         "bash -c 'ls > data/f'", "cd data && ls > f", "ls > ./data/../data/f", allow="Bash", deny="Edit(data/**)"

@@ -136,7 +136,8 @@ CASES = [
         "modes", "allow", "ls", "cat a.txt | head", "git status", "cd src && ls", "rg x", "x=a.txt; cat $x",
         mode="plan"
     ),
-    *group("modes", "deny", "make", "cat /etc/passwd", "cat .env", "echo x > f", "echo $x", "ls; rm x", mode="dontAsk"),
+    *group("modes", "deny", "make", "cat /etc/passwd", "cat .env", "echo x > f", "echo $x", "ls; rm x",
+        mode="dontAsk"),
     *group("modes", "allow", "ls", "cat a.txt", "git log", mode="dontAsk"),
     *group("modes", "allow", "npm test", "npm test 2>&1 | tail -5", mode="dontAsk", allow="Bash(npm test)"),
     *group(

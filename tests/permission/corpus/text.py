@@ -30,7 +30,8 @@ CASES = [
         "ls \x08\x08rm",
         "ls \u202e", "ls \u200b", "l\u200bs", "ls\u00a0rm", "ls\u2028rm x", "ls\u2029rm x", "ls \ufeff", "\ufeffls",
         "ls \u2066x\u2069",
-        "ls \U000e0041", "ls\u0085rm x", "ls \u00ad", "ls \u180e", "ls\u3000x", "l\u0455", "\uff4c\uff53", "ls \ud800",
+        "ls \U000e0041", "ls\u0085rm x", "ls \u00ad", "ls \u180e", "ls\u3000x", "l\u0455", "\uff4c\uff53",
+        "ls \ud800",
     ),
     *group(
         "control and invisible characters", "ask", "npm\u00a0test", "npm test\r", "npm test\r\nrm x",
@@ -52,7 +53,8 @@ CASES = [
         "cat <<E\n$(cat <<F\n$(rm x)\nF\n)\nE",
         "cat <<E\n\\$(ls)\n$(rm x)\nE", "cat <<'E'\n$(ls)\n E\nE\nrm x", "bash -c 'cat <<E\n$(rm x)\nE'",
         "cat 3<<E <&3\nx\nE",
-        "cat <<$x\nrm\n$x\nrm x", "eval <<E\nx\nE\nrm x",
+        "cat <<$x\nrm\n$x\nrm x", "echo $(cat <<''\n$(rm x)\n\n)", "[[ $(cat <<''\n$(rm x)\n\n) ]]",
+        "echo $(cat <<\"\"\n`rm x`\n\n)", "cat <<''\nx\n\n", "cat <<'a b'\nx\na b", "eval <<E\nx\nE\nrm x",
     ),
     *group(
         "heredocs", "allow", "cat <<E\nhello $x\nE", "cat <<'E'\n$(rm x) `rm x`\nE", "cat <<\\E\n$(rm x)\nE",

@@ -97,7 +97,8 @@ CASES = [
     ),
     *group("rules and wrappers", "ask", "sudo rm x", "sudo cat a.txt", allow="Bash(sudo:*)"),
     *group("rules and wrappers", "ask", "xargs rm", "ls | xargs rm", allow="Bash(xargs:*)"),
-    *group("rules and wrappers", "ask", "find . -exec rm {} +", "find . -exec sh -c 'rm x' \\;", allow="Bash(find:*)"),
+    *group("rules and wrappers", "ask", "find . -exec rm {} +", "find . -exec sh -c 'rm x' \\;",
+        allow="Bash(find:*)"),
     *group("rules and wrappers", "allow", "ls | xargs wc -l", "ls | xargs wc -l -c", allow="Bash(xargs wc:*)"),
     *group(
         "rules and wrappers", "ask", "ls | xargs wc -l; rm x", "ls | xargs wcx",
