@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test quick lint types tests schemas bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz schemas bench versions wheel clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
@@ -24,6 +24,11 @@ types: $(VENV)/.dev
 
 tests: $(VENV)/.dev
 	$(BIN)/pytest -n $(JOBS)
+
+# The gate for commands: very many lines by chance, run by the real bash, and all that runs unasked under strace.
+fuzz: $(VENV)/.dev
+	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
+	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_proof.py tests/permission/test_corpus.py
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

@@ -27,6 +27,8 @@ PATIENCE = 20.0
 CHUNKS, PER_SECOND = 20_000, 2_000
 # Pasting is switched on, something is drawn, the cursor shows again.
 READY = re.compile(rb"\x1b\[\?2004h.*>.*\x1b\[\?25h", re.DOTALL)
+# The last line of a turn, and a frame that is complete.
+DONE = re.compile(rb"\(\d+\.\d s.*\x1b\[\?25h", re.DOTALL)
 
 
 def prompt(stage: Stage, runs: int) -> Iterator[Row]:
@@ -88,10 +90,10 @@ def session(stage: Stage, message: str) -> Sample:
     child = subprocess.Popen(stage.command(), cwd=stage.project, env=stage.env, stdin=mouth, stdout=mouth, stderr=mouth)
     os.close(mouth)
     try:
-        seen = _until_ready(ear)
+        seen = until(ear, READY)
         if message:
             os.write(ear, message.encode() + b"\r")
-            seen = _until_ready(ear)
+            seen = until(ear, DONE)
         wall = time.monotonic() - started
     finally:
         child.kill()
@@ -102,15 +104,15 @@ def session(stage: Stage, message: str) -> Sample:
     return Sample(cpu, wall, 0.0, started, seen, "", child.returncode)
 
 
-def _until_ready(ear: int) -> bytes:
-    """What is drawn until the editor has drawn its prompt."""
+def until(ear: int, wanted: re.Pattern[bytes]) -> bytes:
+    """What is drawn until this has been. Raises Broken."""
     seen = bytearray()
     # The end of a long drawing is enough to look at.
-    while not READY.search(seen, max(0, len(seen) - 70_000)):
+    while not wanted.search(seen, max(0, len(seen) - 70_000)):
         if not select.select([ear], [], [], PATIENCE)[0]:
-            raise Broken(f"no prompt came within {PATIENCE:g} s: {bytes(seen[-300:])!r}")
+            raise Broken(f"{wanted.pattern!r} did not come within {PATIENCE:g} s: {bytes(seen[-300:])!r}")
         try:
             seen += os.read(ear, 65_536)
         except OSError:
-            raise Broken(f"the session ended before its prompt: {bytes(seen[-300:])!r}") from None
+            raise Broken(f"the session ended before {wanted.pattern!r}: {bytes(seen[-300:])!r}") from None
     return bytes(seen)

@@ -151,6 +151,8 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         return "a format that checks signatures"
     if any(w in patterns for w in words) and name not in _MANY and not (name in ("branch", "tag") and names & _LISTING):
         return "a pattern, which may become more words"
+    if name == "reflog" and {"expire", "delete", "drop", "exists", "write"} & set(read.operands):
+        return "git reflog with a subcommand"
     if name in ("branch", "tag") and read.operands and not names & _LISTING:
         return f"git {name} with a name"
     if name in _NO_OPERANDS and options is _SUBCOMMANDS.get(name) and read.operands:

@@ -33,6 +33,8 @@ _NESTING = re.compile(
 )
 # These nest where they stand in a row.
 _JOINS = re.compile(r"&&|\|\|?")
+# Bash joins such lines before it looks for what a dollar begins, the parser not in every place.
+_SPLIT_DOLLAR = re.compile(r"\$[{!#]*\w*\\\n")
 _ARITHMETIC = re.compile(r"[-+*/%<>=&|^?:,~!]")
 
 
@@ -85,6 +87,8 @@ def find_shfmt() -> str | None:
 @lru_cache(maxsize=16)
 def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
     """The `File` node of a command line. Raises Unparsed."""
+    if _SPLIT_DOLLAR.search(command):
+        raise Unparsed("has a line that ends inside of an expansion")
     outside = _outside(command)
     if outside is None:
         raise Unparsed("is too long to be analysed")

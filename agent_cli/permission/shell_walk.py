@@ -98,6 +98,10 @@ class Walk:
                 self._case(node, scope)
             case "TimeClause":
                 if node.get("Stmt"):
+                    first = ((node["Stmt"].get("Cmd") or {}).get("Args") or [None])[0]
+                    # Bash takes that for the end of its own options, the parser for a program.
+                    if first and read_word(first, {}, self._source).text == "--":
+                        self.unclear = self.unclear or "has an unusual form of time"
                     self.statement(node["Stmt"], scope)
             case "FuncDecl":
                 lost = scope.copy()

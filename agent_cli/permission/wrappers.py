@@ -195,7 +195,8 @@ def _eval(part: Part) -> Iterator[Part | Script]:
     if any(w.why or w.pattern for w in part.words):
         yield part.but(why=part.why or "shell code that is not known")
     else:
-        yield Script(part, " ".join(part.texts[1:]), Layer(part.words, "script", len(part.words)), exact=True)
+        texts = part.texts[2:] if part.texts[1:2] == ("--",) else part.texts[1:]
+        yield Script(part, " ".join(texts), Layer(part.words, "script", len(part.words)), exact=True)
 
 
 def _runs_of_git(part: Part) -> bool:

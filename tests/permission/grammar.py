@@ -24,7 +24,7 @@ class Grammar:
         """One command line, of one or more commands. Half of them are tame: most of what is in those is known."""
         self._depth, self._in_function, self._tame = 0, False, self._likely(0.5)
         text = self._list(self._chance.choice((1, 1, 2, 2, 3)))
-        return self._changed(text) if self._likely(0.2) else text
+        return self._changed(text) if self._likely(0.3) else text
 
     def _likely(self, probability: float) -> bool:
         return self._chance.random() < probability
@@ -184,11 +184,16 @@ class Grammar:
         """The text with a few characters taken out, put in or doubled."""
         for _ in range(self._chance.randint(1, 3)):
             at = self._chance.randint(0, len(text))
+            special = [n for n, char in enumerate(text, 1) if char in "$`\"'\\(){}<>&|;#=[]\n"]
+            if special and self._likely(0.5):
+                at = self._chance.choice(special)
             kind = self._chance.random()
-            if kind < 0.4:
-                text = text[:at] + text[at + 1 :]
-            elif kind < 0.8:
+            if kind < 0.3:
+                text = text[: at - 1] + text[at:] if at else text
+            elif kind < 0.6:
                 text = text[:at] + self._chance.choice(words.PIECES) + text[at:]
+            elif kind < 0.8:
+                text = text[:at] + self._chance.choice(words.JOINERS) + text[at:]
             else:
                 end = min(len(text), at + self._chance.randint(1, 6))
                 text = text[:at] + text[at:end] + text[at:]

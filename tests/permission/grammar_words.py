@@ -15,9 +15,11 @@ BLANKS = (" ", " ", " ", "  ", "\t", " \\\n")
 COMMENTS = ("wipe x", "$(wipe x)", "it is", "a \\", "a \\\\", '"')
 
 WRAPPERS = (
-    "env", "env A=1", "env -i PATH=$PATH", "env -u y", "env a-b=1", "timeout 5", "timeout -k 1 5", "timeout -s KILL 5",
+    "env", "env A=1", "env -i PATH=$PATH", "env -u y", "env a-b=1", "timeout 5", "timeout -k 1 5",
+    "timeout -s KILL 5",
     "nice", "nice -n 1", "nice -1", "nohup", "command", "builtin", "exec", "stdbuf -oL", "xargs", "xargs -n1",
-    "xargs -I{}", "find a -exec", "env timeout 5", "time", "\\time", "!", "time -p", "setsid", "timeout $x", "env $x",
+    "xargs -I{}", "find a -exec", "env timeout 5", "time", "\\time", "!", "time -p", "time --", "eval --", "trap --",
+    "setsid", "timeout $x", "env $x",
     "nice -n ${y}", "env -S", "exec -a n",
 )  # fmt: skip
 TAME_WRAPPERS = ("env", "timeout 5", "nice -n 1", "nohup", "command", "exec", "time", "!")
@@ -52,7 +54,8 @@ DYNAMIC = (
 )  # fmt: skip
 
 ODD_ARGUMENTS = (
-    "*", "*.txt", "?", "[ab]", "sub/*", "-*", "{a,b}", "~", "~/a", "a~", "x=~", "$", "#", "a#b", "!", "-n", "--", "{}",
+    "*", "*.txt", "?", "[ab]", "sub/*", "-*", "{a,b}", "~", "~/a", "a~", "x=~", "$", "#", "a#b", "!", "-n", "--",
+    "{}",
     "\\;", "+", "%", "^", "=",
 )  # fmt: skip
 KNOWN_VARIABLES = ("$x", '"$x"', "${y}", '"$z"')
@@ -109,6 +112,9 @@ AFTER_COMPOUNDS = ("", "", "", " > f", " < a", " 2>/dev/null", " | cat", " &", "
 
 # What is put into the text of a line to break it.
 PIECES = (
-    "'", '"', "\\", "\n", ";", "#", " ", "$", "`", "(", ")", "{", "}", "&", "|", "<", ">", "\\\n", " #", "<<E\n", "\t",
+    "'", '"', "\\", "\n", ";", "#", " ", "$", "`", "(", ")", "{", "}", "&", "|", "<", ">", "\\\n", " #", "<<E\n",
+    "\t",
     "*", "!", "~", "=", "\\\\", "$'", "$(", "${", "[[", "]]", "\r", "\xa0", "é",
 )  # fmt: skip
+# What bash takes away, so that a parser may read on where bash does not, or the other way round.
+JOINERS = ("\\\n", "\\\n", "\\\n\\\n", "\\", "''", '""', " ", "\n", "$", "\\\\\n")

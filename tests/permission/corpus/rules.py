@@ -29,7 +29,7 @@ CASES = [
         "find . -execdir rm {} ;", "find . -name x -ok rm {} ;", "find . -exec ls {} \\; -exec rm {} \\;",
         "bash -c 'rm x'", "sh -c 'rm x'", "bash -lc 'ls; rm x'", "bash -euo pipefail -c 'rm x'", "bash -c -e 'rm x'",
         "bash -O extglob -c 'rm x'", "bash +x -c 'rm x'", "bash -c 'bash -c \"rm x\"'", "bash -c 'eval rm x'",
-        "eval rm x", "eval 'rm x'", "eval \"ls; rm x\"", "eval 'eval rm x'", "trap 'rm x' EXIT",
+        "eval rm x", "eval -- rm x", "eval 'rm x'", "eval \"ls; rm x\"", "eval 'eval rm x'", "trap 'rm x' EXIT",
         "timeout 5 sudo nice bash -c 'env rm x'", "./bash -c 'rm x'", "/tmp/timeout 5 rm x", "zsh -c 'rm x'",
         "find . -exec sh -c 'rm x' ;", "xargs sh -c 'rm x'", "xargs -I% sh -c 'rm x'", "ls $x; rm y",
         "ls > f; rm x", "cat <<'E'\nx\nE\nrm x", "cat <<A <<B; rm x\n1\nA\n2\nB", "cd src && rm x",

@@ -93,6 +93,18 @@ CASES = [
     ),
     *group("longer than is parsed", "deny", "ls;" * 900 + "rm x", allow="Bash", deny="Bash(rm:*)"),
     *group(
+        "lines that go on", "ask",
+        "echo \"$\\\n(rm x)\"", "cat <<E\n$\\\n(rm x)\nE", "echo $\\\n(rm x)", "echo \"$\\\n\\\n(rm x)\"",
+        "x=a; cat \"$x\\\ny\"",
+        "x=a; cat $x\\\ny", "echo \"$\\\n{x:-$(rm x)}\"", "cat \"$\\\nx\"", "echo `\\\nrm x`", "ls &\\\n& rm x",
+        "ls;\\\nrm x", "r\\\nm x",
+        "cat <<E\nx\\\nE\n$(rm x)\nE", "cat <<E\nx\\\\\nE\nrm x", "ls \\\n;rm x", "echo \"${\\\nx@P}\"",
+        "time -- rm x", "eval -- rm x",
+        "trap -- 'rm x' EXIT", "command -- rm x", "exec -- rm x", "nohup -- rm x",
+    ),
+    *group("lines that go on", "allow", "ls \\\n -l", "cat \\\n a.txt \\\n b.txt", "ls | \\\n wc -l",
+        "ls &&\\\nls src", "cat <<E\nx\\\nE\nrm x\nE", "l\\\ns", "echo \"a\\\nb\""),
+    *group(
         "comments", "ask", "ls # x\nrm x", "# ls\nrm x", "ls #\\\nrm x", "ls # a\\\nrm x", "ls #\\\\\nrm x",
         "ls a#b; rm x", "ls ${x#y}; rm x",
     ),
