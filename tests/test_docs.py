@@ -17,6 +17,7 @@ from agent_cli.core.rules import read_rule
 from agent_cli.headless import exits
 from agent_cli.model.providers import PROVIDERS
 from agent_cli.model.scripted import KEYS
+from agent_cli.permission import git_reads, reading
 from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
 from agent_cli.terminal.slash import REGISTRY
@@ -135,6 +136,29 @@ def test_the_rules_for_commands_cover_what_the_table_says(tmp_path: Path) -> Non
                 for command in re.findall(r"`([^`]+)`", cell.replace("\\|", "|")):
                     level = policy.decide("Bash", [Effect("run", command)]).level
                     assert (level is Level.ALLOW) == allowed, (text, command)
+
+
+def judged() -> str:
+    return page("permissions.md").partition("\n## How a command is judged\n")[2].partition("\n## ")[0]
+
+
+def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / ".env").write_text("x")
+    rows = [re.split(r"(?<!\\)\|", line)[1:4] for line in judged().splitlines() if line.startswith("| `")]
+    assert len(rows) >= 8
+    for cell, _, answer in rows:
+        commands, _, rule = cell.replace("\\|", "|").partition(" under ")
+        rules = [read_rule("allow", text, "the page", tmp_path) for text in re.findall("`([^`]+)`", rule)]
+        for command in re.findall("`([^`]+)`", commands):
+            level = Policy(Workspace(tmp_path), rules).decide("Bash", [Effect("run", command)]).level
+            assert (level is Level.ALLOW) == ("allowed" in answer), command
+
+
+def test_all_programs_that_only_read_are_named() -> None:
+    told = set(re.findall(r"[\w:\[-]+", " ".join(re.findall("`([^`]+)`", judged()))))
+    assert told >= reading.READERS | reading.BUILTINS
+    assert told >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
 
 
 def test_the_table_of_events_is_complete() -> None:

@@ -98,10 +98,6 @@ class Walk:
                 self._case(node, scope)
             case "TimeClause":
                 if node.get("Stmt"):
-                    first = ((node["Stmt"].get("Cmd") or {}).get("Args") or [None])[0]
-                    # Bash takes that for the end of its own options, the parser for a program.
-                    if first and read_word(first, {}, self._source).text == "--":
-                        self.unclear = self.unclear or "has an unusual form of time"
                     self.statement(node["Stmt"], scope)
             case "FuncDecl":
                 lost = scope.copy()
@@ -124,6 +120,9 @@ class Walk:
     def _call(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
         cwds, renamed = scope.cwds, scope.renamed
         words = tuple(self._word(w, scope) for w in node.get("Args") or [])
+        if words and words[0].text == "--":
+            # Behind `time` bash takes it for the end of options, the parser for a program.
+            self.unclear = self.unclear or "has an unusual form"
         if words and words[0].text not in _NUMBERS_GO:
             words = tuple(w.but(why=w.why or "a number that is not known") if w.number else w for w in words)
         # Each assignment sees the ones before it; in front of a command they end with it.

@@ -23,6 +23,8 @@ class Grammar:
     def line(self) -> str:
         """One command line, of one or more commands. Half of them are tame: most of what is in those is known."""
         self._depth, self._in_function, self._tame = 0, False, self._likely(0.5)
+        if self._likely(0.1):
+            return "ls " + "".join(self._chance.choices(words.SOUP, k=self._chance.randint(2, 12))) + "wipe q"
         text = self._list(self._chance.choice((1, 1, 2, 2, 3)))
         return self._changed(text) if self._likely(0.3) else text
 

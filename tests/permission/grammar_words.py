@@ -118,3 +118,11 @@ PIECES = (
 )  # fmt: skip
 # What bash takes away, so that a parser may read on where bash does not, or the other way round.
 JOINERS = ("\\\n", "\\\n", "\\\n\\\n", "\\", "''", '""', " ", "\n", "$", "\\\\\n")
+# Put together without any grammar; no loops and no functions, which might go on for ever.
+SOUP = (
+    '"', "'", "`", "$", "(", ")", "{", "}", "\\", "\\\n", "\n", " ", " ", " ", "#", " #", ";", "&", "|", "<", ">",
+    "<<E", "<<'E'", "<<-E", "\nE\n", "E", "$(wipe q)", "`wipe q`", "wipe q", "wipe", "ls", "cat", "x=", "$x", "${x",
+    "}", "[", "]", "[[", "]]", "!", "! ", "((", "))", "&&", "||", ";;", "<(", "$((", "time ", "if ", "then ", "fi",
+    "for x in ", "do ", "done", "case x in", "esac", "a", "*", "?", "~", "=", "\t", "eval ", "coproc ", "$'", "\\'",
+    '\\"', "\\`", "\\$", "^", "%", "@(", "|&", "<<<", ">&", "2>", "{ ", "; }", "-- ", "in ", "select ",
+)  # fmt: skip

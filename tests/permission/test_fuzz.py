@@ -57,7 +57,9 @@ def findings(line: str, place: Place) -> list[str]:
     alone = gate.level(line, allow=free) is Level.ALLOW
     guarded = gate.level(line, allow=("Bash",), deny=("Bash(wipe:*)",)) is Level.ALLOW
     writing = gate.level(line, "acceptEdits", allow=free) is Level.ALLOW
-    if not (alone or guarded or writing) and analysis.unknown:
+    # What a script does is not part of a command line.
+    scripts = any(p.program in ("bash", "sh") for p in analysis.parts)
+    if scripts or (not (alone or guarded or writing) and analysis.unknown):
         return []
     try:
         ran = place.run(line)

@@ -99,7 +99,7 @@ CASES = [
         "x=a; cat $x\\\ny", "echo \"$\\\n{x:-$(rm x)}\"", "cat \"$\\\nx\"", "echo `\\\nrm x`", "ls &\\\n& rm x",
         "ls;\\\nrm x", "r\\\nm x",
         "cat <<E\nx\\\nE\n$(rm x)\nE", "cat <<E\nx\\\\\nE\nrm x", "ls \\\n;rm x", "echo \"${\\\nx@P}\"",
-        "time -- rm x", "eval -- rm x",
+        "time -- rm x", "time -- rm x | ls", "time -p -- rm x && ls", "eval -- rm x",
         "trap -- 'rm x' EXIT", "command -- rm x", "exec -- rm x", "nohup -- rm x",
     ),
     *group("lines that go on", "allow", "ls \\\n -l", "cat \\\n a.txt \\\n b.txt", "ls | \\\n wc -l",
