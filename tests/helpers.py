@@ -52,7 +52,8 @@ def agent(
 
 def script(path: Path, replies: list[dict[str, Any]]) -> str:
     """Write a script for the scripted model; returns the model's name."""
-    path.write_text("\n".join("[[reply]]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in r.items()) for r in replies))
+    tables = ("[[reply]]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in r.items()) for r in replies)
+    path.write_text("\n".join(tables), "utf-8")
     return f"scripted:{path}"
 
 
@@ -66,4 +67,5 @@ def _toml(value: Any) -> str:
         return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
-    return json.dumps(value)
+    # Characters as they are: TOML has no surrogate pairs.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -28,12 +28,15 @@ ALLOWED: dict[str, set[str]] = {
 # The doors: which file may import a heavy library, at any place in it.
 DOORS = {
     "litellm": {"agent_cli/model/litellm_worker.py"},
-    "prompt_toolkit": {"agent_cli/terminal/input.py"},
+    "prompt_toolkit": {
+        f"agent_cli/terminal/{name}.py"
+        for name in ("output", "ansi", "history", "line", "layout", "keys", "live", "guarded")
+    },
     "rich": {"agent_cli/terminal/console.py", "agent_cli/terminal/show.py", "agent_cli/terminal/views.py",
              "agent_cli/terminal/approval.py", "agent_cli/terminal/asking.py", "agent_cli/terminal/trusting.py",
              "agent_cli/terminal/diffs.py", "agent_cli/terminal/highlight.py", "agent_cli/terminal/markdown.py",
              "agent_cli/terminal/render.py", "agent_cli/terminal/tables.py", "agent_cli/terminal/wrapping.py",
-             "agent_cli/terminal/writing.py"},
+             "agent_cli/terminal/writing.py", "agent_cli/terminal/decisions.py", "agent_cli/terminal/transcript.py"},
     "markdown_it": {"agent_cli/terminal/markdown.py"},
     "pygments": {"agent_cli/terminal/highlight.py"},
     "typer": {"agent_cli/cli.py"},

@@ -29,7 +29,7 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.console import make_console, styled
-from agent_cli.terminal.input import Input
+from agent_cli.terminal.input import read_line
 from agent_cli.terminal.show import Show
 from agent_tools.cancel import CancelToken
 
@@ -144,7 +144,7 @@ class _Demo:
         layers.add(settings, "the demo", self._project)
         place = Place(cwd=self._project, root=self._project, home=None, env=self._env)
         model = Actor(script, PAUSE if os.isatty(1) else 0.0)
-        approver: Approver = AskInLines(self._console, Input(None, plain=True).line) if self._asks else deny
+        approver: Approver = AskInLines(self._console, read_line) if self._asks else deny
         agent = build(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
         agent.conversation.kit.transport = model
         if "Bash" not in agent.conversation.kit.tools:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from agent_cli import __version__
@@ -15,6 +16,7 @@ from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.core.outcome import TurnResult
+from agent_cli.engine.drive import Listener
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -22,7 +24,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.console import make_console, styled
-from agent_cli.terminal.input import Input
+from agent_cli.terminal.input import read_line
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, run_slash
 from agent_cli.terminal.trusting import ask_trust
@@ -35,11 +37,22 @@ from agent_tools.display import TodoView
 
 def run_repl(options: RunOptions) -> int:
     """A session until the person leaves; the exit code. Raises Mistake before it has begun."""
-    repl = Repl(options)
+    repl = _screen_for(options, os.environ)(options)
     try:
         return repl.run(" ".join(options.prompt))
     finally:
         repl.agent.close()
+
+
+def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
+    """The application where a person sits at a terminal that can draw it; else line by line."""
+    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and sys.platform != "win32"
+    if options.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
+        return Repl
+    # prompt-toolkit: a fifth of a second that a pipe must not pay for.
+    from agent_cli.terminal.live_repl import LiveRepl
+
+    return LiveRepl
 
 
 class Repl:
@@ -51,22 +64,24 @@ class Repl:
         self._layers = read_settings(options, self._place)
         plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._console = make_console(self._layers.settings().color, os.environ, plain=plain)
-        self._settle_trust(plain)
-        settings = self._layers.settings()
+        self._settle_trust()
         self._folder = SessionStore(state_folder(os.environ), self._place.root).folder
-        keep = self._folder / "history" if settings.save_sessions else None
-        self._input = Input(keep, plain=plain)
-        self.show = Show(self._console, verbose=options.verbose)
+        self.show = self._open_screen()
+        self.listener: Listener = self.show
         self.agent = self._build(options)
 
-    def _settle_trust(self, plain: bool) -> None:
+    def _open_screen(self) -> Show:
+        """What shows the events."""
+        return Show(self._console, verbose=self.options.verbose)
+
+    def _settle_trust(self) -> None:
         """Ask whether the project is trusted, where it brings what would take effect and a person is there."""
         if self._layers.trust.state not in ("untrusted", "changed") or not os.isatty(0):
             return
         # Read between two looks at the files: what is agreed to is what was shown.
         files = project_files(self._place)
         self._layers = read_settings(self.options, self._place)
-        if ask_trust(self._console, Input(None, plain=plain).line, self._layers):
+        if ask_trust(self._console, read_line, self._layers):
             if why := remember_trust(self._place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self._layers = read_settings(self.options, self._place)
@@ -82,8 +97,8 @@ class Repl:
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
-        approver = AskInLines(self._console, self._input.line, self._aside)
-        return approver, QuestionsInLines(self._console, self._input.line)
+        approver = AskInLines(self._console, read_line, self._aside)
+        return approver, QuestionsInLines(self._console, read_line)
 
     def _aside(self, words: str) -> bool:
         """A slash command at a question: those that look, and those that change the plan."""
@@ -104,7 +119,7 @@ class Repl:
             self.take_turn(first)
         while True:
             try:
-                text = self._input.message("> ").strip()
+                text = read_line("> ").strip()
                 if text.startswith("/") and not text.startswith("//"):
                     run_slash(self, text)
                 elif text:
@@ -128,13 +143,13 @@ class Repl:
         what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
         self.say(f"  {what} for you")
         conversation = self.agent.conversation
-        self._interruptible(lambda: conversation.resume(self.show, waiting.spent))
+        self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
     def take_turn(self, text: str) -> None:
         """Send a message and show the turn that it starts."""
         conversation = self.agent.conversation
         try:
-            self._interruptible(lambda: conversation.say(text, self.show))
+            self._interruptible(lambda: conversation.say(text, self.listener))
         except ToolError as error:
             self.say(str(error))
 

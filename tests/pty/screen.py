@@ -13,17 +13,16 @@ from tests.helpers import clean_env
 
 
 class Terminal:
-    """`agent` in a pty. `expect` waits for text; nothing sleeps for a fixed time."""
+    """`agent` in a pty, line by line. `expect` waits for text; nothing sleeps for a fixed time."""
 
     def __init__(self, args: list[str], cwd: Path, **env: str) -> None:
         home = cwd.parent / "home"
-        self._plain = "--plain" in args
         self._at_prompt = False
         self._child: Any = pexpect.spawn(
             sys.executable,
             ["-m", "agent_cli", *args],
             cwd=str(cwd),
-            env=clean_env(home, **env),
+            env=clean_env(home, **{"TERM": "dumb", **env}),
             dimensions=(40, 100),
             timeout=20,
             encoding="utf-8",
@@ -35,8 +34,8 @@ class Terminal:
         return plain(self._child.before)
 
     def ready(self) -> None:
-        """Wait for the editor of the prompt: it switches bracketed paste on."""
-        self._child.expect_exact("> " if self._plain else "\x1b[?2004h")
+        """Wait for the prompt."""
+        self._child.expect_exact("> ")
         self._at_prompt = True
 
     def type(self, text: str) -> None:

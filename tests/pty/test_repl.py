@@ -231,7 +231,7 @@ def test_the_plan_is_changed_at_a_question_and_the_model_sees_it(work: Path) -> 
     terminal = Terminal(["--model", script(work / "s.toml", replies), "do it"], work)
     terminal.expect("Allow?")
     terminal.type("/todos add say so in the docs")
-    terminal.expect("[ ] say so in the docs")
+    terminal.expect("to do: say so in the docs")
     terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("All of it.")

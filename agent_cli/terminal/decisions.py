@@ -1,0 +1,166 @@
+"""What the application asks a person: a body for the scrollback, a bar, and what each key means.
+
+The meaning of keys and words is that of the line front end: `answer_to`, `read_verdict`, `chosen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from agent_cli.core.answers import Approve, Edit, Reject, Reply
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.terminal.approval import answer_to, question_lines
+from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
+from agent_cli.terminal.bridge import Waiting
+from agent_cli.terminal.console import styled
+from agent_tools.plan import plan_text
+from agent_tools.values import Value
+
+# The argument of a call that a person may change before it runs, and whether it fits into the input line.
+EDITABLE = {
+    "Bash": ("command", True),
+    "WebFetch": ("url", True),
+    "WebSearch": ("query", True),
+    "Write": ("content", False),
+    "Edit": ("new_string", False),
+}
+Body = Callable[[Console], Iterator[Text]]
+
+
+class Give(Value):
+    """The answer, at once."""
+
+    answer: Any
+
+
+class Words(Value):
+    """A line of input first. read: what the words mean; None: not enough, ask on."""
+
+    label: str
+    read: Callable[[str], Any]
+    text: str = ""
+
+
+class InEditor(Value):
+    """The person's editor first, on this text. read: as in `Words`."""
+
+    text: str
+    read: Callable[[str], Any]
+
+
+Act = Give | Words | InEditor
+
+
+class Ask:
+    """One open question. keys: what a single key means. free: without a key the input line is the answer at once."""
+
+    def __init__(self, bar: str, keys: dict[str, Act], body: Body, free: Words | None = None) -> None:
+        self.bar = bar
+        self.keys = keys
+        self.body = body
+        self.free = free
+        self.waiting = Waiting()
+
+    @property
+    def short(self) -> str:
+        """The bar where there is no room for it."""
+        return f"? [{'/'.join(self.keys)}]"
+
+
+def approval(request: ApprovalRequested, arguments: dict[str, Any]) -> Ask:
+    """The question before a call. arguments: those of the call, where they are known."""
+    keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
+    words = ["y yes"]
+    if request.always:
+        keys["a"] = Give(answer_to(request, "a"))
+        words.append("a always, in this session")
+    if request.keeps:
+        keys["A"] = Give(answer_to(request, "A"))
+        words.append("A always, kept")
+    name, in_line = EDITABLE.get(request.tool, ("", False))
+    text = arguments.get(name)
+    if isinstance(text, str):
+
+        def edited(new: str) -> Edit | None:
+            return Edit({**arguments, name: new}) if new.strip() and new != text else None
+
+        keys["e"] = Words(f"{name}> ", edited, text) if in_line else InEditor(text, edited)
+        words.append("e edit")
+    keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
+    bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, with a reason'))}]"
+    return Ask(bar, keys, lambda console: question_lines(request, console))
+
+
+def question(asked: dict[str, Any]) -> Ask:
+    """One question of the model's: a menu with room for one's own words, or the words alone. The answer is a text."""
+    options = asked.get("options", [])
+
+    def body(console: Console) -> Iterator[Text]:
+        yield styled(f"? {asked['question']}", "ask")
+        for number, option in enumerate(options, 1):
+            more = f" - {option['description']}" if option.get("description") else ""
+            yield styled(f"  {number}. {option['label']}{more}")
+
+    several = bool(asked.get("multiSelect")) or len(options) > 9
+    keys: dict[str, Act] = {str(n): Give(chosen(str(n), options)) for n in range(1, min(len(options), 9) + 1)}
+    own = Words("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
+    keys |= {"r": own, "n": Give(chosen("", options))}
+    numbers = f"1-{min(len(options), 9)} choose · " if options else ""
+    say = "r several, by number, or your own words" if several else "r your own words"
+    return Ask(f"? Your answer? [{numbers}{say} · n none]", keys, body, None if options else own)
+
+
+class Rewritten(Value):
+    """The plan as the person has changed it; it is put to them again."""
+
+    plan: str
+
+
+def plan(data: dict[str, Any], edited: str = "") -> Ask:
+    """A plan that wants approval. The answer is a `Reply`, or the plan `Rewritten`."""
+
+    def approved(words: str) -> Reply:
+        reply = read_verdict(words)
+        return reply.but(plan=edited) if edited else reply
+
+    def body(console: Console) -> Iterator[Text]:
+        for line in plan_lines({"plan": edited} if edited else data):
+            yield styled(line)
+
+    keys: dict[str, Act] = {
+        "y": Give(approved("y")),
+        "a": Give(approved("y acceptEdits")),
+        "w": Words("yes, and> ", lambda words: approved(f"y {words}".strip())),
+        "e": InEditor(edited or plan_text(data), lambda text: Rewritten(text) if text.strip() else None),
+        "r": Words("change> ", lambda words: Reply("revise", words.strip()) if words.strip() else None),
+        "n": Give(read_verdict("n")),
+    }
+    return Ask(
+        "? Approve this plan? [y yes · a yes, and accept edits · w yes, with words · e edit it · r change it · n no, "
+        "end here]",
+        keys,
+        body,
+    )
+
+
+def told(answer: Any) -> str:
+    """An answer as a line for the scrollback."""
+    match answer:
+        case Approve(rule="", scope=_):
+            return "yes"
+        case Approve(rule=rule, scope=scope):
+            return f"yes, and always for {rule}, {'kept for this project' if scope == 'project' else 'in this session'}"
+        case Reject(reason=reason):
+            return f"no, because: {reason}" if reason else "no"
+        case Edit():
+            return "yes, changed"
+        case Rewritten():
+            return "edited"
+        case Reply(verdict=verdict, text=text):
+            words = {"approve": "yes", "cancel": "no", "revise": "change it", "answer": "answer"}[verdict]
+            return f"{words}: {text}" if text else words
+    return str(answer)

@@ -1,0 +1,104 @@
+"""The open question on the screen: its keys, the guard against keys that were no answer, and replies in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+
+from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.decisions import Ask, Give, InEditor, Words, told
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.live import Live
+
+# Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
+GUARD = 0.6
+RING = "\a\x1b]9;agent waits for you\x1b\\"
+
+
+class Questions:
+    """At most one is open. All of it is on the thread that draws."""
+
+    def __init__(self, live: Live, clock: Callable[[], float]) -> None:
+        self._live, self._clock = live, clock
+        self._asked_at = self._key_at = 0.0
+        self._answered = False
+        self._read: Callable[[str], Any] = str
+        self.ask: Ask | None = None
+
+    def put(self, ask: Ask) -> None:
+        """Show a question. Where a free answer is asked for and nobody is typing, the line is for that."""
+        live = self._live
+        if live.stopping:
+            ask.waiting.cancel()
+            return
+        writer = live.transcript.writer
+        writer.settle()
+        for row in ask.body(writer.console):
+            writer.put(row)
+        now = self._clock()
+        self.ask, self._asked_at = ask, now
+        live.ring(RING)
+        if ask.free is not None and not live.line.buffer.text and now - self._key_at > GUARD:
+            self._take_words(ask.free)
+
+    def key_pressed(self) -> None:
+        """A key was handled. One that was an answer is no beginning of a sentence."""
+        if not self._answered:
+            self._key_at = self._clock()
+        self._answered = False
+
+    def may_answer(self, key: str) -> bool:
+        """Whether a key is an answer: not while a sentence is under way."""
+        if self.ask is None or self._live.line.replying or key not in self.ask.keys:
+            return False
+        now = self._clock()
+        return now - self._asked_at >= GUARD and now - self._key_at >= GUARD
+
+    def answer(self, key: str) -> None:
+        """What the key means."""
+        assert self.ask is not None
+        self._answered = True
+        match self.ask.keys[key]:
+            case Give(answer=answer):
+                self._give(answer)
+            case Words() as words:
+                self._take_words(words)
+            case InEditor(text=text, read=read):
+                self._edit(self.ask, text, read)
+
+    def reply(self, text: str) -> None:
+        """The line was sent as a reply; where it says nothing the question stands."""
+        answer = self._read(text)
+        if answer is not None:
+            self._give(answer)
+
+    def cancel(self) -> None:
+        """The turn is interrupted: nobody answers any more."""
+        if self.ask is not None:
+            ask, self.ask = self.ask, None
+            self._live.line.give_back()
+            ask.waiting.cancel()
+
+    def _take_words(self, words: Words) -> None:
+        self._read = words.read
+        self._live.line.borrow(words.label, words.text)
+
+    def _give(self, answer: Any) -> None:
+        ask, self.ask = self.ask, None
+        self._live.line.give_back()
+        if ask is not None:
+            self._live.say(f"  {told(answer)}")
+            ask.waiting.answer(answer)
+
+    def _edit(self, ask: Ask, text: str, read: Callable[[str], Any]) -> None:
+        async def edit() -> None:
+            changed = await run_in_terminal(lambda: edited_text(text))
+            if changed is None:
+                self._live.say("The editor failed; set EDITOR to one that runs here.")
+            elif self.ask is ask and (answer := read(changed)) is not None:
+                self._give(answer)
+
+        self._live.app.create_background_task(edit())

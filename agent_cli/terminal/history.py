@@ -1,0 +1,77 @@
+"""What was typed in a project, over sessions: JSON lines, one string each, readable by the person alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+MOST = 1_000
+
+
+class ProjectHistory(History):
+    """The history of the input line. `path`: where it is kept, or None for this session only.
+
+    A message counts once, at its latest place. A file that cannot be read or written is as good as none.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The newest first."""
+        found: dict[str, None] = {}
+        for text in reversed(self._kept()):
+            found.setdefault(text)
+        return list(found)[:MOST]
+
+    def store_string(self, string: str) -> None:
+        if self._path is None or not string.strip():
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "ab") as file:
+                file.write(json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        except OSError:
+            self._path = None
+
+    def add(self, text: str) -> None:
+        """Keep a message, unless it is the one before."""
+        if text.strip() and self.get_strings()[-1:] != [text]:
+            self.append_string(text)
+
+    def _kept(self) -> list[str]:
+        if self._path is None:
+            return []
+        try:
+            lines = self._path.read_bytes().splitlines()
+        except OSError:
+            return []
+        texts = []
+        for line in lines[-4 * MOST :]:
+            try:
+                text = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(text, str):
+                texts.append(text)
+        if len(lines) > 4 * MOST:
+            self._shorten(texts[-MOST:])
+        return texts
+
+    def _shorten(self, texts: list[str]) -> None:
+        """Write the file anew with the latest messages only."""
+        assert self._path is not None
+        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(json.dumps(t, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for t in texts)
+            fresh.replace(self._path)
+        except OSError:
+            return

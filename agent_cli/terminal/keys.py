@@ -1,0 +1,106 @@
+"""What each key does. The meaning is in `Live`; here it is only bound, and said when it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.open_in_editor import load_open_in_editor_bindings
+from prompt_toolkit.key_binding.key_bindings import KeyBindingsBase, merge_key_bindings
+from prompt_toolkit.keys import Keys
+
+from agent_cli.terminal.output import NEWLINE
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.live import Live
+
+# Every key that can answer a question.
+_ANSWERS = "yaAenrw123456789"
+
+
+def make_keys(live: Live) -> KeyBindingsBase:
+    """The bindings of the application, before those that every line of prompt-toolkit has."""
+    keys = KeyBindings()
+    line = live.line
+    writing = ~is_searching
+    menu = Condition(lambda: bool(line.menu))
+    empty = Condition(lambda: not line.buffer.text)
+
+    for key in _ANSWERS:
+        may = Condition(lambda key=key: live.questions.may_answer(key))  # type: ignore[misc]
+
+        @keys.add(key, filter=may & writing, eager=True)
+        def _answer(event: KeyPressEvent) -> None:
+            live.questions.answer(event.key_sequence[0].data)
+
+    @keys.add("enter", filter=writing)
+    def _enter(event: KeyPressEvent) -> None:
+        if line.chosen >= 0:
+            line.accept()
+        elif not line.newline_for_backslash():
+            live.enter()
+
+    @keys.add(NEWLINE, filter=writing)
+    @keys.add("c-j", filter=writing)
+    def _newline(event: KeyPressEvent) -> None:
+        line.buffer.newline(copy_margin=False)
+
+    @keys.add("c-c", filter=writing)
+    @keys.add("<sigint>")
+    def _interrupt(event: KeyPressEvent) -> None:
+        live.ctrl_c()
+
+    @keys.add("escape", filter=writing)
+    def _escape(event: KeyPressEvent) -> None:
+        live.escape()
+
+    @keys.add("c-d", filter=empty & writing)
+    def _leave(event: KeyPressEvent) -> None:
+        live.leave()
+
+    @keys.add("c-s", filter=writing)
+    def _send_now(event: KeyPressEvent) -> None:
+        live.send_now()
+
+    @keys.add("tab", filter=writing)
+    def _tab(event: KeyPressEvent) -> None:
+        if line.menu:
+            line.accept()
+        else:
+            line.complete()
+
+    @keys.add("s-tab", filter=writing)
+    def _mode(event: KeyPressEvent) -> None:
+        live.next_mode()
+
+    @keys.add("up", filter=menu & writing)
+    @keys.add("c-p", filter=menu & writing)
+    def _menu_up(event: KeyPressEvent) -> None:
+        line.move(-1)
+
+    @keys.add("down", filter=menu & writing)
+    @keys.add("c-n", filter=menu & writing)
+    def _menu_down(event: KeyPressEvent) -> None:
+        line.move(1)
+
+    @keys.add("up", filter=~menu & writing)
+    def _up(event: KeyPressEvent) -> None:
+        if line.buffer.text or not live.take_back():
+            line.buffer.auto_up(count=event.arg)
+        line.close_menu()
+
+    @keys.add("down", filter=~menu & writing)
+    def _down(event: KeyPressEvent) -> None:
+        line.buffer.auto_down(count=event.arg)
+        line.close_menu()
+
+    @keys.add(Keys.BracketedPaste, filter=writing)
+    def _paste(event: KeyPressEvent) -> None:
+        line.paste(event.data)
+
+    @keys.add("c-l")
+    def _clear_screen(event: KeyPressEvent) -> None:
+        event.app.renderer.clear()
+
+    return merge_key_bindings([load_open_in_editor_bindings(), keys])

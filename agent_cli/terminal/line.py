@@ -1,0 +1,115 @@
+"""The input line: the draft, what was typed before, folded pastes, the menu of completions, and replies that borrow it.
+
+The draft is never lost: a reply to a question puts it aside and brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+
+from agent_cli.terminal.completing import Choice, complete
+from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.pastes import Pastes
+
+PROMPT = "> "
+# A longer message is kept in the history as it stood in the line, with its pastes folded.
+LONGEST_KEPT = 20_000
+
+
+class InputLine:
+    """commands: names and help of what `/` may begin. files: names of what `@` may mention."""
+
+    def __init__(
+        self,
+        history: ProjectHistory,
+        commands: Callable[[], Iterable[tuple[str, str]]],
+        files: Callable[[], tuple[str, ...]],
+    ) -> None:
+        self.history = history
+        self._commands, self._files = commands, files
+        self.pastes = Pastes()
+        self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._changed)
+        self.label = PROMPT
+        self._aside: Document | None = None
+        self.menu: list[Choice] = []
+        self.chosen = -1
+
+    @property
+    def text(self) -> str:
+        """What would be sent: the draft with its pastes unfolded."""
+        return self.pastes.unfold(self.buffer.text)
+
+    @property
+    def replying(self) -> bool:
+        """The line belongs to a question, and the draft is kept aside."""
+        return self._aside is not None
+
+    def borrow(self, label: str, text: str) -> None:
+        """Put the draft aside and take a reply in its place."""
+        if self._aside is None:
+            self._aside = self.buffer.document
+        self.label = label
+        self._put(Document(text))
+
+    def give_back(self) -> None:
+        """The draft, as it was."""
+        if self._aside is not None:
+            draft, self._aside = self._aside, None
+            self.label = PROMPT
+            self._put(draft)
+
+    def take(self) -> str:
+        """The message, which goes into the history; the line is empty then."""
+        text, typed = self.text, self.buffer.text
+        self.history.add(text if len(text) <= LONGEST_KEPT else typed)
+        self.clear()
+        return text
+
+    def clear(self) -> None:
+        self.buffer.reset()
+        self.close_menu()
+
+    def put_back(self, text: str) -> None:
+        """A message that was taken, to be changed."""
+        self._put(Document(text))
+
+    def paste(self, text: str) -> None:
+        self.buffer.insert_text(self.pastes.fold(text))
+
+    def newline_for_backslash(self) -> bool:
+        """A backslash before the cursor makes Enter a line end; False where there is none."""
+        if not self.buffer.document.text_before_cursor.endswith("\\"):
+            return False
+        self.buffer.delete_before_cursor()
+        self.buffer.newline(copy_margin=False)
+        return True
+
+    def _put(self, document: Document) -> None:
+        self.buffer.set_document(document, bypass_readonly=True)
+        self.close_menu()
+
+    def _changed(self, buffer: Buffer) -> None:
+        self.complete()
+
+    def complete(self) -> None:
+        """The menu for what stands before the cursor."""
+        self.chosen = -1
+        before = self.buffer.document.text_before_cursor
+        self.menu = [] if self.replying else complete(before, self._commands(), self._files)
+
+    def close_menu(self) -> None:
+        self.menu, self.chosen = [], -1
+
+    def move(self, step: int) -> None:
+        """To another choice of the menu."""
+        self.chosen = (self.chosen + step) % len(self.menu) if self.chosen >= 0 or step > 0 else len(self.menu) - 1
+
+    def accept(self) -> None:
+        """Put the choice into the line; the first where none was gone to."""
+        choice = self.menu[max(self.chosen, 0)]
+        document = self.buffer.document
+        before, after = document.text_before_cursor[: choice.start] + choice.text, document.text_after_cursor
+        self._put(Document(before + after.removeprefix(" "), len(before)))

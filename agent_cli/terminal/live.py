@@ -1,0 +1,362 @@
+"""The session's screen: one long-lived inline application on the main thread, the work on another.
+
+What is finished is written above and never touched again. The live region below it holds what is not: the end of an
+answer, running calls, the plan, queued messages, the status, a question's bar, the input line, a menu, the toolbar.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import ColorDepth
+
+from agent_cli.core.events import MessageAdded
+from agent_cli.core.messages import UserMessage
+from agent_cli.terminal.bridge import Bridge
+from agent_cli.terminal.decisions import Ask
+from agent_cli.terminal.guarded import Questions
+from agent_cli.terminal.keys import make_keys
+from agent_cli.terminal.layout import STYLE, make_layout
+from agent_cli.terminal.line import InputLine
+from agent_cli.terminal.output import AtomicOutput, InlineApp
+from agent_cli.terminal.transcript import Transcript
+from agent_cli.terminal.view import above, below
+from agent_cli.terminal.worker import Ended, Printed, Worker
+from agent_tools.display import TodoItem
+from agent_tools.inert import inert
+
+FRAME = 1 / 15
+SLICE = 0.008
+TWICE = 1.0
+# So long after the prompt is drawn, what the first answer needs is loaded.
+IDLE = 0.4
+
+
+def _warm() -> None:
+    """Load the renderer of answers beside the loop, so that no key waits for it."""
+    threading.Thread(target=import_module, args=("agent_cli.terminal.render",), daemon=True).start()
+
+
+class Session(Protocol):
+    """What the screen needs of a session. `send` runs on the worker's thread, the rest on the screen's."""
+
+    def send(self, text: str) -> None:
+        """A message, or a slash command, to its end."""
+
+    def aside(self, text: str) -> bool:
+        """Run a slash command that may be given while a turn runs; False where it may not."""
+
+    def interrupt(self) -> None: ...
+
+    def queue(self, text: str) -> None:
+        """Give a message to the running turn, for its next step."""
+
+    def take_back(self, text: str) -> bool:
+        """Take it out again; False where the turn has it."""
+
+    def plan(self) -> Sequence[TodoItem]: ...
+
+    def toolbar(self) -> Iterable[str]: ...
+
+    def next_mode(self) -> None: ...
+
+
+class Live:
+    """The screen. `run` has the terminal until the person leaves."""
+
+    def __init__(
+        self,
+        session: Session,
+        transcript: Transcript,
+        line: InputLine,
+        screen: AtomicOutput,
+        *,
+        source: Input | None = None,
+        reflow: bool = False,
+        color: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.session, self.transcript, self.line = session, transcript, line
+        self._clock = clock
+        self.bridge = Bridge(self._wake)
+        self.worker = Worker(self.bridge)
+        self.queued: list[str] = []
+        self.questions = Questions(self, clock)
+        self.busy = self.stopping = False
+        self._began = self._ctrl_c_at = self._frame_at = 0.0
+        self._frame_planned = False
+        self._lines: list[str] = []
+        self._extra = self.hint = ""
+        self.app = InlineApp(
+            screen,
+            reflow=reflow,
+            layout=make_layout(
+                line,
+                lambda: above(self),
+                lambda: below(self),
+                lambda: screen.get_size().rows,
+                lambda: self.app.frame_number,
+            ),
+            style=STYLE,
+            key_bindings=make_keys(self),
+            input=source,
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+        )
+        self.app.key_processor.after_key_press += self._after_key
+
+    # The thread that draws, from start to end.
+
+    def run(self, first: Callable[[], None] | None = None) -> None:
+        """Have the terminal until the person leaves. first: work to begin with."""
+        self.worker.start()
+        if first is not None:
+            self._work(first)
+        try:
+            self.app.run(pre_run=self._start)
+        except EOFError:
+            pass  # no more keys: the person has left
+        finally:
+            self.queued.clear()
+            if self.busy:
+                self.interrupt()
+            self.worker.stop(self._drain)
+        if self.worker.failed is not None:
+            raise self.worker.failed
+
+    def rest(self) -> list[str]:
+        """What was finished too late to be drawn."""
+        lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        return lines
+
+    def _start(self) -> None:
+        assert self.app.loop is not None
+        self.app.take_typed_ahead()
+        self._draw_soon()
+        self.app.loop.call_later(IDLE, _warm)
+
+    def _drain(self) -> None:
+        while (item := self.bridge.take()) is not None:
+            self._handle(item)
+
+    def _wake(self) -> None:
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._draw_soon)
+
+    def _draw_soon(self) -> None:
+        """Once per frame, however much comes; at once after a pause."""
+        if not self._frame_planned and self.app.loop is not None:
+            self._frame_planned = True
+            self.app.loop.call_later(max(0.0, self._frame_at + FRAME - self._clock()), self._tick)
+
+    def _tick(self) -> None:
+        """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
+        assert self.app.loop is not None
+        if self.app.away:
+            self.app.loop.call_later(0.05, self._tick)
+            return
+        self._frame_planned = False
+        until = time.monotonic() + SLICE
+        while time.monotonic() < until and (item := self.bridge.take()) is not None:
+            self._handle(item)
+        if self.bridge.empty or self._clock() >= self._frame_at + 2 * FRAME:
+            self._frame()
+            if not self.bridge.empty:
+                self._draw_soon()
+        else:
+            self._frame_planned = True
+            self.app.loop.call_soon(self._tick)
+
+    def _frame(self) -> None:
+        self._frame_at = self._clock()
+        lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        extra, self._extra = self._extra, ""
+        if lines or extra:
+            self.app.commit(lines, extra)
+        else:
+            self.app.redraw()
+
+    def _second(self) -> None:
+        """The status counts while there is work."""
+        if self.busy and self.app.loop is not None:
+            self._draw_soon()
+            self.app.loop.call_later(1.0, self._second)
+
+    # What comes from the worker.
+
+    def _handle(self, item: Any) -> None:
+        match item:
+            case Printed(text=text):
+                self._write(text.removesuffix("\n").split("\n"))
+            case Ask():
+                self.questions.put(item)
+            case Ended(leave=leave):
+                self._idle(leave)
+            case MessageAdded(message=UserMessage(text=text)):
+                if text in self.queued:
+                    self.queued.remove(text)
+                    self.echo(text)
+            case _:
+                self.transcript(item)
+
+    def _write(self, lines: Sequence[str]) -> None:
+        self.transcript.writer.settle()
+        self._lines += [*self.transcript.writer.take(), *lines]
+
+    def echo(self, text: str) -> None:
+        """A message of the person's, as the model sees it from here on."""
+        first, *more = inert(text).split("\n")
+        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more)])
+
+    @property
+    def seconds(self) -> float:
+        """How long the work has been going on."""
+        return self._clock() - self._began
+
+    def ring(self, sequences: str) -> None:
+        """Send sequences that draw nothing with the next frame."""
+        self._extra = sequences
+        self._draw_soon()
+
+    def _work(self, job: Callable[[], None]) -> None:
+        self.busy, self.stopping = True, False
+        self._began = self._clock()
+        self.worker.do(job)
+        self._second()
+
+    def send(self, text: str) -> None:
+        """Begin with a message; the work is idle."""
+        self.echo(text)
+        self._work(lambda: self.session.send(text))
+
+    def _idle(self, leave: bool) -> None:
+        self.busy = self.stopping = False
+        if leave or self.worker.failed:
+            self._exit()
+        elif self.queued:
+            text = self.queued.pop(0)
+            self.session.take_back(text)
+            self.send(text)
+
+    # Keys.
+
+    def _after_key(self, sender: object) -> None:
+        self.questions.key_pressed()
+
+    def enter(self) -> None:
+        """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
+        self.hint = ""
+        if self.line.replying:
+            self.questions.reply(self.line.text)
+            return
+        if not self.line.text.strip():
+            return
+        text = self.line.take().strip()
+        if not self.busy:
+            self.send(text)
+        elif text.startswith("/") and not text.startswith("//"):
+            if not self.session.aside(text):
+                self.queued.append(text)
+        else:
+            self.queued.append(text)
+            self.session.queue(text)
+        self._draw_soon()
+
+    def send_now(self) -> None:
+        """Interrupt, and begin anew with the draft and what is queued."""
+        if not self.busy:
+            self.enter()
+        elif not self.line.replying:
+            self.enter()
+            if self.queued:
+                self.interrupt()
+
+    def take_back(self) -> bool:
+        """The last queued message, into the line again; False where there is none."""
+        while self.queued:
+            text = self.queued[-1]
+            if self.session.take_back(text) or text.startswith("/"):
+                self.queued.pop()
+                self.line.put_back(text)
+                return True
+            return False
+        return False
+
+    def interrupt(self) -> None:
+        self.stopping = True
+        self.session.interrupt()
+        self.questions.cancel()
+        self.app.redraw()
+
+    def escape(self) -> None:
+        if self.line.menu:
+            self.line.close_menu()
+        elif self.line.replying and not (self.questions.ask and self.questions.ask.free):
+            self.line.give_back()
+        elif self.busy:
+            self.interrupt()
+
+    def ctrl_c(self) -> None:
+        """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""
+        now = self._clock()
+        again = now - self._ctrl_c_at <= TWICE
+        self._ctrl_c_at = now
+        self.line.close_menu()
+        if self.line.replying and not again:
+            self.line.give_back()
+        elif again:
+            self._exit()
+        elif self.busy:
+            self.interrupt()
+        elif self.line.buffer.text:
+            self.line.clear()
+            self._ctrl_c_at = 0.0
+        else:
+            self.hint = "Ctrl-C again leaves, or Ctrl-D"
+            self._forget_hint_later()
+
+    def _forget_hint_later(self) -> None:
+        def forget() -> None:
+            self.hint = ""
+            self.app.redraw()
+
+        if self.app.loop is not None:
+            self.app.loop.call_later(TWICE, forget)
+
+    def leave(self) -> None:
+        self._exit()
+
+    def leave_soon(self) -> None:
+        """As `leave`, from a signal handler."""
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._exit)
+
+    def _exit(self) -> None:
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def next_mode(self) -> None:
+        self.session.next_mode()
+
+    def refresh_menu(self) -> None:
+        """From any thread: there is more to choose from."""
+
+        def refresh() -> None:
+            if self.line.menu or not self.busy:
+                self.line.complete()
+            self._draw_soon()
+
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(refresh)
+
+    def say(self, text: str) -> None:
+        """A line, from the thread that draws."""
+        self._write(inert(text).split("\n"))
+        self._draw_soon()

@@ -1,0 +1,209 @@
+"""The session in the application: the same commands, questions and turns as line by line, on two threads."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+from agent_cli.core.answers import Answer, Approver, Asker, Reply
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
+from agent_cli.core.outcome import TurnResult
+from agent_cli.place import Mistake
+from agent_cli.terminal.branch import branch_of
+from agent_cli.terminal.completing import FileNames
+from agent_cli.terminal.console import make_console
+from agent_cli.terminal.decisions import Ask, Rewritten, approval, plan, question
+from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.line import InputLine
+from agent_cli.terminal.live import Live
+from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
+from agent_cli.terminal.panels import fitted, short_count
+from agent_cli.terminal.repl import Repl
+from agent_cli.terminal.show import Show
+from agent_cli.terminal.slash import REGISTRY, run_slash
+from agent_cli.terminal.transcript import Transcript
+from agent_cli.terminal.worker import Sink
+from agent_tools.display import TodoItem
+
+# What Shift-Tab goes through, and the commands that may be given while a turn runs.
+MODES = ("default", "acceptEdits", "plan")
+ASIDES = ("todos", "cost", "help", "jobs", "mode")
+_BRANCH_SECONDS = 2.0
+
+
+class LiveRepl(Repl):
+    """A session whose screen is the application."""
+
+    live: Live
+
+    def _open_screen(self) -> Show:
+        settings = self._layers.settings()
+        kept = io.StringIO()
+        console = make_console(settings.color, os.environ, plain=False, file=kept)
+        transcript = Transcript(console, kept, verbose=self.options.verbose)
+        history = ProjectHistory(self._folder / "history.jsonl" if settings.save_sessions else None)
+        self._files: FileNames | None = None
+        self._arguments: dict[str, dict[str, Any]] = {}
+        self._branch, self._branch_at = "", -_BRANCH_SECONDS
+        self.live = Live(
+            self,
+            transcript,
+            InputLine(history, self._commands, self._file_names),
+            AtomicOutput(sys.stdout, terminal_size),
+            reflow=reflows(os.environ),
+            color=not console.no_color,
+        )
+        return transcript
+
+    def run(self, first: str) -> int:
+        """Greet, have the terminal until the person leaves, say how to come back."""
+        self._greet()
+        self.listener = self._listen
+        outside = self._console
+        sink: Any = Sink(self.live.bridge)
+        foreign: Any = Sink(self.live.bridge, foreign=True)
+        self._console = make_console(self._layers.settings().color, os.environ, plain=False, file=sink)
+        waits = self.agent.restored is not None and self.agent.restored.waiting is not None
+        try:
+            with redirect_stdout(foreign), redirect_stderr(foreign), self._endings() as ended:
+                self.live.run((lambda: self._begin(first)) if waits or first.strip() else None)
+        finally:
+            self._console = outside
+            for line in self.live.rest():
+                outside.file.write(f"{line}\n")
+        self._farewell()
+        return 128 + ended[0] if ended else 0
+
+    @contextmanager
+    def _endings(self) -> Iterator[list[int]]:
+        """A hang-up or a termination leaves in order, so that the terminal is restored; the signals that came."""
+        ended: list[int] = []
+
+        def on_signal(number: int, frame: object) -> None:
+            ended.append(number)
+            self.live.leave_soon()
+
+        before = {number: signal.signal(number, on_signal) for number in (signal.SIGHUP, signal.SIGTERM)}
+        try:
+            yield ended
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _begin(self, first: str) -> None:
+        self._take_up_waiting()
+        if first.strip():
+            self.say(f"> {first}")
+            self.take_turn(first)
+
+    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+        run()
+
+    def _listen(self, event: Event) -> None:
+        """On the worker's thread: everything goes to the screen."""
+        if isinstance(event, TurnStarted) and self.live.stopping:
+            self.interrupt()
+        inner = innermost(event)
+        if isinstance(inner, ToolRequested):
+            self._arguments[inner.call_id] = inner.arguments
+        self.live.bridge.emit(event)
+
+    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
+        return self._approve, self._reply
+
+    def _approve(self, request: ApprovalRequested) -> Answer:
+        answer: Answer = self._put(approval(request, self._arguments.get(request.call_id, {})))
+        return answer
+
+    def _reply(self, asked: QuestionAsked) -> Reply:
+        if asked.kind == "questions":
+            answers = [f"{q['question']} -> {self._put(question(q))}" for q in asked.data["questions"]]
+            return Reply("answer", "\n".join(answers))
+        answer = self._put(plan(asked.data))
+        while isinstance(answer, Rewritten):
+            answer = self._put(plan(asked.data, answer.plan))
+        assert isinstance(answer, Reply)
+        return answer
+
+    def _put(self, ask: Ask) -> Any:
+        """The person's answer. Raises Cancelled."""
+        self.live.bridge.emit(ask)
+        return ask.waiting.wait()
+
+    # What the screen asks of a session.
+
+    def send(self, text: str) -> None:
+        try:
+            if text.startswith("/") and not text.startswith("//"):
+                run_slash(self, text)
+            else:
+                self.take_turn(text)
+        except Mistake as mistake:
+            self.say(str(mistake))
+        if self._files is not None:
+            self._files.forget()
+
+    def aside(self, text: str) -> bool:
+        if text[1:].partition(" ")[0] not in ASIDES:
+            return False
+        try:
+            run_slash(self, text)
+        except Mistake as mistake:
+            self.say(str(mistake))
+        return True
+
+    def interrupt(self) -> None:
+        self.agent.conversation.interrupt()
+
+    def queue(self, text: str) -> None:
+        self.agent.conversation.inbox.append(text)
+
+    def take_back(self, text: str) -> bool:
+        try:
+            self.agent.conversation.inbox.remove(text)
+        except ValueError:
+            return False
+        return True
+
+    def plan(self) -> Sequence[TodoItem]:
+        return self.agent.conversation.kit.context.plan
+
+    def next_mode(self) -> None:
+        mode = self.agent.conversation.kit.policy.mode
+        self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])
+
+    def toolbar(self) -> Iterable[str]:
+        agent, show = self.agent, self.show
+        fields = [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
+        window = agent.info.context_window if agent.info else None
+        if window:
+            fields.append(f"context {100 * show.context_tokens // window}%")
+        elif show.context_tokens:
+            fields.append(f"context {short_count(show.context_tokens)}")
+        if show.usage.reliable and show.usage.cost:
+            fields.append(f"${show.usage.cost:.2f}")
+        now = time.monotonic()
+        if now - self._branch_at >= _BRANCH_SECONDS:
+            self._branch, self._branch_at = branch_of(self._place.cwd), now
+        sandbox = agent.settings.sandbox.mode
+        return [
+            *fields,
+            *([self._branch] if self._branch else []),
+            *([f"sandbox {sandbox}"] if sandbox != "off" else []),
+        ]
+
+    def _commands(self) -> Iterable[tuple[str, str]]:
+        ours = [(command.name, command.help) for command in REGISTRY.values()]
+        return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+
+    def _file_names(self) -> tuple[str, ...]:
+        if self._files is None:
+            context = self.agent.conversation.kit.context
+            self._files = FileNames(self._place.cwd, context, self.live.refresh_menu)
+        return self._files()

@@ -1,0 +1,209 @@
+"""Events as the lines of the application: what is finished is handed out once, what is not stands in the live part."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+
+from rich.console import Console
+from rich.text import Text
+
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    FirstChunk,
+    QuestionAsked,
+    RoundStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    UsageAdded,
+)
+from agent_cli.core.usage import Usage
+from agent_cli.terminal.console import styled
+from agent_cli.terminal.show import Show
+from agent_cli.terminal.views import lines_of, result_of
+from agent_cli.terminal.writing import Writer
+from agent_tools.clipping import counted
+from agent_tools.display import TodoView
+from agent_tools.inert import inert
+
+TAIL = 5
+# Of a command's output the first and last lines stay in the scrollback.
+HEAD, END = 4, 8
+_CHARS_PER_TOKEN = 4
+
+
+class LiveWriter(Writer):
+    """A writer whose console is a text in memory. Lines that wait for their end are kept apart, so several can."""
+
+    def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
+        super().__init__(console, whole_thoughts=whole_thoughts)
+        self._sink = sink
+        self.begun: dict[str, Text] = {}
+
+    def begin(self, key: str, text: str, style: str = "") -> None:
+        self.settle()
+        self.begun[key] = styled(text, style)
+
+    def end(self, key: str, text: str, style: str = "") -> None:
+        line = self.begun.pop(key, None)
+        if line is None:
+            super().end(key, text, style)
+        else:
+            self.settle()
+            self.put(line.append_text(styled(f" · {text}" if text else "", style)))
+
+    def release(self, key: str) -> None:
+        """Write a line that was begun: what follows stands below it."""
+        if (line := self.begun.pop(key, None)) is not None:
+            self.settle()
+            self.put(line)
+
+    def take(self) -> list[str]:
+        """The finished lines, once."""
+        text = self._sink.getvalue()
+        if not text:
+            return []
+        self._sink.seek(0)
+        self._sink.truncate()
+        return text.removesuffix("\n").split("\n")
+
+    def tail(self) -> list[str]:
+        """What is not finished: the end of the answer, or of the thought."""
+        if self._answer is not None:
+            return self._answer.tail()
+        if self._thought.strip():
+            lines = [line for line in inert(self._thought[-600:]).split("\n") if line.strip()]
+            return [f"\x1b[2m  {line}\x1b[0m" for line in lines[-2:]]
+        return []
+
+    def resize(self, columns: int) -> None:
+        self.console.width = columns
+        if self._answer is not None:
+            self._answer.resize(columns)
+
+
+class _Output:
+    """What a running command has printed: its first lines, its last, and how many there were."""
+
+    def __init__(self) -> None:
+        self.head: list[str] = []
+        self.end: deque[str] = deque(maxlen=END)
+        self.count = 0
+        self.partial = ""
+
+    def add(self, text: str) -> None:
+        *lines, self.partial = (self.partial + text).split("\n")
+        self.partial = self.partial[-4096:]
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        self.count += 1
+        if len(self.head) < HEAD:
+            self.head.append(line)
+        else:
+            self.end.append(line)
+
+    def close(self) -> list[str]:
+        """The lines to keep."""
+        if self.partial:
+            self._line(self.partial)
+        left = self.count - len(self.head) - len(self.end)
+        return [*self.head, *([f"... {counted(left, 'more line')} ..."] if left else []), *self.end]
+
+    def tail(self) -> list[str]:
+        lines = [*self.head, *self.end, *([self.partial] if self.partial else [])]
+        return lines[-TAIL:]
+
+
+class Transcript(Show):
+    """A listener for the thread that draws.
+
+    doing: what the turn is at, in words. turn: its usage; received: an estimate of the tokens that are streaming in.
+    """
+
+    def __init__(self, console: Console, sink: io.StringIO, *, verbose: bool = False) -> None:
+        super().__init__(console, verbose=verbose)
+        self.writer = self._out = LiveWriter(console, sink, whole_thoughts=verbose)
+        self._outputs: dict[str, _Output] = {}
+        self._plan: TodoView | None = None
+        self.doing = ""
+        self.turn = Usage()
+        self._streamed = 0
+
+    def __call__(self, event: Event) -> None:
+        self._follow(event)
+        if isinstance(event, ToolProgress):
+            self._outputs.setdefault(event.call_id, _Output()).add(event.text)
+        else:
+            super().__call__(event)
+
+    def _follow(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self.turn, self._streamed, self.doing = Usage(), 0, "working"
+            case RoundStarted():
+                self.doing = "waiting for the model"
+            case FirstChunk():
+                self.doing = "reading the answer"
+            case ThinkingDelta(text=text):
+                self.doing = "thinking"
+                self._streamed += len(text)
+            case TextDelta(text=text):
+                self.doing = "writing"
+                self._streamed += len(text)
+            case ToolStarted(call_id=call_id, tool=tool):
+                self.doing = self._summaries.get(call_id, tool)
+            case ApprovalRequested() | QuestionAsked():
+                self.doing = "waiting for you"
+            case ToolFinished():
+                self.doing = "working"
+            case UsageAdded(usage=usage):
+                self.turn += usage
+                self._streamed = 0
+            case TurnFinished():
+                self.doing = ""
+
+    @property
+    def received(self) -> int:
+        return self.turn.output + self._streamed // _CHARS_PER_TOKEN
+
+    def _finished(self, event: ToolFinished) -> None:
+        output = self._outputs.pop(event.call_id, None)
+        lines = output.close() if output is not None else []
+        if lines or (event.display is not None and not result_of(event.display)):
+            self.writer.release(event.call_id)
+        for line in lines:
+            self.writer.put(styled(f"  {line}", "dim"))
+        if isinstance(event.display, TodoView):
+            # The panel has it; the scrollback gets it once, as it is when the turn ends.
+            self._plan, event = event.display, event.but(display=None)
+        super()._finished(event)
+        self.writer.release(event.call_id)
+
+    def _end(self, event: TurnFinished) -> None:
+        for key in list(self.writer.begun):
+            self.writer.release(key)
+        self._outputs.clear()
+        if self._plan is not None:
+            self.writer.settle()
+            for line in lines_of(self._plan):
+                self.writer.put(line)
+            self._plan = None
+        super()._end(event)
+
+    def running(self) -> list[str]:
+        """Lines of the live part: the calls that run, and the end of what the last of them prints."""
+        lines = [self._line_of(text) for text in self.writer.begun.values()]
+        for output in list(self._outputs.values())[-1:]:
+            lines += [f"\x1b[2m  {inert(line)}\x1b[0m" for line in output.tail()]
+        return lines
+
+    def _line_of(self, text: Text) -> str:
+        return f"\x1b[1m{text.plain}\x1b[0m"

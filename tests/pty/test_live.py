@@ -1,0 +1,355 @@
+"""The application in a terminal: flows of a session, as they stand on the screen."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import agent, call, script
+from tests.pty.drawn import Drawn
+
+READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
+EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}
+SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}
+BAR = "? Allow it?"
+
+
+def masked(text: str, work: Path) -> str:
+    """Without what differs from run to run."""
+    text = re.sub(r"\(\d+\.\d s", "(N s", text.replace(str(work), "WORK").replace("/s.toml", ""))
+    text = re.sub(r"scripted:\S*", "MODEL", text)
+    return re.sub(r"resume \w{8}", "resume ID", re.sub(r"agent \d+\.\d+\.\d+", "agent V", text))
+
+
+def test_a_session_from_start_to_end(work: Path) -> None:
+    model = script(work / "s.toml", [READ, EDIT, {"text": "## Done\n\n- **all** of it\n\n```python\nx = 1\n```\n"}])
+    with Drawn(["--model", model], work, columns=200) as screen:
+        screen.ready()
+        screen.line("please")
+        screen.wait(BAR)
+        assert (work / "a.txt").read_text() == "hello world\n"
+        screen.rest()
+        screen.type("y")
+        screen.wait(" s)")
+        screen.gone("interrupt")
+        shown = masked(screen.leave(), work)
+        assert screen.child.returncode == 0
+    assert (work / "a.txt").read_text() == "hello there\n"
+    assert shown.rstrip() == SESSION.strip("\n")
+
+
+SESSION = """
+agent V · MODEL · default · WORK
+  /help lists the commands
+
+> please
+I look.
+● Read a.txt · 1 of 1 line
+I change it.
+? Edit a.txt (+1 -1)
+  writes WORK/a.txt
+  a.txt (change, +1 -1)
+  1 -hello world
+  1 +hello there
+  asked because it changes a file
+  a adds the rule Edit(/WORK/a.txt)
+  which allows every change to WORK/a.txt
+  A also writes it into .agentrc.local, and trusts the project as it is now
+  yes
+● Edit a.txt (+1 -1)
+Done
+
+• all of it
+
+  x = 1
+checked by: nothing was run
+(N s)
+To go on with this session: agent --resume ID
+"""
+
+
+def test_typing_that_was_under_way_approves_nothing_and_is_kept(work: Path) -> None:
+    slow = {"text": "one two three four five six", "pause": 0.1, "calls": EDIT["calls"]}
+    model = script(work / "s.toml", [READ, slow, {"text": "All done."}])
+    with Drawn(["--model", model, "please"], work) as screen:
+        screen.wait("three")
+        for letter in "yes maybe say any name now":
+            screen.type(letter)
+            screen.rest(0.05)
+        screen.wait(BAR)
+        assert "> yes maybe say any name now" in screen.visible()
+        assert (work / "a.txt").read_text() == "hello world\n"
+        screen.type("\r")
+        screen.wait("queued: yes maybe")
+        assert (work / "a.txt").read_text() == "hello world\n"
+        screen.rest()
+        screen.type("y")
+        screen.wait("All done.")
+        assert (work / "a.txt").read_text() == "hello there\n"
+        assert "\n> yes maybe say any name now\n" in screen.text()
+        screen.leave()
+
+
+def test_no_with_a_reason_reaches_the_model_and_the_draft_comes_back(work: Path) -> None:
+    model = script(work / "s.toml", [READ, EDIT, {"text": "As you wish.", "expect": "keep world"}])
+    with Drawn(["--model", model, "please"], work) as screen:
+        screen.wait(BAR)
+        screen.type("a draft")
+        screen.rest()
+        screen.type("r")
+        screen.wait("no, because>")
+        screen.line("keep world")
+        screen.wait("As you wish.")
+        assert "no, because: keep world" in screen.text()
+        assert screen.input_line() == "> a draft"
+        assert (work / "a.txt").read_text() == "hello world\n"
+        screen.gone("interrupt")
+        screen.type("\x03")
+        screen.leave()
+
+
+def test_a_command_is_changed_before_it_runs(work: Path) -> None:
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="touch made")]}, {"text": "Ran."}])
+    with Drawn(["--model", model, "go"], work) as screen:
+        screen.wait(BAR)
+        screen.rest()
+        screen.type("e")
+        screen.wait("command> touch made")
+        screen.line("2")
+        screen.wait("touch made2")
+        screen.rest()
+        screen.type("y")
+        screen.wait("Ran.")
+        screen.leave()
+    assert (work / "made2").exists() and not (work / "made").exists()
+
+
+def test_what_is_typed_meanwhile_goes_to_the_next_step_in_order(work: Path) -> None:
+    first = {**SLOW, "text": "one two three four five six seven eight nine ten", "calls": READ["calls"]}
+    model = script(work / "s.toml", [first, {"text": "Both heard.", "expect": "and the second"}])
+    with Drawn(["--model", model, "go"], work) as screen:
+        screen.wait("two")
+        screen.line("the first")
+        screen.line("and the second")
+        screen.line("not this")
+        screen.wait("queued: not this")
+        screen.type("\x1b[A")
+        screen.wait("> not this")
+        screen.type("\x15")
+        screen.wait("Both heard.")
+        text = screen.leave()
+    assert text.index("> the first") < text.index("> and the second") < text.index("Both heard.")
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+def test_an_interrupt_keeps_the_conversation_and_sends_what_is_queued(work: Path, key: str) -> None:
+    model = script(work / "s.toml", [SLOW, {"text": "Still here.", "expect": "and now"}])
+    with Drawn(["--model", model, "talk"], work) as screen:
+        screen.wait("three")
+        screen.line("and now")
+        screen.wait("queued: and now")
+        began = time.monotonic()
+        screen.type(key)
+        screen.wait("interrupted; the conversation is kept")
+        assert time.monotonic() - began < 2
+        screen.wait("Still here.")
+        screen.leave()
+
+
+def test_ctrl_s_interrupts_and_sends_the_draft(work: Path) -> None:
+    model = script(work / "s.toml", [SLOW, {"text": "Switched.", "expect": "other thing"}])
+    with Drawn(["--model", model, "talk"], work) as screen:
+        screen.wait("three")
+        screen.type("other thing\x13")
+        screen.wait("Switched.")
+        screen.leave()
+
+
+def test_ctrl_c_twice_leaves_a_running_turn_and_restores_the_terminal(work: Path) -> None:
+    command = "trap '' TERM; echo $$ > pid; while true; do sleep 0.1; done"
+    model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "Never."}])
+    with Drawn(["--model", model], work) as screen:
+        before = screen.modes()
+        screen.ready()
+        screen.line("go")
+        screen.wait(BAR)
+        screen.rest()
+        screen.type("y")
+        screen.until(lambda: (work / "pid").exists() and (work / "pid").read_text().strip() != "")
+        screen.type("\x03\x03")
+        screen.end()
+        assert screen.child.returncode == 0
+        assert screen.modes() == before
+        assert screen.raw.rstrip().endswith(b"\x1b[?2004l") or b"\x1b[?2004l" in screen.raw[-600:]
+        pid = int((work / "pid").read_text())
+        assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_question_is_a_menu_with_room_for_words(work: Path) -> None:
+    options = [{"label": "Red", "description": "like fire"}, {"label": "Blue"}]
+    ask = call("AskUserQuestion", questions=[{"question": "Which colour?", "options": options}])
+    free = call("AskUserQuestion", questions=[{"question": "And why?"}])
+    replies = [
+        {"calls": [ask]},
+        {"calls": [free], "expect": "Which colour? -> Blue"},
+        {"text": "Ok.", "expect": "why not"},
+    ]
+    with Drawn(["--model", script(work / "s.toml", replies), "ask me"], work) as screen:
+        screen.wait("1. Red - like fire")
+        screen.rest()
+        screen.type("2")
+        screen.wait("answer>")
+        screen.line("why not")
+        screen.wait("Ok.")
+        screen.leave()
+
+
+def test_a_plan_is_edited_and_approved(work: Path) -> None:
+    editor = work / "editor"
+    editor.write_text('#!/bin/sh\nprintf "\\n2. Look at it\\n" >> "$1"\n')
+    editor.chmod(0o755)
+    replies = [
+        {"calls": [call("ExitPlanMode", plan="1. Touch it")]},
+        {"calls": [call("TodoWrite", todos=[{"content": "all", "status": "completed"}])], "expect": "2. Look at it"},
+        {"text": "Done."},
+    ]
+    args = ["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"]
+    with Drawn(args, work, EDITOR=str(editor)) as screen:
+        screen.wait("? Approve this plan?")
+        screen.rest()
+        screen.type("e")
+        screen.wait("2. Look at it")
+        screen.wait("? Approve this plan?")
+        screen.rest()
+        screen.type("y")
+        screen.wait("Done.")
+        screen.leave()
+
+
+def test_what_waits_is_asked_at_once(work: Path) -> None:
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="touch made")]}, {"text": "Made it."}])
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "go"], work).returncode == 3
+    with Drawn(["-c", "--model", model], work) as screen:
+        screen.wait("a call of this session waits for you")
+        screen.wait(BAR)
+        screen.rest()
+        screen.type("y")
+        screen.wait("Made it.")
+        screen.leave()
+    assert (work / "made").exists()
+
+
+def test_commands_complete_and_run_and_shift_tab_changes_the_mode(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}])
+    with Drawn(["--model", model], work) as screen:
+        screen.wait("· default")
+        screen.type("/to")
+        screen.wait("/todos")
+        screen.type("\t")
+        screen.wait("> /todos")
+        screen.type("\r")
+        screen.wait("There is no plan.")
+        screen.type("\x1b[Z")
+        screen.wait("· acceptEdits")
+        screen.type("look at @a.t")
+        screen.wait("@a.txt")
+        screen.type("\t")
+        screen.until(lambda: screen.input_line() == "> look at @a.txt")
+        screen.type("\x15")
+        screen.line("/modle")
+        screen.wait("did you mean /mode")
+        screen.line("/exit")
+        screen.end()
+        assert screen.child.returncode == 0
+
+
+def test_escapes_from_the_model_and_a_command_do_not_reach_the_terminal(work: Path) -> None:
+    evil = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m"
+    command = "printf '\\033]0;owned\\007\\033[2J'"
+    replies = [{"text": f"See {evil}.", "calls": [call("Bash", command=command)]}, {"text": "Ok."}]
+    with Drawn(["--model", script(work / "s.toml", replies), f"print {evil}"], work) as screen:
+        screen.wait("Ok.")
+        screen.leave()
+        for sequence in (b"\x1b]52", b"\x1b]0;", b"\x1b[2J", "\x9b".encode()):
+            assert sequence not in screen.raw
+
+
+def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}])
+    with Drawn(["--model", model, "--permission-mode", "plan"], work) as screen:
+        screen.ready()
+        screen.line("first\\\rsecond")
+        screen.wait("One.")
+        screen.leave()
+    (kept,) = (work.parent / "home").rglob("history.jsonl")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.read_text() == '"first\\nsecond"\n'
+    with Drawn(["--model", model], work) as screen:
+        screen.ready()
+        screen.type("\x1b[A")
+        screen.wait("> first\n  second")
+        screen.type("\x03")
+        screen.type("\x12fir")
+        screen.wait("search back: fir")
+        screen.type("\r")
+        screen.wait("> first\n  second")
+        screen.type("\x03")
+        screen.leave()
+
+
+def test_a_flood_of_output_leaves_the_keys_alive_and_is_interrupted(work: Path) -> None:
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="yes flood")]}, {"text": "Went on."}])
+    with Drawn(["--model", model, "go"], work) as screen:
+        screen.wait(BAR)
+        screen.rest()
+        screen.type("y")
+        screen.wait("  flood")
+        screen.type("a draft")
+        screen.wait("> a draft")
+        screen.type("\x03")
+        screen.wait("interrupted; the conversation is kept")
+        screen.gone("stopping")
+        assert screen.input_line() == "> a draft"
+        screen.type("\x15go on\r")
+        screen.wait("Went on.")
+        screen.leave()
+
+
+def test_there_are_no_more_than_fifteen_frames_a_second(work: Path) -> None:
+    with Drawn(["--model", script(work / "s.toml", [{**SLOW, "pause": 0.005}]), "go"], work) as screen:
+        screen.wait("three")
+        began, before = time.monotonic(), len(screen.raw)
+        screen.wait(" s)")
+        frames = screen.raw[before:].count(b"\x1b[?2026h")
+        assert frames <= 16 * (time.monotonic() - began) + 4
+        screen.leave()
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(20, 6), (300, 50)])
+def test_narrow_low_and_wide_windows(work: Path, columns: int, rows: int) -> None:
+    model = script(work / "s.toml", [READ, EDIT, {"text": "# All\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nAll done."}])
+    with Drawn(["--model", model, "please"], work, columns, rows) as screen:
+        screen.until(lambda: "? Allow it?" in screen.visible() or "? [y/n/a/A/e/r]" in screen.visible())
+        screen.type("a long draft of many words")
+        screen.rest()
+        screen.type("y")
+        screen.wait("All done.")
+        screen.gone("interrupt")
+        screen.type("\x03")
+        screen.leave()
+    assert (work / "a.txt").read_text() == "hello there\n"
+
+
+def test_a_termination_restores_the_terminal(work: Path) -> None:
+    with Drawn(["--model", script(work / "s.toml", [SLOW]), "go"], work) as screen:
+        screen.wait("three")
+        screen.child.send_signal(signal.SIGTERM)
+        screen.child.wait(10)
+        while screen.read(0.1):
+            pass
+        assert screen.child.returncode == 143
+        assert b"\x1b[?2004l" in screen.raw[-600:]

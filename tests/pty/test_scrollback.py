@@ -1,0 +1,59 @@
+"""What was written above stays as it is: nothing missing, nothing twice, nothing torn, however the window changes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import script
+from tests.pty.tmux import Tmux
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+
+LINES = 1_000
+SIZES = [(80, 24), (120, 35), (45, 12), (100, 30), (60, 20), (110, 14), (52, 33), (90, 25)]
+
+
+def numbered(count: int) -> list[str]:
+    """Lines with wide characters, marks that combine, and more columns than the window has."""
+    more = ["plain", "宽字符" * 6, "👍🏽 ok 👨‍👩‍👧", "x" * 190, "Ünïcödé é à"]
+    return [f"<{n:04}> {more[n % len(more)]} </{n:04}>" for n in range(count)]
+
+
+def wait_for_line(tmux: Tmux, number: int) -> None:
+    end = time.monotonic() + 30
+    while not any(int(n) >= number for n in re.findall(r"<(\d{4})>", tmux.screen())):
+        assert time.monotonic() < end, tmux.screen()
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resizes", [False, True])
+def test_a_thousand_lines_are_all_there_once(work: Path, resizes: bool) -> None:
+    lines = numbered(LINES)
+    text = "```\n" + "\n".join(lines) + "\n```\n\nThat is all.\n"
+    model = script(work / "s.toml", [{"text": text, "pause": 0.001}])
+    with Tmux(["--model", model], work) as tmux:
+        tmux.wait("/help lists")
+        tmux.type("go")
+        tmux.keys("Enter")
+        tmux.type("a draft that stays")
+        for number, size in enumerate(SIZES if resizes else ()):
+            wait_for_line(tmux, (number + 1) * 100)
+            tmux.resize(*size)
+        tmux.wait("That is all.")
+        tmux.wait(" s)")
+        history = tmux.history()
+        assert "a draft that stays" in "\n".join(history[-40:])
+    whole = [line.strip() for line in history if "</" in line]
+    begun = Counter(re.findall(r"<(\d{4})>", "\n".join(history)))
+    assert [n for n in range(LINES) if begun[f"{n:04}"] != 1] == []
+    numbers = [int(match[1]) for line in whole if (match := re.match(r"<(\d{4})>", line))]
+    assert numbers == sorted(numbers)
+    torn = [line for line in whole if not re.fullmatch(r"<(\d{4})> .* </\1>", line)]
+    assert torn == []

@@ -1,0 +1,160 @@
+"""The application without a terminal: keys from a pipe, a screen in memory, a session that does nothing."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from rich.console import Console
+
+from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.line import InputLine
+from agent_cli.terminal.live import Live
+from agent_cli.terminal.output import AtomicOutput
+from agent_cli.terminal.slash import Leave
+from agent_cli.terminal.transcript import Transcript
+from agent_tools.cancel import CancelToken
+from agent_tools.display import TodoItem
+
+PATIENCE = 10.0
+
+
+class Screen(AtomicOutput):
+    """An output that keeps its writes."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self.frames: list[str] = []
+        self.size = Size(rows=rows, columns=columns)
+        super().__init__(io.StringIO(), lambda: self.size)
+
+    def put(self, data: bytes) -> None:
+        self.frames.append(data.decode())
+
+    def fileno(self) -> int:
+        return 1
+
+    @property
+    def drawn(self) -> str:
+        return "".join(self.frames)
+
+
+class Idle:
+    """A session: a message is work until it is interrupted or `finish` is called."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.inbox: list[str] = []
+        self.asides: list[str] = []
+        self.items: tuple[TodoItem, ...] = ()
+        self.modes = 0
+        self.token = CancelToken()
+        self.job: Callable[[str], None] = lambda text: None
+        self._done = threading.Event()
+
+    def send(self, text: str) -> None:
+        if text == "/exit":
+            raise Leave
+        self.token = CancelToken()
+        self._done.clear()
+        self.sent.append(text)
+        self.job(text)
+        while not self._done.wait(0.005) and not self.token.cancelled:
+            pass
+
+    def finish(self) -> None:
+        self._done.set()
+
+    @property
+    def finished(self) -> bool:
+        return self._done.is_set()
+
+    def aside(self, text: str) -> bool:
+        self.asides.append(text)
+        return text.startswith("/todos")
+
+    def interrupt(self) -> None:
+        self.token.cancel()
+
+    def queue(self, text: str) -> None:
+        self.inbox.append(text)
+
+    def take_back(self, text: str) -> bool:
+        if text not in self.inbox:
+            return False
+        self.inbox.remove(text)
+        return True
+
+    def plan(self) -> Sequence[TodoItem]:
+        return self.items
+
+    def toolbar(self) -> Iterable[str]:
+        return ["model", "default"]
+
+    def next_mode(self) -> None:
+        self.modes += 1
+
+
+class Stage:
+    """The application while it runs on this thread; the story of a test runs on another."""
+
+    def __init__(self, live: Live, session: Idle, screen: Screen, keys: Any) -> None:
+        self.live, self.session, self.screen, self._keys = live, session, screen, keys
+        self.now = 1_000.0
+
+    def press(self, text: str) -> None:
+        self._keys.send_text(text)
+
+    def until(self, holds: Callable[[], Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.screen.drawn[-3000:]
+            time.sleep(0.005)
+
+    def settle(self) -> None:
+        """Until all that was typed has been handled: a key that is only seen then."""
+        mark = "\x1b[Z"
+        modes = self.session.modes
+        self.press(mark)
+        self.until(lambda: self.session.modes > modes)
+
+    def has(self, text: str) -> None:
+        """The line, once it is this."""
+        self.until(lambda: self.live.line.buffer.text == text)
+
+
+def play(story: Callable[[Stage], None], **size: int) -> Stage:
+    """Run a story against the application; the story ends it, or it is ended then."""
+    session, screen = Idle(), Screen(**size)
+    kept = io.StringIO()
+    console = Console(file=kept, width=80, force_terminal=True, color_system="standard", soft_wrap=True)
+    line = InputLine(ProjectHistory(None), lambda: [("help", "this list"), ("mode", "the mode")], lambda: ("a.txt",))
+    errors: list[BaseException] = []
+    with create_pipe_input() as keys:
+        stages: list[Stage] = []
+        transcript = Transcript(console, kept)
+        live = Live(session, transcript, line, screen, source=keys, clock=lambda: stages[0].now if stages else 0.0)
+        stage = Stage(live, session, screen, keys)
+        stages.append(stage)
+
+        def tell() -> None:
+            try:
+                stage.until(lambda: screen.frames)
+                story(stage)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                session.finish()
+                live.leave_soon()
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        live.run()
+        thread.join(PATIENCE)
+    if errors:
+        raise errors[0]
+    return stage
