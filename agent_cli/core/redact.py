@@ -22,6 +22,7 @@ _PATTERNS = re.compile(
 # The last word of a text, which may be the beginning of a key, and how far back it, or a block of a key, may begin.
 _LAST_WORD = re.compile(r"[\w.+/=-]+\Z", re.ASCII)
 _FAR_BACK = 8_192
+_BLOCK_END = re.compile(r"-----END [A-Z ]*-----")
 
 
 class Redactor:
@@ -47,7 +48,7 @@ class Redactor:
         word = _LAST_WORD.search(text, max(0, len(text) - _FAR_BACK))
         end = word.start() if word else len(text)
         block = text.rfind("-----BEGIN ", max(0, len(text) - _FAR_BACK))
-        if block >= 0 and "-----END " not in text[block:]:
+        if block >= 0 and not _BLOCK_END.search(text, block):
             end = min(end, block)
         for value in self._plain:
             shared = next((n for n in range(min(len(value), len(text)), 0, -1) if text.endswith(value[:n])), 0)
