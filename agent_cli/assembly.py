@@ -77,6 +77,11 @@ class Agent:
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self._log = log
 
+    @property
+    def unsaved(self) -> str:
+        """Why what was said is not on disk, for as long as it is not; empty where it is, or should not be."""
+        return self._log.warning if self._log is not None else ""
+
     def close(self) -> None:
         """End what runs in the background, and release the session."""
         self.conversation.kit.context.close()

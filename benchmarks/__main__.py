@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.deciding import decisions
 from benchmarks.keys import keys
+from benchmarks.logs import sessions
 from benchmarks.measure import Broken
 from benchmarks.rendering import render
 from benchmarks.requests import prefix, size
@@ -30,7 +31,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions,
+    bash, edit, decisions, sessions,
 )  # fmt: skip
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_cli.core.events import Event
-from agent_cli.session.lines import VERSION, Line, read, read_bytes
-from agent_cli.session.mend import in_order
+from agent_cli.session.lines import VERSION, Line, in_order, read, read_bytes
 from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_cli.session.state import KINDS, State
 from agent_tools.values import Mismatch, from_plain
