@@ -23,6 +23,7 @@ from agent_cli.terminal.decisions import Ask, Rewritten, approval, confirmation,
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.line import InputLine
+from agent_cli.terminal.contract import Look
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.panels import fitted, short_count
@@ -58,8 +59,14 @@ class LiveRepl(Repl):
             transcript,
             InputLine(history, self._commands, self._file_names),
             AtomicOutput(sys.stdout, terminal_size),
-            reflow=reflows(os.environ),
-            color=not console.no_color,
+            look=Look(
+                theme=settings.terminal.theme,
+                color=not console.no_color,
+                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                vim=settings.terminal.vim,
+                title=settings.terminal.title,
+                notify=settings.terminal.notify,
+            ),
         )
         return transcript
 
