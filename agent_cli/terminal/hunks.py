@@ -1,0 +1,133 @@
+"""A change taken in parts: a person chooses hunks of its diff, and the call is made to do just those.
+
+Whatever tool proposed the change, what is kept becomes one of ours that writes exactly that text. Where that cannot be
+proved, since the file is not what the diff says, the change is offered only as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from agent_cli.core.answers import Answer, Approve, Edit, Reject
+from agent_tools.base import ToolError
+from agent_tools.display import Diff, Diffs, Display
+from agent_tools.textfile import decode, split_lines
+from agent_tools.values import Value
+from agent_tools.workspace import Workspace
+
+_HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+_NO_END = "\\"
+
+
+class Hunk(Value):
+    """One part of a change. first: where its old lines begin, from 0. patch: as it stands in the diff."""
+
+    path: str
+    first: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    patch: str
+
+    @property
+    def diff(self) -> Diff:
+        """It alone, as something to show."""
+        signs = [line[:1] for line in self.patch.split("\n")[1:]]
+        return Diff(self.path, self.patch, signs.count("+"), signs.count("-"))
+
+
+def hunks_of(tool: str, preview: Display | None, workspace: Workspace) -> list[Hunk]:
+    """The parts of a proposed change, where it has several that can be taken one by one; else none."""
+    diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
+    if tool not in ("Edit", "MultiEdit", "Write") or any(diff.created for diff in diffs):
+        return []
+    found: list[Hunk] = []
+    for diff in diffs:
+        lines = _lines(diff.path, workspace)
+        parts = _parsed(diff) if lines is not None else []
+        if lines is None or not parts or any(lines[h.first : h.first + len(h.old)] != list(h.old) for h in parts):
+            return []
+        found += parts
+    if len(found) < 2 or len({hunk.path for hunk in found}) != len(diffs):
+        return []
+    return found
+
+
+def only(kept: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """The arguments of a call that makes just these hunks. arguments: of the call that proposed them all."""
+    if "content" in arguments:
+        lines = _lines(kept[0].path, workspace) or []
+        for hunk in sorted(kept, key=lambda h: -h.first):
+            lines[hunk.first : hunk.first + len(hunk.old)] = hunk.new
+        return {**arguments, "content": "".join(lines)}
+    files = dict.fromkeys(hunk.path for hunk in kept)
+    edits = [_edit([hunk for hunk in kept if hunk.path == path], workspace) for path in files]
+    return {"edits": edits} if "edits" in arguments else edits[0]
+
+
+def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> Answer:
+    """The answer to a call of which a person takes these parts."""
+    if not kept:
+        return Reject("took none of the parts of this change")
+    if len(kept) == len(every):
+        return Approve()
+    return Edit(only(kept, arguments, workspace), told_of(kept, every), settled=True)
+
+
+def told_of(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
+    """What the model reads about the choice: which parts were made, and those that were not, in full."""
+    left = [hunk for hunk in every if hunk not in kept]
+    shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in left)
+    return (
+        f"[The user took {len(kept)} of the {len(every)} parts of this change. "
+        f"These were not made, and are not wanted:\n{shown}]"
+    )
+
+
+def _lines(path: str, workspace: Workspace) -> list[str] | None:
+    """The file's lines with their ends; None where there is no text."""
+    try:
+        text = decode(workspace.read(workspace.resolve(path)))
+    except ToolError:
+        return None
+    return split_lines(text.content) if text is not None else None
+
+
+def _parsed(diff: Diff) -> list[Hunk]:
+    found: list[Hunk] = []
+    for block in re.split(r"^(?=@@ -)", diff.patch, flags=re.M):
+        head, _, body = block.rstrip("\n").partition("\n")
+        match = _HEAD.match(head)
+        if match is None:
+            continue
+        old: list[str] = []
+        new: list[str] = []
+        sides: list[list[str]] = []
+        for line in body.split("\n"):
+            if line.startswith(_NO_END):
+                # The note is about the line before it.
+                for side in sides:
+                    side[-1] = side[-1].removesuffix("\n")
+                continue
+            sides = {"-": [old], "+": [new]}.get(line[:1], [old, new])
+            for side in sides:
+                side.append(line[1:] + "\n")
+        # "-0,0" is before the first line; other numbers count from 1.
+        first = int(match[1]) - (match[2] != "0")
+        found.append(Hunk(diff.path, max(first, 0), tuple(old), tuple(new), block.rstrip("\n")))
+    return found
+
+
+def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
+    """One edit of a file from the first hunk to the last, with as many lines around as make its place the only one."""
+    lines = _lines(kept[0].path, workspace) or []
+    first, end = min(h.first for h in kept), max(h.first + len(h.old) for h in kept)
+    whole = "".join(lines)
+    while (first > 0 or end < len(lines)) and whole.count("".join(lines[first:end])) != 1:
+        first, end = max(first - 1, 0), min(end + 1, len(lines))
+    region = lines[first:end]
+    for hunk in sorted(kept, key=lambda h: -h.first):
+        at = hunk.first - first
+        region[at : at + len(hunk.old)] = hunk.new
+    return {"file_path": kept[0].path, "old_string": "".join(lines[first:end]), "new_string": "".join(region)}
