@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_cli.core.answers import Answer, Approve, Edit, Reject
 from agent_tools.base import ToolError
+from agent_tools.clipping import LINE
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.textfile import decode, split_lines
 from agent_tools.values import Value
@@ -44,9 +45,8 @@ def hunks_of(tool: str, preview: Display | None, workspace: Workspace) -> list[H
         return []
     found: list[Hunk] = []
     for diff in diffs:
-        lines = _lines(diff.path, workspace)
-        parts = _parsed(diff) if lines is not None else []
-        if lines is None or not parts or any(lines[h.first : h.first + len(h.old)] != list(h.old) for h in parts):
+        parts = _parsed(diff, lines) if (lines := _lines(diff.path, workspace)) is not None else None
+        if not parts:
             return []
         found += parts
     if len(found) < 2 or len({hunk.path for hunk in found}) != len(diffs):
@@ -94,29 +94,41 @@ def _lines(path: str, workspace: Workspace) -> list[str] | None:
     return split_lines(text.content) if text is not None else None
 
 
-def _parsed(diff: Diff) -> list[Hunk]:
+def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
+    """The hunks of a diff, with the file's own line ends; None where the file is not what it says."""
     found: list[Hunk] = []
     for block in re.split(r"^(?=@@ -)", diff.patch, flags=re.M):
         head, _, body = block.rstrip("\n").partition("\n")
         match = _HEAD.match(head)
         if match is None:
             continue
-        old: list[str] = []
+        # "-0,0" is before the first line; other numbers count from 1.
+        first = at = max(int(match[1]) - (match[2] != "0"), 0)
+        removed = False
         new: list[str] = []
-        sides: list[list[str]] = []
         for line in body.split("\n"):
             if line.startswith(_NO_END):
-                # The note is about the line before it.
-                for side in sides:
-                    side[-1] = side[-1].removesuffix("\n")
+                if new and not removed:
+                    new[-1] = new[-1].rstrip("\r\n")
                 continue
-            sides = {"-": [old], "+": [new]}.get(line[:1], [old, new])
-            for side in sides:
-                side.append(line[1:] + "\n")
-        # "-0,0" is before the first line; other numbers count from 1.
-        first = int(match[1]) - (match[2] != "0")
-        found.append(Hunk(diff.path, max(first, 0), tuple(old), tuple(new), block.rstrip("\n")))
+            removed = line[:1] == "-"
+            if len(line) > LINE:
+                return None  # the diff has cut it
+            if line[:1] == "+":
+                new.append(line[1:] + _end_near(lines, at))
+                continue
+            if at >= len(lines) or lines[at].rstrip("\r\n") != line[1:].rstrip("\r"):
+                return None
+            new += [] if removed else [lines[at]]
+            at += 1
+        found.append(Hunk(diff.path, first, tuple(lines[first:at]), tuple(new), block.rstrip("\n")))
     return found
+
+
+def _end_near(lines: list[str], at: int) -> str:
+    """How lines end there; a diff does not say it."""
+    near = lines[at : at + 1] or lines[at - 1 : at]
+    return "\r\n" if near and near[0].rstrip("\n").endswith("\r") else "\n"
 
 
 def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
@@ -124,10 +136,15 @@ def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
     lines = _lines(kept[0].path, workspace) or []
     first, end = min(h.first for h in kept), max(h.first + len(h.old) for h in kept)
     whole = "".join(lines)
-    while (first > 0 or end < len(lines)) and whole.count("".join(lines[first:end])) != 1:
+    while (first > 0 or end < len(lines)) and not _once("".join(lines[first:end]), whole):
         first, end = max(first - 1, 0), min(end + 1, len(lines))
     region = lines[first:end]
     for hunk in sorted(kept, key=lambda h: -h.first):
         at = hunk.first - first
         region[at : at + len(hunk.old)] = hunk.new
     return {"file_path": kept[0].path, "old_string": "".join(lines[first:end]), "new_string": "".join(region)}
+
+
+def _once(part: str, whole: str) -> bool:
+    """Whether a part stands in one place only, overlapping ones counted."""
+    return bool(part) and whole.find(part, whole.find(part) + 1) < 0
