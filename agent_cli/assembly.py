@@ -16,10 +16,10 @@ from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
 from agent_cli.config.commands import Command, expanded, find_commands
 from agent_cli.config.layers import Layers
+from agent_cli.config.memory import Memory, load_memory
+from agent_cli.config.nearby import Nearby
 from agent_cli.config.prompts import (
     environment_block,
-    memory_block,
-    memory_paths,
     prompt,
 )
 from agent_cli.config.schema import Settings
@@ -37,7 +37,7 @@ from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
 from agent_cli.options import ASK_WHICH, RunOptions
-from agent_cli.place import Mistake, Place, check_mode
+from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.restore import NoSession
@@ -67,6 +67,7 @@ class Agent:
         log: SessionLog | None,
         restored: Restored | None,
         commands: Mapping[str, Command],
+        memory: Memory,
     ) -> None:
         self.conversation = conversation
         self.place = place
@@ -77,6 +78,7 @@ class Agent:
         self.header = header
         self.restored = restored
         self.commands = commands
+        self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self._log = log
 
@@ -118,7 +120,14 @@ def build(
         schema = _schema(options.json_schema)
         tools.append(StructuredOutput(schema))
         guards.append(answer_guard)
-    header = make_header(options, place, settings, model, tools, restored)
+    memory = Memory()
+    if not options.bare:
+        sources = memory_sources(place, settings, layers.trust, context.readable)
+        memory = load_memory(sources)
+        context.nearby = Nearby(sources, memory)
+        for cut in memory.cuts:
+            warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
+    header = make_header(options, place, settings, model, tools, restored, memory)
     log = log or new_log(settings, store, header, restored, warn)
     if restored is not None:
         context.seen |= restored.seen
@@ -157,7 +166,7 @@ def build(
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF
-    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
+    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands, memory)
 
 
 def switch_model(agent: Agent, name: str) -> None:
@@ -281,6 +290,7 @@ def make_header(
     model: Resolved,
     tools: list[Tool[Any]],
     restored: Restored | None,
+    memory: Memory,
 ) -> Header:
     """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
     session_id = _session_id(options.session_id)
@@ -288,22 +298,20 @@ def make_header(
         old = restored.header
         changed = {}
         if options.system_prompt is not None or options.append_system_prompt is not None:
-            changed["system"] = system_prompt(place, settings, model, options.bare)
+            changed["system"] = system_prompt(place, settings, model, memory)
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
         return old.but(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
-    system = system_prompt(place, settings, model, options.bare)
+    system = system_prompt(place, settings, model, memory)
     return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__)
 
 
-def system_prompt(place: Place, settings: Settings, model: Resolved, bare: bool) -> str:
-    """The system prompt with the environment and the project's memory."""
+def system_prompt(place: Place, settings: Settings, model: Resolved, memory: Memory) -> str:
+    """The system prompt with the environment and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
     parts.append(environment_block(place.cwd, place.root, model.name))
-    if not bare:
-        paths = memory_paths(place.cwd, place.root, settings.memory_files, place.home)
-        parts.append(memory_block(paths, place.root))
+    parts.append(memory.block())
     parts.append(settings.append_system_prompt)
     return "\n\n".join(p for p in parts if p)
 

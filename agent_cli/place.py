@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.claude_settings import add_claude_settings
 from agent_cli.config.layers import Layers, Voice, home_folder
+from agent_cli.config.memory import Sources, own_folders
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.reading import SettingsError, from_environment
+from agent_cli.config.schema import Settings
 from agent_cli.core.rules import BadRule, split_rules
 from agent_cli.core.trust import Trust
 from agent_cli.options import RunOptions, flags
@@ -118,6 +120,14 @@ def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ..
             _add_settings_option(named, text, place)
         own += named.settings().trusted
     return (*own, *from_environment(place.env).get("trusted", ()))
+
+
+def memory_sources(
+    place: Place, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None
+) -> Sources:
+    """Where memory files are looked for here. readable: whether a file may be shown without a question."""
+    own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
+    return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)
 
 
 def remember_trust(place: Place, shown: dict[str, str] | None) -> str:

@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 from agent_cli.permission.git_config import programs
+from agent_cli.permission.outside import outside_imports
 from agent_tools.regular import read_regular, resolve_inside
 
 FILE_LIMIT = 4 << 20
@@ -18,6 +19,7 @@ TOTAL_LIMIT = 32 << 20
 COUNT_LIMIT = 2000
 DEPTH_LIMIT = 12
 GIT = ".git/config"
+OUTSIDE = "imports from outside the project"
 _SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
 # Where commands and the like stand, by the word for them.
 _GROUPS = {
@@ -39,6 +41,7 @@ class Scan:
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
         self.programs = programs(root)
+        self.outside = outside_imports(root)
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
         settings = [e for e in self._names(".claude") if e.startswith("settings") and e.endswith(".json")]
@@ -96,6 +99,8 @@ class Scan:
             phrases.append(f"files: {_listed(others)}")
         if self.programs:
             phrases.append(f"programs that git would run: {_listed(list(self.programs))}")
+        if self.outside:
+            phrases.append(f"memory from outside the project: {_listed(list(self.outside))}")
         return tuple(phrases)
 
     def _from_json(self) -> list[str]:
@@ -138,6 +143,8 @@ class Scan:
         if self.programs:
             text = "\n".join(self.programs).encode("utf-8", "surrogateescape")
             found[GIT] = blake2b(text, digest_size=16).hexdigest()
+        if self.outside:
+            found[OUTSIDE] = blake2b("\n".join(self.outside).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
         return found
 
 
