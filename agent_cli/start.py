@@ -57,7 +57,7 @@ def one_shot(options: RunOptions) -> int:
         built.append(agent)
         _refuse_if_waiting(agent)
         _take_up_plan(agent)
-        return agent.conversation, report_of(agent, options.bare)
+        return agent.conversation, report_of(agent)
 
     try:
         return run(asked, begin)
@@ -139,7 +139,7 @@ def asked_of(options: RunOptions, settings: Settings) -> Asked:
     )
 
 
-def report_of(agent: Agent, bare: bool) -> Report:
+def report_of(agent: Agent) -> Report:
     """What the result and the first line of stream-json say about a session."""
     settings, place = agent.settings, agent.place
     return Report(

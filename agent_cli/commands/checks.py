@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from agent_cli import __version__
 from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import git_branch, memory_paths
+from agent_cli.config.memory import Memory
+from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
 from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.restore import NoSession
@@ -220,11 +221,17 @@ def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Findin
     return findings
 
 
-def check_memory(settings: Settings, place: Place) -> list[Finding]:
-    paths = tuple(str(p) for p in memory_paths(place.cwd, place.root, settings.memory_files, place.home))
-    if not paths:
-        return [Finding("missing", "memory", f"no {' or '.join(settings.memory_files) or 'memory file'} here")]
-    return [Finding("ok", "memory", ", ".join(paths), data={"files": list(paths)})]
+def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
+    """The memory files that a session here would begin with, and what was cut or left out."""
+    wrong = tuple(f"{s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
+    details = (*(f"{cut}: memory files together may have no more" for cut in memory.cuts), *wrong)
+    if not memory.files:
+        text = f"no {' or '.join(settings.memory_files) or 'memory file'} here"
+        return [Finding("missing", "memory", text, details)]
+    files = [str(f.path) for f in memory.files]
+    size = sum(len(f.text.encode()) for f in memory.files)
+    text = f"{', '.join(files)}; {size:,} bytes (agent memory show tells more)"
+    return [Finding("problem" if memory.cuts else "ok", "memory", text, details, {"files": files, "bytes": size})]
 
 
 def check_packages() -> list[Finding]:

@@ -5,7 +5,7 @@ The meaning of keys and words is that of the line front end: `answer_to`, `read_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from agent_cli.terminal.approval import answer_to, question_lines
 from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
 from agent_cli.terminal.bridge import Waiting
 from agent_cli.terminal.console import styled
+from agent_cli.terminal.dialogs import Option
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
@@ -52,17 +53,31 @@ class InEditor(Value):
     read: Callable[[str], Any]
 
 
+class Pick(Value):
+    """A menu; what is typed narrows it. read: what the place of an option means."""
+
+    label: str
+    options: tuple[Option, ...]
+    read: Callable[[int], Any]
+
+
 Act = Give | Words | InEditor
 
 
 class Ask:
-    """One open question. keys: what a single key means. free: without a key the input line is the answer at once."""
+    """One open question. keys: what a single key means. free: without a key the input line is the answer at once.
 
-    def __init__(self, bar: str, keys: dict[str, Act], body: Body, free: Words | None = None) -> None:
+    own: the person's own command asks, so that the line is free for it. Such a question may be answered with nothing.
+    """
+
+    def __init__(
+        self, bar: str, keys: dict[str, Act], body: Body, free: Words | Pick | None = None, *, own: bool = False
+    ) -> None:
         self.bar = bar
         self.keys = keys
         self.body = body
         self.free = free
+        self.own = own
         self.waiting = Waiting()
 
     @property
@@ -114,6 +129,25 @@ def question(asked: dict[str, Any]) -> Ask:
     return Ask(f"? Your answer? [{numbers}{say} · n none]", keys, body, None if options else own)
 
 
+def confirmation(text: str) -> Ask:
+    """A yes or no for a command of the person's."""
+    keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
+    return Ask("? [y yes · n no]", keys, lambda console: iter([styled(f"? {text}", "ask")]), own=True)
+
+
+def pick(text: str, options: Sequence[Option]) -> Ask:
+    """A choice for a command of the person's; the answer is the place of an option, or None."""
+    menu = Pick("> ", tuple(options), lambda place: place)
+    bar = "? type to narrow it down · up, down and Enter choose · Esc none"
+    return Ask(bar, {}, lambda console: iter([styled(f"? {text}", "ask")]), menu, own=True)
+
+
+def words_for(label: str, text: str = "") -> Ask:
+    """A line of words for a command of the person's; the answer is a text, or None."""
+    words = Words(label, lambda typed: typed.strip() or None, text)
+    return Ask("? Enter sends · Esc goes back", {}, lambda console: iter(()), words, own=True)
+
+
 class Rewritten(Value):
     """The plan as the person has changed it; it is put to them again."""
 
@@ -150,6 +184,8 @@ def plan(data: dict[str, Any], edited: str = "") -> Ask:
 def told(answer: Any) -> str:
     """An answer as a line for the scrollback."""
     match answer:
+        case bool():
+            return "yes" if answer else "no"
         case Approve(rule="", scope=_):
             return "yes"
         case Approve(rule=rule, scope=scope):

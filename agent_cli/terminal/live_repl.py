@@ -15,10 +15,12 @@ from agent_cli.core.answers import Answer, Approver, Asker, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
 from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
+from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
-from agent_cli.terminal.decisions import Ask, Rewritten, approval, plan, question
+from agent_cli.terminal.decisions import Ask, Rewritten, approval, confirmation, pick, plan, question, words_for
+from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
@@ -26,14 +28,14 @@ from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.panels import fitted, short_count
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.slash import REGISTRY, run_slash
+from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.worker import Sink
+from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 
-# What Shift-Tab goes through, and the commands that may be given while a turn runs.
+# What Shift-Tab goes through.
 MODES = ("default", "acceptEdits", "plan")
-ASIDES = ("todos", "cost", "help", "jobs", "mode")
 _BRANCH_SECONDS = 2.0
 
 
@@ -43,7 +45,7 @@ class LiveRepl(Repl):
     live: Live
 
     def _open_screen(self) -> Show:
-        settings = self._layers.settings()
+        settings = self.layers.settings()
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
         transcript = Transcript(console, kept, verbose=self.options.verbose)
@@ -68,7 +70,7 @@ class LiveRepl(Repl):
         outside = self._console
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
-        self._console = make_console(self._layers.settings().color, os.environ, plain=False, file=sink)
+        self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         try:
             with redirect_stdout(foreign), redirect_stderr(foreign), self._endings() as ended:
@@ -136,6 +138,29 @@ class LiveRepl(Repl):
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
+    # What a command may ask, with keys and a menu.
+
+    def confirm(self, question: str) -> bool:
+        return bool(self._put(confirmation(question)))
+
+    def choose(self, question: str, options: Sequence[Option]) -> int | None:
+        place: int | None = self._put(pick(question, options)) if options else None
+        return place
+
+    def ask(self, label: str, text: str = "") -> str | None:
+        words: str | None = self._put(words_for(label, text))
+        return words
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        changed: str | None = self.live.outside(lambda: edited_text(text, suffix))
+        if changed is None:
+            self.say(NO_EDITOR)
+        return changed
+
+    def page(self, text: str) -> None:
+        if not self.live.outside(lambda: in_pager(text)):
+            self.say(text)
+
     # What the screen asks of a session.
 
     def send(self, text: str) -> None:
@@ -146,17 +171,21 @@ class LiveRepl(Repl):
                 self.take_turn(text)
         except Mistake as mistake:
             self.say(str(mistake))
+        except Cancelled:
+            pass  # a command that asked, and was interrupted
         if self._files is not None:
             self._files.forget()
 
-    def aside(self, text: str) -> bool:
-        if text[1:].partition(" ")[0] not in ASIDES:
-            return False
+    def may_aside(self, text: str) -> bool:
+        return is_aside(text)
+
+    def aside(self, text: str) -> None:
         try:
             run_slash(self, text)
         except Mistake as mistake:
             self.say(str(mistake))
-        return True
+        except Cancelled:
+            pass
 
     def interrupt(self) -> None:
         self.agent.conversation.interrupt()
@@ -190,7 +219,7 @@ class LiveRepl(Repl):
             fields.append(f"${show.usage.cost:.2f}")
         now = time.monotonic()
         if now - self._branch_at >= _BRANCH_SECONDS:
-            self._branch, self._branch_at = branch_of(self._place.cwd), now
+            self._branch, self._branch_at = branch_of(self.place.cwd), now
         sandbox = agent.settings.sandbox.mode
         return [
             *fields,
@@ -205,5 +234,5 @@ class LiveRepl(Repl):
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:
             context = self.agent.conversation.kit.context
-            self._files = FileNames(self._place.cwd, context, self.live.refresh_menu)
+            self._files = FileNames(self.place.cwd, context, self.live.refresh_menu)
         return self._files()
