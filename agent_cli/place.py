@@ -45,9 +45,12 @@ def find_place(env: Mapping[str, str]) -> Place:
     return Place(cwd, workspace_root(cwd, home), home, env)
 
 
-def read_settings(options: RunOptions, place: Place) -> Layers:
-    """All layers in order, the project's as far as it is trusted. Raises Mistake."""
-    layers = Layers()
+def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None = None) -> Layers:
+    """All layers in order, the project's as far as it is trusted. Raises Mistake.
+
+    mistakes: takes what is wrong in a file or a variable instead, and the rest is read.
+    """
+    layers = Layers(mistakes)
     try:
         if not options.bare:
             _add_own_files(layers, place)
@@ -56,7 +59,7 @@ def read_settings(options: RunOptions, place: Place) -> Layers:
                 _add_project(layers, options, place)
         for text in options.settings:
             _add_settings_option(layers, text, place)
-        if from_env := from_environment(place.env):
+        if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         for flag, data in _overrides(options):
             layers.add(data, flag, place.root)
@@ -119,12 +122,10 @@ def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ..
         for text in options.settings:
             _add_settings_option(named, text, place)
         own += named.settings().trusted
-    return (*own, *from_environment(place.env).get("trusted", ()))
+    return (*own, *from_environment(place.env, []).get("trusted", ()))
 
 
-def memory_sources(
-    place: Place, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None
-) -> Sources:
+def memory_sources(place: Place, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None) -> Sources:
     """Where memory files are looked for here. readable: whether a file may be shown without a question."""
     own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
     return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)

@@ -20,10 +20,11 @@ from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
-from agent_tools.base import ToolContext
+from agent_tools.base import ToolContext, ToolError
 from agent_tools.ripgrep import find_rg
 from agent_tools.shell import find_bash
 from agent_tools.values import Value
+from agent_tools.web_search import provider
 
 VERSION_SECONDS = 5
 
@@ -56,6 +57,18 @@ def check_tools(ctx: ToolContext) -> list[Finding]:
         _program("git", git, "the agent works without it; you cannot undo by it"),
         _program("shell", find_bash(ctx), "no bash: commands cannot be run, and Bash is not offered"),
     ]
+
+
+def check_search(ctx: ToolContext) -> list[Finding]:
+    """Who is asked by WebSearch."""
+    web = ctx.settings.get("web") or {}
+    try:
+        chosen = provider(ctx)
+    except ToolError as error:
+        text = str(error).removesuffix(" Tell the user.").replace("The user can set", "Set")
+        return [Finding("problem" if web.get("search") else "missing", "search", text)]
+    data = {"provider": chosen.name, "endpoint": chosen.endpoint}
+    return [Finding("ok", "search", f"{chosen.name} ({chosen.endpoint})", data=data)]
 
 
 def _program(topic: str, path: str | None, without: str) -> Finding:

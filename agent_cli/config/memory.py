@@ -182,7 +182,7 @@ class Reader:
             if len(self.files) >= MOST:
                 raise NotPlain(f"is beyond {MOST} files")
             data = read_start(real, self._left + 1)
-            size = os.stat(real).st_size
+            size = Path(real).stat().st_size
         except OSError as error:
             self._skip(shown, str(error) if isinstance(error, NotPlain) else error.strerror or str(error), importer)
             return
@@ -191,9 +191,9 @@ class Reader:
             return
         text = data[: self._left].decode("utf-8", "replace").removeprefix("\ufeff").strip()
         text = _without_head(text) if head else text
-        if text and (same := self._texts.get(text)) and len(data) <= self._left:
-            self._paths[real] = same
-            self._skip(shown, f"has the same text as {same}", importer)
+        if text in self._texts and text and len(data) <= self._left:
+            self._paths[real] = self._texts[text]
+            self._skip(shown, f"has the same text as {self._texts[text]}", importer)
             return
         self._paths[real] = shown
         if not self._left and data:

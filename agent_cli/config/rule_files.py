@@ -43,7 +43,9 @@ def _files(folder: Path, depth: int = 0, *, links: bool) -> Iterator[Path]:
     """links: folders behind a link count; of a project they do not, as even a look may lead out of it."""
     try:
         with os.scandir(folder) as entries:
-            listed = sorted((e.name, e.is_dir(follow_symlinks=links)) for e, _ in zip(entries, range(MOST), strict=False))
+            listed = sorted(
+                (e.name, e.is_dir(follow_symlinks=links)) for e, _ in zip(entries, range(MOST), strict=False)
+            )
     except OSError:
         return
     for name, is_folder in listed:

@@ -12,7 +12,15 @@ from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
 from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.media import has_media
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, call_ids, with_open_calls_closed
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    call_ids,
+    with_open_calls_closed,
+)
 from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage

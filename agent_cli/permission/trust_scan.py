@@ -44,6 +44,7 @@ class Scan:
         self.outside = outside_imports(root)
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
+        self.files = [name for name in self.files if not _is_memory(name)]
         settings = [e for e in self._names(".claude") if e.startswith("settings") and e.endswith(".json")]
         self.files += [f".claude/{e}" for e in settings]
         for folders in _GROUPS.values():
@@ -144,8 +145,15 @@ class Scan:
             text = "\n".join(self.programs).encode("utf-8", "surrogateescape")
             found[GIT] = blake2b(text, digest_size=16).hexdigest()
         if self.outside:
-            found[OUTSIDE] = blake2b("\n".join(self.outside).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+            found[OUTSIDE] = blake2b(
+                "\n".join(self.outside).encode("utf-8", "surrogateescape"), digest_size=16
+            ).hexdigest()
         return found
+
+
+def _is_memory(name: str) -> bool:
+    """Whether a file is memory, which is text for the model: read without trust, and free to change."""
+    return name in (".agent/AGENTS.md", ".agent/CLAUDE.md") or (name.startswith(".agent/rules/") and name[-3:] == ".md")
 
 
 def _target(path: Path) -> str:

@@ -13,6 +13,7 @@ from typing import cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.core.outcome import TurnResult
@@ -24,6 +25,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
+from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.console import make_console, styled
 from agent_cli.terminal.dialogs import Dialogs
 from agent_cli.terminal.input import read_line
@@ -124,6 +126,8 @@ class Repl(Dialogs):
                 text = read_line("> ").strip()
                 if text.startswith("/") and not text.startswith("//"):
                     run_slash(self, text)
+                elif note := note_in(text):
+                    take_note(self, note)
                 elif text:
                     self.take_turn(text)
             except KeyboardInterrupt:
