@@ -95,8 +95,8 @@ def _name(file: MemoryFile) -> str:
 
 
 def _text(file: MemoryFile) -> str:
-    imported = f" It is imported by {file.by}." if file.by else ""
+    why = f"They are {file.why}." if file.by else f"They are for what you just touched: {file.why}."
     return (
         f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\n'
-        f"You touched something that these instructions are for: {file.why}.{imported}"
+        f"Instructions that the person keeps for work here. {why}"
     )

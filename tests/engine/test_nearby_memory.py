@@ -1,4 +1,4 @@
-"""Memory further down: the model is told when it first touches something near it, once, and after a resume not again."""
+"""Memory further down: the model is told when it first touches something near it, once, also after a resume."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_sub_agent_is_told_of_what_it_touches_itself(root: Path) -> None:
             {"calls": [call("Read", file_path="api/b.py")]},
             {"calls": [call("Task", description="look", prompt="look at the api", subagent_type="explore")]},
             {"calls": [call("Read", file_path="api/b.py")]},
-            {"text": "It is short.", "expect": "Rules of the API"},
+            {"text": "It is short.", "expect": "Short names"},
             {"text": "Done."},
         ],
     )
@@ -100,7 +100,7 @@ def test_a_resumed_conversation_is_not_told_again(root: Path) -> None:
 
 
 def test_the_program_tells_it_and_an_answer_without_tools_costs_nothing(root: Path) -> None:
-    replies = [{"calls": [call("Read", file_path="api/b.py")]}, {"text": "Seen.", "expect": "Rules of the API"}]
+    replies = [{"calls": [call("Read", file_path="api/b.py")]}, {"text": "Seen.", "expect": "Short names"}]
     done = agent(["-p", "--model", script(root.parent / "s.toml", replies), "look"], root)
     assert done.stdout == "Seen.\n"
     replies = [{"calls": [call("Read", file_path="api/v1/a.py")]}, {"text": "Again."}]

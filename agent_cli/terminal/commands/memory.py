@@ -15,7 +15,7 @@ from agent_cli.terminal.slash import slash
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.files import read_file
-from agent_tools.textfile import decode
+from agent_tools.textfile import decode, line_end
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -93,6 +93,8 @@ def _edit(repl: Repl, path: Path) -> None:
         if text is None or text == old.content:
             repl.say("Nothing was changed.")
             return
+        if text and not text.endswith("\n"):
+            text += line_end(text)
         change_file(path, before, text)
     except ToolError as error:
         repl.say(str(error))
