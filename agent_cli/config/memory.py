@@ -16,12 +16,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agent_cli.core.imports import DEEPEST, MOST, find_imports, names_path, place_of
 from agent_tools.clipping import one_line
 from agent_tools.regular import NotPlain, read_start, resolve_inside
 from agent_tools.values import Value
 
 LIMIT = 64 * 1024
+MOST = 100
+DEEPEST = 5
 _HOUSES = (".agent", ".claude")
 _HEADING = "# Project memory\nInstructions that the person keeps for work here. They override your defaults."
 
@@ -210,23 +211,26 @@ class Reader:
         self._take_imports(file, within)
 
     def _take_imports(self, file: MemoryFile, within: Path | None) -> None:
+        if "@" not in file.text:
+            return
+        from agent_cli.core.imports import find_imports, names_path, place_of  # most memory imports nothing
+
         for name in find_imports(file.text):
             where = place_of(name, file.path.parent)
+            told = file.shown if names_path(name) else ""
             if file.depth >= DEEPEST:
-                if names_path(name):
-                    self._skip(name, f"is more than {DEEPEST} imports deep", file.shown)
-                continue
-            if within is None or Path(where).is_relative_to(within):
-                self._import(name, Path(self._at_home(where)), file, within)
+                self._left_out(name, f"is more than {DEEPEST} imports deep", told)
+            elif within is None or Path(where).is_relative_to(within):
+                self._import(name, Path(self._at_home(where)), file, within, told)
             elif where in self._sources.outside:
                 path = Path(self._at_home(where))
                 # What a file outside imports in turn stays beside it.
-                self._import(name, path, file, Path(os.path.realpath(path.parent)))
-            elif names_path(name):
-                self._skip(name, "is outside the project, and you have not agreed to it", file.shown)
+                self._import(name, path, file, Path(os.path.realpath(path.parent)), told)
+            else:
+                self._left_out(name, "is outside the project, and you have not agreed to it", told)
 
-    def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None) -> None:
-        """Follow one import, if a file is there that may be shown."""
+    def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, told: str) -> None:
+        """Follow one import, if a file is there that may be shown. told: where it stands, if it is surely a path."""
         root = self._sources.root
         if within is None and path.is_relative_to(root):
             # The person's file names one of the project: that one speaks for the project only.
@@ -238,16 +242,18 @@ class Reader:
         except (FileNotFoundError, NotADirectoryError):
             real = None
         except OSError as error:
-            if names_path(name):
-                self._skip(name, str(error) if isinstance(error, NotPlain) else error.strerror or "", file.shown)
+            self._left_out(name, str(error) if isinstance(error, NotPlain) else error.strerror or "", told)
             return
         if real is None or not os.path.isfile(real):  # noqa: PTH113 - the method raises where a parent is closed
-            if names_path(name):
-                self._skip(name, "is not there", file.shown)
+            self._left_out(name, "is not there", told)
         elif self._sources.readable is not None and not self._sources.readable(Path(os.path.realpath(real))):
             self._skip(name, "looks like a secret, or a rule keeps it from being read", file.shown)
         else:
             self.take(path, f"imported by {file.shown}", within, file)
+
+    def _left_out(self, name: str, why: str, told: str) -> None:
+        if told:
+            self._skip(name, why, told)
 
     def _at_home(self, place: str) -> str:
         home = self._sources.home

@@ -10,7 +10,6 @@ import os
 import re
 from pathlib import Path
 
-DEEPEST = 5
 MOST = 100
 # Compiled on first use, which a text without an @ never comes to.
 _IMPORT = r"(?:(?<=[\s(])|\A)@((?:\\ |[^\s\\`<>|*\"])+)"

@@ -6,24 +6,21 @@ looked at, before the person has agreed to the list; a change of the list asks a
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 from pathlib import Path
 
-from agent_cli.core.imports import DEEPEST, MOST, find_imports, leads_outside, place_of
+from agent_cli.core.imports import MOST, find_imports, leads_outside, place_of
 from agent_tools.regular import read_start, resolve_inside
 
-_NAMES = (
-    "AGENTS.md", ".agent/AGENTS.md", ".claude/AGENTS.md", "CLAUDE.md", ".agent/CLAUDE.md", ".claude/CLAUDE.md",
-    "AGENTS.local.md", "CLAUDE.local.md",
-)  # fmt: skip
 _LIMIT = 64 * 1024
+_DEEPEST = 5
 
 
-def outside_imports(root: Path) -> tuple[str, ...]:
-    """The places outside that the project's memory names, sorted; `~` stays as it is written."""
+def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
+    """The places outside that these files of the project name, sorted; `~` stays as it is written."""
     found: set[str] = set()
     seen: set[Path] = set()
-    waiting = [(root / name, 0) for name in _NAMES if os.path.lexists(root / name)]
+    waiting = [(root / name, 0) for name in names]
     while waiting and len(seen) < MOST:
         path, depth = waiting.pop(0)
         try:
@@ -40,6 +37,6 @@ def outside_imports(root: Path) -> tuple[str, ...]:
             place = place_of(name, path.parent)
             if leads_outside(place, root):
                 found.add(place)
-            elif depth < DEEPEST and Path(place).is_relative_to(root):
+            elif depth < _DEEPEST and Path(place).is_relative_to(root):
                 waiting.append((Path(place), depth + 1))
     return tuple(sorted(found))

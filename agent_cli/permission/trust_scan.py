@@ -11,7 +11,6 @@ import stat
 from pathlib import Path
 
 from agent_cli.permission.git_config import programs
-from agent_cli.permission.outside import outside_imports
 from agent_tools.regular import read_regular, resolve_inside
 
 FILE_LIMIT = 4 << 20
@@ -29,6 +28,10 @@ _GROUPS = {
     "hook scripts": (".agent/hooks", ".claude/hooks"),
 }
 _SHOWN = 20
+_MEMORY = (
+    "AGENTS.md", ".agent/AGENTS.md", ".claude/AGENTS.md", "CLAUDE.md", ".agent/CLAUDE.md", ".claude/CLAUDE.md",
+    "AGENTS.local.md", "CLAUDE.local.md",
+)  # fmt: skip
 
 
 class Scan:
@@ -41,7 +44,7 @@ class Scan:
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
         self.programs = programs(root)
-        self.outside = outside_imports(root)
+        self.outside = self._outside()
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
         self.files = [name for name in self.files if not _is_memory(name)]
@@ -49,6 +52,15 @@ class Scan:
         self.files += [f".claude/{e}" for e in settings]
         for folders in _GROUPS.values():
             self._walk(folders[1], 0)
+
+    def _outside(self) -> tuple[str, ...]:
+        """What its memory would import from outside."""
+        there = [name for name in _MEMORY if os.path.lexists(self.root / name)]
+        if not there:
+            return ()
+        from agent_cli.permission.outside import outside_imports  # many have no memory at all
+
+        return outside_imports(self.root, there)
 
     def _walk(self, path: str, depth: int) -> None:
         """Add a file, or what is below a folder. A link to a folder inside the repository counts as both."""
