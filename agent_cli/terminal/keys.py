@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent_cli.terminal.controls import Controls
 
 # Every key that can answer a question.
-_ANSWERS = "yaAenrw123456789"
+_ANSWERS = "yaAdehnrw123456789"
 
 
 def make_keys(controls: Controls) -> KeyBindingsBase:

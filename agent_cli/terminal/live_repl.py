@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from agent_cli.core.answers import Answer, Approver, Asker, Reply
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
 from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
@@ -19,9 +19,23 @@ from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
-from agent_cli.terminal.decisions import Ask, Rewritten, approval, confirmation, pick, plan, question, words_for
+from agent_cli.terminal.contract import Look
+from agent_cli.terminal.decisions import (
+    Ask,
+    ByHunk,
+    Rest,
+    Rewritten,
+    approval,
+    confirmation,
+    hunk_question,
+    pick,
+    plan,
+    question,
+    words_for,
+)
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
 from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
@@ -58,8 +72,14 @@ class LiveRepl(Repl):
             transcript,
             InputLine(history, self._commands, self._file_names),
             AtomicOutput(sys.stdout, terminal_size),
-            reflow=reflows(os.environ),
-            color=not console.no_color,
+            look=Look(
+                theme=settings.terminal.theme,
+                color=not console.no_color,
+                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                vim=settings.terminal.vim,
+                title=settings.terminal.title,
+                notify=settings.terminal.notify,
+            ),
         )
         return transcript
 
@@ -120,8 +140,26 @@ class LiveRepl(Repl):
         return self._approve, self._reply
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        answer: Answer = self._put(approval(request, self._arguments.get(request.call_id, {})))
+        arguments = self._arguments.get(request.call_id, {})
+        workspace = self.agent.conversation.kit.context.workspace
+        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
+        answer = self._put(approval(request, arguments, len(hunks)))
+        while isinstance(answer, ByHunk):
+            answer = self._take_parts(hunks, arguments)
+        assert isinstance(answer, Approve | Reject | Edit | Defer)
         return answer
+
+    def _take_parts(self, hunks: list[Hunk], arguments: dict[str, Any]) -> Answer:
+        """Ask about each part of a change; what comes of that for the call."""
+        kept: list[Hunk] = []
+        rest: Rest | None = None
+        for number, hunk in enumerate(hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(hunks)))
+            if isinstance(answer, Rest):
+                rest, answer = answer, answer.take
+            if answer:
+                kept.append(hunk)
+        return taken(kept, hunks, arguments, self.agent.conversation.kit.context.workspace)
 
     def _reply(self, asked: QuestionAsked) -> Reply:
         if asked.kind == "questions":
