@@ -21,6 +21,7 @@ from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.clipping import counted
 from agent_tools.ripgrep import find_rg
 from agent_tools.shell import find_bash
 from agent_tools.values import Value
@@ -236,14 +237,15 @@ def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Findin
 
 def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
     """The memory files that a session here would begin with, and what was cut or left out."""
-    wrong = tuple(f"{s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
-    details = (*(f"{cut}: memory files together may have no more" for cut in memory.cuts), *wrong)
+    wrong = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
+    details = (*(f"{cut}, as memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
     if not memory.files:
         text = f"no {' or '.join(settings.memory_files) or 'memory file'} here"
         return [Finding("missing", "memory", text, details)]
     files = [str(f.path) for f in memory.files]
     size = sum(len(f.text.encode()) for f in memory.files)
-    text = f"{', '.join(files)}; {size:,} bytes (agent memory show tells more)"
+    text = f"{counted(len(files), 'file')}, {size:,} bytes (agent memory show tells more)"
+    details = (*(f"{f.shown}: {f.why}" for f in memory.files), *details)
     return [Finding("problem" if memory.cuts else "ok", "memory", text, details, {"files": files, "bytes": size})]
 
 

@@ -103,7 +103,8 @@ def load_memory(sources: Sources) -> Memory:
     """Everything that applies from the start."""
     reader = Reader(sources, LIMIT)
     for folder in sources.own:
-        reader.take_all((folder / n for n in sources.names), "yours, for every project", None)
+        # A path among the names is the project's: here it would lead anywhere.
+        reader.take_all((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
         reader.take_rules(folder / "rules", "a rule of yours", None)
     for folder in between(sources.root, sources.cwd):
         where = "the project's" if folder == sources.root else f"the project's, for {folder.name}/"
@@ -124,6 +125,7 @@ def between(root: Path, folder: Path) -> list[Path]:
 
 def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     """The paths at which a folder's memory may stand, the local ones last."""
+    names = [n for n in names if not n.startswith("/") and ".." not in n.split("/")]
     for name in names:
         yield folder / name
         for house in _HOUSES:

@@ -36,6 +36,10 @@ class Nearby:
         """What was added since the start."""
         return tuple(self._reader.files)
 
+    def retold(self) -> list[str]:
+        """All that was added, for a history from which it was cut."""
+        return [_text(file) for file in self._reader.files if file.text]
+
     def nested(self) -> Nearby:
         """For a sub-agent, which has the start of the conversation and none of the rest."""
         return Nearby(self._sources, self._start)

@@ -150,6 +150,15 @@ def test_a_link_out_of_the_workspace_is_not_memory(tmp_path: Path, root: Path) -
     assert "leads out" in why(memory)["AGENTS.md"]
 
 
+def test_names_in_the_settings_lead_nowhere_else(tmp_path: Path, root: Path) -> None:
+    secret = put(tmp_path / "secret.md", "secret")
+    (tmp_path / "home/.agent").mkdir(parents=True)
+    put(root / "docs/agents.md", "In a folder.")
+    names = ("docs/agents.md", str(secret), "../secret.md", "../../secret.md", "/dev/zero")
+    memory = load(root, home=tmp_path / "home", names=names)
+    assert [f.text for f in memory.files] == ["In a folder."]
+
+
 def test_all_together_are_bounded_and_the_rest_is_named(root: Path) -> None:
     put(root / "AGENTS.md", "a" * (LIMIT - 10))
     put(root / "CLAUDE.md", "b" * 1000)

@@ -99,6 +99,9 @@ class Nearby(Protocol):
     def notices(self, ctx: ToolContext) -> list[str]:
         """Texts for the model, each once."""
 
+    def retold(self) -> list[str]:
+        """All texts so far, for a history from which they were cut."""
+
     def nested(self) -> Nearby:
         """For a conversation of its own."""
 

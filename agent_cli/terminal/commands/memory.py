@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.config.memory import MemoryFile
+from agent_cli.config.memory import Memory, MemoryFile, load_memory
 from agent_cli.config.memory_told import lines
 from agent_cli.config.nearby import Nearby
 from agent_cli.config.notes import LIMIT, add_note, change_file, note_file
 from agent_cli.config.prompts import prompt
+from agent_cli.place import memory_sources
 from agent_cli.terminal.slash import slash
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
@@ -36,23 +37,23 @@ def take_note(repl: Repl, note: str) -> None:
 
 @slash("memory", "the memory files; change one in $EDITOR, or show all of their text", "[show | NUMBER]")
 def _memory(repl: Repl, words: str) -> None:
-    agent = repl.agent
     added = _nearby(repl)
+    memory = _now(repl)
     if words == "show":
-        texts = [agent.memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
+        texts = [memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
         repl.page("\n\n".join(t for t in texts if t) or "There is no memory.")
         return
-    for line in lines(agent.memory, added):
+    for line in lines(memory, added):
         repl.say(line)
-    files = _editable(repl, added)
+    files = _editable(repl, (*memory.files, *added))
     if words:
         number = int(words) - 1 if words.isdigit() and 1 <= int(words) <= len(files) else None
         if number is None:
             repl.say(f"There is no memory file {one_line(words)}; say a number from 1 to {len(files)}, or show.")
     else:
-        number = repl.choose("Which one do you want to change?", files)
+        number = repl.choose("Which one do you want to change?", [(shown, why) for _, shown, why in files])
     if number is not None:
-        _edit(repl, Path(os.path.expanduser(files[number][0])))
+        _edit(repl, files[number][0])
 
 
 @slash("init", "let the model write a first AGENTS.md, or improve the one there is", "[WORDS]")
@@ -64,22 +65,30 @@ def _init(repl: Repl, words: str) -> None:
     repl.take_turn(f"{prompt('init')}\n\n{what}{also}")
 
 
+def _now(repl: Repl) -> Memory:
+    """The memory as it is now, which may be more than the session began with."""
+    agent = repl.agent
+    if repl.options.bare:
+        return Memory()
+    readable = agent.conversation.kit.context.readable
+    return load_memory(memory_sources(repl.place, agent.settings, repl.layers.trust, readable))
+
+
 def _nearby(repl: Repl) -> tuple[MemoryFile, ...]:
     near = repl.agent.conversation.kit.context.nearby
     return near.files if isinstance(near, Nearby) else ()
 
 
-def _editable(repl: Repl, added: tuple[MemoryFile, ...]) -> list[tuple[str, str]]:
-    """The files that may be changed, as the person would write their paths, each with what it is."""
-    found = {str(f.path): f.why for f in (*repl.agent.memory.files, *added)}
+def _editable(repl: Repl, files: tuple[MemoryFile, ...]) -> list[tuple[Path, str, str]]:
+    """The files that may be changed: path, name, what it is. The two that most people want are offered anew."""
+    found = [(f.path, f.shown, f.why) for f in files]
     root, home, names = repl.place.root, repl.place.home, repl.agent.settings.memory_files
-    new = [(note_file(root, names), "the project's; new")]
+    path = note_file(root, names)
+    new = [(path, _name(repl, path), "the project's; new")]
     if home is not None:
-        new.append((home / ".agent" / (names[0] if names else "AGENTS.md"), "yours, for every project; new"))
-    for path, why in new:
-        if not os.path.lexists(path):
-            found.setdefault(str(path), why)
-    return list(found.items())
+        name = names[0] if names else "AGENTS.md"
+        new.append((home / ".agent" / name, f"~/.agent/{name}", "yours, for every project; new"))
+    return found + [entry for entry in new if not os.path.lexists(entry[0])]
 
 
 def _edit(repl: Repl, path: Path) -> None:
