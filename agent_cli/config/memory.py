@@ -89,6 +89,7 @@ class Memory(Value):
 
 
 FULL = "memory files together may have no more"
+SECRET = "looks like a secret, or a rule keeps it from being read"
 
 
 def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
@@ -184,6 +185,8 @@ class Reader:
                 return
             if len(self.files) >= MOST:
                 raise NotPlain(f"is beyond {MOST} files")
+            if real != str(path) and not self._may_show(real):
+                raise NotPlain(SECRET)
             data = read_start(real, self._left + 1)
             size = Path(real).stat().st_size
         except OSError as error:
@@ -248,10 +251,13 @@ class Reader:
             return
         if real is None or not os.path.isfile(real):  # noqa: PTH113 - the method raises where a parent is closed
             self._left_out(name, "is not there", told)
-        elif self._sources.readable is not None and not self._sources.readable(Path(os.path.realpath(real))):
-            self._skip(name, "looks like a secret, or a rule keeps it from being read", file.shown)
+        elif not self._may_show(os.path.realpath(real)):
+            self._skip(name, SECRET, file.shown)
         else:
             self.take(path, f"imported by {file.shown}", within, file)
+
+    def _may_show(self, real: str) -> bool:
+        return self._sources.readable is None or self._sources.readable(Path(real))
 
     def _left_out(self, name: str, why: str, told: str) -> None:
         if told:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent_cli.config.memory import Memory, MemoryFile, Reader, Sources, between, memory_names
+from agent_cli.config.memory import FULL, Memory, MemoryFile, Reader, Sources, between, memory_names
 from agent_tools.base import ToolContext
 
 ROOM = 64 * 1024
@@ -54,7 +54,7 @@ class Nearby:
         """Texts for the model: of the memory near what was touched since the last time."""
         touched = [path for path in ctx.seen if path not in self._touched]
         self._touched.update(touched)
-        before = len(self._reader.files)
+        before, skipped = len(self._reader.files), len(self._reader.skipped)
         for path in touched:
             self._look(Path(path).parent, ctx)
             self._match(Path(path))
@@ -62,7 +62,9 @@ class Nearby:
             self._look(ctx.workspace.cwd, ctx)
         # One that the model read or wrote itself needs no telling.
         new = [f for f in self._reader.files[before:] if f.text and os.path.realpath(f.path) not in ctx.seen]
-        return [_text(file) for file in new if _name(file) not in self._told]
+        out = [s.path for s in self._reader.skipped[skipped:] if s.why == FULL]
+        full = [f"(The memory file {name} was left out: {FULL} than {ROOM // 1024} KiB. Read it.)" for name in out]
+        return [*(_text(file) for file in new if _name(file) not in self._told), *full]
 
     def _look(self, folder: Path, ctx: ToolContext) -> None:
         """Read the memory of a folder and of those between it and the workspace's."""

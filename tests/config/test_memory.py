@@ -142,6 +142,13 @@ def test_what_looks_like_a_secret_is_not_imported(root: Path) -> None:
     assert "secret" in why(memory)["keys.md"]
 
 
+def test_a_link_to_a_secret_is_not_memory(root: Path) -> None:
+    put(root / ".env", "KEY=1")
+    (root / "CLAUDE.md").symlink_to(".env")
+    memory = load(root, readable=lambda path: path.name != ".env")
+    assert not memory.files and "secret" in why(memory)["CLAUDE.md"]
+
+
 def test_a_link_out_of_the_workspace_is_not_memory(tmp_path: Path, root: Path) -> None:
     put(tmp_path / "secret.md", "secret")
     (root / "AGENTS.md").symlink_to(tmp_path / "secret.md")

@@ -50,6 +50,17 @@ def test_it_is_told_once_at_the_next_round_with_what_it_imports(root: Path) -> N
     assert kinds[:5] == ["UserMessage", "AssistantMessage", "ToolMessage", "UserMessage", "UserMessage"]
 
 
+def test_it_can_be_told_anew_and_what_did_not_fit_is_named(root: Path) -> None:
+    (root / "api/style.md").write_text("x" * 70_000)
+    (root / "web/AGENTS.md").write_text("Late.")
+    made = world(root, "api/b.py", "web/c.py")
+    made.turn()
+    near = made.kit.context.nearby
+    assert near is not None and near.retold() == told(made)
+    assert "(cut here: memory files together may have 64 KiB)" in told(made)[1]
+    assert any("web/AGENTS.md was left out" in m.text for m in made.history if isinstance(m, UserMessage))
+
+
 def test_a_rule_with_paths_waits_for_such_a_file(root: Path) -> None:
     made = world(root, "api/b.py", "web/c.py")
     made.turn()
