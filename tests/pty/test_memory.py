@@ -39,3 +39,17 @@ def test_a_wide_folder_takes_a_yes(work: Path) -> None:
         screen.type("n")
         screen.wait("Nothing was added.")
         screen.leave()
+
+
+def test_a_note_is_taken_in_the_application_too(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "Understood.", "expect": "use tabs"}])
+    with Drawn(["--model", model], work) as screen:
+        screen.ready()
+        screen.line("#use tabs")
+        screen.wait("Added to AGENTS.md")
+        screen.gone("interrupt")
+        screen.line("go")
+        screen.wait("Understood.")
+        screen.gone("interrupt")
+        screen.leave()
+    assert (work / "AGENTS.md").read_text() == "## Notes\n\n- use tabs\n"
