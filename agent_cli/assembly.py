@@ -32,7 +32,7 @@ from agent_cli.gate import make_policy, rule_saver
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
-from agent_cli.opening import make_header, model_name, new_log, open_session
+from agent_cli.opening import changed_memory, make_header, model_name, new_log, open_session
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
@@ -159,6 +159,7 @@ def build(
         restored.history if restored else (),
     )
     conversation.attached = attached
+    conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF

@@ -13,6 +13,7 @@ from agent_cli import __version__
 from agent_cli.config.memory import Memory
 from agent_cli.config.prompts import environment_block, prompt
 from agent_cli.config.schema import Settings
+from agent_cli.core.messages import UserMessage
 from agent_cli.engine.structured import StructuredOutput
 from agent_cli.model.select import Resolved
 from agent_cli.options import ASK_WHICH, RunOptions
@@ -86,6 +87,17 @@ def system_prompt(place: Place, settings: Settings, model: Resolved, memory: Mem
     parts.append(memory.block())
     parts.append(settings.append_system_prompt)
     return "\n\n".join(p for p in parts if p)
+
+
+def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
+    """For a session that is gone on with: what the model should know of memory that changed since; told once."""
+    block = memory.block()
+    if restored is None or not block or block in header.system:
+        return []
+    if any(isinstance(m, UserMessage) and block in m.text for m in restored.history):
+        return []
+    words = "The memory files changed since this session began. They now say:"
+    return [f"<memory_change>\n{words}\n\n{block}\n</memory_change>"]
 
 
 def _session_id(chosen: str | None) -> str:

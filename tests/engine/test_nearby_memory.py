@@ -118,3 +118,13 @@ def test_the_program_tells_it_and_an_answer_without_tools_costs_nothing(root: Pa
     done = agent(["-p", "-c", "--model", script(root.parent / "s.toml", replies), "more"], root)
     log = next((root.parent / "home/state/sessions").rglob("*.jsonl")).read_text()
     assert log.count('project_memory path=\\"api/AGENTS.md') == 1
+
+
+def test_memory_that_changed_since_is_told_once_when_a_session_goes_on(root: Path) -> None:
+    model = script(root.parent / "s.toml", [{"text": "Hi."}, {"text": "I see.", "expect": "Tabs."}, {"text": "Yes."}])
+    agent(["-p", "--model", model, "one"], root)
+    (root / "AGENTS.md").write_text("At the top. Tabs.")
+    assert agent(["-p", "-c", "--model", model, "two"], root).stdout == "I see.\n"
+    assert agent(["-p", "-c", "--model", model, "three"], root).stdout == "Yes.\n"
+    log = next((root.parent / "home/state/sessions").rglob("*.jsonl")).read_text()
+    assert log.count("The memory files changed since") == 1
