@@ -154,6 +154,7 @@ def report_of(agent: Agent, bare: bool) -> Report:
         memory=tuple(str(p) for p in memory),
         agents=tuple(agent.conversation.kit.agents),
         commands=tuple(agent.commands),
+        servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )
