@@ -134,7 +134,8 @@ class Joined:
         kit = self._agent.conversation.kit
         finders = {name: tool for name, tool in kit.tools.items() if name in ("ToolSearch", "UseTool")}
         kit.tools = {**self._own_tools, **finders, **self.servers.tools()}
-        self._agent.commands = {**self._own_commands, **prompts_of(self.servers.all)}
+        prompts: dict[str, Any] = {**prompts_of(self.servers.all)}
+        self._agent.commands = {**self._own_commands, **prompts}
 
     def settle(self) -> None:
         """Before a turn: the first time decide what is sent with every request. Raises nothing."""

@@ -17,6 +17,7 @@ from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.drive import Listener
+from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -29,12 +30,14 @@ from agent_cli.terminal.dialogs import Dialogs
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
-from agent_cli.terminal.trusting import ask_trust
+from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
+
+AFTER_PROMPT = 0.5
 
 
 def run_repl(options: RunOptions) -> int:
@@ -67,6 +70,7 @@ class Repl(Dialogs):
         plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._console = make_console(self.layers.settings().color, os.environ, plain=plain)
         self._settle_trust()
+        self._settle_servers()
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.show = self._open_screen()
         self.listener: Listener = self.show
@@ -87,6 +91,14 @@ class Repl(Dialogs):
             if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self.layers = read_settings(self.options, self.place)
+
+    def _settle_servers(self) -> None:
+        """Ask about the project's MCP servers that were not approved as they are declared now."""
+        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
+            if ask_server(self._console, read_line, found, why) and (
+                problem := approvals_of(self.place).approve(found)
+            ):
+                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -183,6 +195,8 @@ class Repl(Dialogs):
             self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")
         else:
             self.say("  /help lists the commands")
+        # What takes its time begins when the prompt stands.
+        self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
         if self.agent.conversation.history and self.agent.settings.save_sessions:
@@ -197,6 +211,7 @@ class Repl(Dialogs):
         agent = self._build(fresh)
         self.agent.close()
         self.agent = agent
+        agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
         """Go on with another model. Raises Mistake."""

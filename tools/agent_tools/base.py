@@ -180,7 +180,7 @@ class ToolContext:
 class Tool(ABC, Generic[A]):
     """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments."""
 
-    name: ClassVar[str]
+    name: str
     Args: type[A]
     # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
     asks_person: ClassVar[bool] = False

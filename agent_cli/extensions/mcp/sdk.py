@@ -74,11 +74,11 @@ class Link:
     async def call(self, tool: str, arguments: dict[str, Any], heard: Heard) -> dict[str, Any]:
         """What the tool answers, in the shape of the protocol. heard: takes its progress, in words."""
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            share = f"{done:g}/{total:g}" if total else f"{done:g}"
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
             heard(f"{message} ({share})" if message else share)
 
-        return _plain(await _asked(self._client.call_tool(tool, arguments, progress_callback=progress)))
+        return _plain(await _asked(self._client.call_tool(tool, arguments, progress_callback=told)))
 
     async def read(self, uri: str) -> dict[str, Any]:
         return _plain(await _asked(self._client.read_resource(uri)))

@@ -75,6 +75,7 @@ class Server:
         self.about = self.protocol = self.instructions = ""
         self.restarts = 0
         self.asking: Asking | None = None
+        self._allowed = False
         self.log = setup.logs / f"{found.name}.log" if setup.logs is not None else None
         self._all: dict[str, Offer] = {}
         self._baseline: dict[str, str] | None = None
@@ -91,7 +92,8 @@ class Server:
         """Begin to bring it up, where it may be started and is not up already."""
         if self.status in ("starting", "ready", "disabled"):
             return
-        if why := may_start(self.found, self.setup.approvals, self.setup.trusted_for_run):
+        trusted = self.setup.trusted_for_run or self._allowed
+        if why := may_start(self.found, self.setup.approvals, trusted):
             self.become("unapproved", why)
             self.tell(
                 f"the MCP server {self.name} of this project {why}, and was not started ({self.found.line}); "
@@ -172,7 +174,7 @@ class Server:
         self.prompts = {str(p["name"]): p for p in prompts if p.get("name")}
         self.resources = {str(r["uri"]): r for r in resources if r.get("uri")}
         self.about, self.protocol, self.instructions = link.about, link.protocol, link.instructions
-        marks = {full: offer.mark for full, offer in self._all.items()}
+        marks = self.marks
         before = self._agreed()
         if before is None:
             self._baseline = marks
@@ -205,15 +207,25 @@ class Server:
         return self._baseline
 
     @property
+    def listed(self) -> list[Offer]:
+        """All tools that it lists, withheld ones too."""
+        return list(self._all.values())
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The fingerprints of all tools that it lists."""
+        return {full: offer.mark for full, offer in self._all.items()}
+
+    @property
     def held(self) -> list[Offer]:
         """The tools that are withheld."""
         return [offer for full, offer in self._all.items() if full in self.withheld]
 
     def approve(self) -> str:
         """The person agrees to the declaration, and to the tools as they are listed now; "" or why it is not kept."""
-        marks = {full: offer.mark for full, offer in self._all.items()} if self.status == "ready" else None
+        marks = self.marks if self.status == "ready" else None
         why = self.setup.approvals.approve(self.found, marks)
-        self._baseline = marks
+        self._baseline, self._allowed = marks, True
         self.withheld, self.tools = {}, dict(self._all)
         self.changed()
         return why

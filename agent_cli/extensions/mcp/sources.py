@@ -69,7 +69,7 @@ def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[lis
             found += _project_file(place.root, problems)
     kept: dict[str, Found] = {}
     for server in found:
-        if why := _mistake(server):
+        if why := mistake_in(server):
             if server.scope == "given":
                 raise Mistake(f"--mcp-config: {why}")
             problems.append(f"{server.source}: {why}, and was left out")
@@ -144,7 +144,7 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
     return found
 
 
-def _mistake(found: Found) -> str:
+def mistake_in(found: Found) -> str:
     """What is wrong with a declaration; "" for nothing."""
     server = found.server
     name = f"the MCP server {shorten(found.name, 60)}"

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, ClassVar
+from typing import Any
 
 from agent_cli.extensions.mcp.forms import answer_form
 from agent_cli.extensions.mcp.offers import Offer, Refused
@@ -33,8 +33,7 @@ class McpArgs(Value):
 class McpTool(Tool[McpArgs]):
     """One tool of one server. What it says of itself, such as that it only reads, allows nothing."""
 
-    name: str  # type: ignore[misc] - every other tool has one name; these have one each
-    Args: ClassVar[Any] = McpArgs
+    Args = McpArgs
 
     def __init__(self, server: Server, offer: Offer) -> None:
         self.server = server
@@ -115,7 +114,7 @@ def wait_for(server: Server, cancel: CancelToken) -> None:
 
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
     """The result of a request that is no call. Raises Cancelled and ToolError."""
-    undo = cancel.on_cancel(future.cancel)
+    undo = cancel.on_cancel(lambda: None if future.cancel() else None)
     try:
         return future.result()
     except Refused as refused:
