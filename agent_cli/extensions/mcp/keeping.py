@@ -151,13 +151,13 @@ class Keeper:
 
     async def bounded(self, work: Any, seconds: float) -> Any:
         """What the work gives, or Refused where it takes too long or the server is gone meanwhile."""
-        started = time.monotonic()
+        started, was_open = time.monotonic(), self._link is not None
         try:
             async with asyncio.timeout(seconds or None):
                 return await work
         except TimeoutError:
             raise Refused(f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled") from None
         except Refused as error:
-            if self._gone:
+            if self._gone and was_open:
                 raise Refused(f"the server {self._how_it_ended()} before it answered") from None
             raise error

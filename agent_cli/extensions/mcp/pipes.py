@@ -188,8 +188,9 @@ async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Ex
             parts, size = [], 0
             if message is not None:
                 yield message
-        parts.append(rest)
-        size += len(rest)
+        if rest:
+            parts.append(rest)
+            size += len(rest)
         if size > LINE_LIMIT and len(parts) > 2:
             # The beginning and the newest piece may hold the number of the request.
             parts = [parts[0], parts[-2], parts[-1]]
