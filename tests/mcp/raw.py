@@ -97,9 +97,8 @@ def main() -> None:
         if method == "initialize":
             info = {"name": "raw", "version": "0"}
             capable = {"tools": {"listChanged": True}}
-            send(
-                {"id": number, "result": {"protocolVersion": "2025-11-25", "capabilities": capable, "serverInfo": info}}
-            )
+            said = {"protocolVersion": "2025-11-25", "capabilities": capable, "serverInfo": info}
+            send({"id": number, "result": said})
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools()}})
         elif method == "tools/call":

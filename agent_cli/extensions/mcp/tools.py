@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -112,9 +113,13 @@ def wait_for(server: Server, cancel: CancelToken) -> None:
         raise ToolError(f"The MCP server {server.name} is not there ({server.reason or server.status}).")
 
 
+def _cancel(future: Future[Any]) -> None:
+    future.cancel()
+
+
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
     """The result of a request that is no call. Raises Cancelled and ToolError."""
-    undo = cancel.on_cancel(lambda: None if future.cancel() else None)
+    undo = cancel.on_cancel(partial(_cancel, future))
     try:
         return future.result()
     except Refused as refused:
