@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent_cli.extensions.mcp.sources import Found
 
 # So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
-ATTENDED_WAIT = 1.0
+ATTENDED_WAIT = 3.0
 WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval"}
 
 
@@ -129,12 +129,14 @@ class Joined:
 
     def _give(self) -> None:
         """Let the session call what is there now, and use its prompts. On any thread: each is replaced as a whole."""
-        from agent_cli.extensions.mcp.words import prompts_of
-
         kit = self._agent.conversation.kit
         finders = {name: tool for name, tool in kit.tools.items() if name in ("ToolSearch", "UseTool")}
         kit.tools = {**self._own_tools, **finders, **self.servers.tools()}
-        prompts: dict[str, Any] = {**prompts_of(self.servers.all)}
+        prompts: dict[str, Any] = {}
+        if any(server.prompts for server in self.servers.all.values()):
+            from agent_cli.extensions.mcp.words import prompts_of
+
+            prompts.update(prompts_of(self.servers.all))
         self._agent.commands = {**self._own_commands, **prompts}
 
     def settle(self) -> None:
@@ -144,7 +146,9 @@ class Joined:
         if not self._settled:
             self._settled = True
             attended = conversation.kit.attended
-            self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait)
+            if attended:
+                self.servers.begin()
+            self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
             window = self._agent.info.context_window if self._agent.info else None
             sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
             self._send(sent)

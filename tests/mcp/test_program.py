@@ -92,7 +92,8 @@ def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path
     def status(*more: str) -> tuple[Any, str]:
         done = agent(["-p", "go", *model, *more], place)
         assert done.returncode == 0, done.stderr
-        return [s["status"] for s in lines(done.stdout)[0]["mcp_servers"]], done.stderr
+        words = {"connected": "up", "pending": "up"}
+        return [words.get(s["status"], s["status"]) for s in lines(done.stdout)[0]["mcp_servers"]], done.stderr
 
     found, said = status()
     assert found == []
@@ -102,10 +103,10 @@ def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path
     assert found == ["needs-approval"]
     assert "was not approved, and was not started" in said
     assert "agent mcp approve raw" in said
-    assert status("--trust")[0] == ["connected"]
+    assert status("--trust")[0] == ["up"]
     done = agent(["mcp", "approve", "raw"], place)
     assert "Approved raw with 7 tools" in done.stdout, done.stderr
-    assert status()[0] == ["connected"]
+    assert status()[0] == ["up"]
     declared(place / ".mcp.json", raw=raw("plain", place / "second"))
     assert agent(["trust"], place).returncode == 0
     found, said = status()
@@ -222,3 +223,28 @@ def test_a_run_without_servers_loads_nothing_of_them(place: Path) -> None:
         [sys.executable, "-c", code, model], cwd=place, env=env, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == ["x", "['agent_cli.mcp_servers']"]
+
+
+def test_a_server_that_is_known_is_started_only_when_it_is_used(place: Path) -> None:
+    count = place / "words"
+    count.write_text("As it was.")
+    file = declared(place / "servers.json", shifty=raw("changing", count))
+    replies = [{"calls": [call("mcp__shifty__shifty")]}, {"text": "done", "expect": "shifty was called"}]
+    idle = script(place / "idle.toml", [{"text": "x"}])
+    busy = script(place / "s.toml", replies)
+    common = ["--mcp-config", file, "--allowedTools", "mcp__shifty", "--output-format", "stream-json"]
+
+    def run(model: str) -> dict[str, Any]:
+        done = agent(["-p", "go", "--model", model, *common], place)
+        assert done.returncode == 0, done.stderr
+        return lines(done.stdout)[0]
+
+    assert run(idle)["mcp_servers"] == [{"name": "shifty", "status": "connected"}]
+    init = run(idle)
+    assert init["mcp_servers"] == [{"name": "shifty", "status": "pending"}]
+    assert "mcp__shifty__shifty" in init["tools"]
+    assert "ToolSearch" not in init["tools"]
+    run(busy)
+    count.write_text("Other words than the model was told.")
+    script(place / "s.toml", [replies[0], {"text": "done", "expect": "is not as it was listed"}])
+    run(busy)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
 
 
 class Loop:
@@ -19,6 +21,8 @@ class Loop:
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Begin this work on the loop; cancelling what is returned cancels it."""
+        import asyncio  # 40 ms, which a run pays that starts a server
+
         with self._guard:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -29,7 +33,6 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
         loop.run_forever()
 
     def stop(self, seconds: float) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.extensions.mcp.approvals import Approvals, changed_tools, listed, may_start
+from agent_cli.extensions.mcp.listings import keep, recall
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.offers import Offer, Refused, offers_of
 from agent_cli.extensions.mcp.sources import Found
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from agent_cli.extensions.mcp.keeping import Keeper
     from agent_cli.extensions.mcp.sdk import Link
 
@@ -47,6 +49,7 @@ class Setup:
         self.cwd = cwd
         self.roots = roots
         self.logs = logs
+        self.listings = logs.parent / "mcp-tools" if logs is not None else None
         self.approvals = approvals
         self.trusted_for_run = trusted_for_run
         self.start_timeout = start_timeout
@@ -86,14 +89,25 @@ class Server:
         if off:
             self._settled.set()
 
+        # Whether what it offers is known from an earlier time: then it is started when it is used.
+        self.recalled = False
+        if not off and setup.listings is not None and (listing := recall(setup.listings, found)) is not None:
+            self.recalled = True
+            self._all = {offer.full: offer for offer in listing.offers}
+            self.tools, self.prompts, self.resources = dict(self._all), listing.prompts, listing.resources
+
     # How it stands.
+
+    @property
+    def may_start(self) -> str:
+        """ "" where it may be started, else what stands against it."""
+        return may_start(self.found, self.setup.approvals, self.setup.trusted_for_run or self._allowed)
 
     def start(self) -> None:
         """Begin to bring it up, where it may be started and is not up already."""
         if self.status in ("starting", "ready", "disabled"):
             return
-        trusted = self.setup.trusted_for_run or self._allowed
-        if why := may_start(self.found, self.setup.approvals, trusted):
+        if why := self.may_start:
             self.become("unapproved", why)
             self.tell(
                 f"the MCP server {self.name} of this project {why}, and was not started ({self.found.line}); "
@@ -191,6 +205,8 @@ class Server:
                 self.tell(f"the MCP server {self.name}: {problem}")
         self.problems, self.withheld = problems, withheld
         self.tools = {full: offer for full, offer in self._all.items() if full not in withheld}
+        if self.setup.listings is not None:
+            keep(self.setup.listings, self.found, list(self.tools.values()), self.prompts, self.resources)
         self.changed()
 
     @property

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import wait as wait_for_all
 from typing import Any, Literal
 
-from agent_cli.extensions.mcp.finding import ToolSearch, UseTool
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.server import Server, Setup
 from agent_cli.extensions.mcp.sources import Found
@@ -30,7 +27,7 @@ class Servers:
 
     def __init__(self, found: Iterable[Found], setup: Setup, disabled: Iterable[str] = ()) -> None:
         self._loop = Loop()
-        self._news: deque[str] = deque(maxlen=100)
+        self._news: list[str] = []
         self._guard = threading.Lock()
         self._begun = self._closed = False
         self._made: dict[str, McpTool] = {}
@@ -44,8 +41,11 @@ class Servers:
     def _on_change(self) -> None:
         self.changed()
 
-    def begin(self, after: float = 0.0) -> None:
-        """Start all that may be started; none is waited for. after: seconds from now."""
+    def begin(self, after: float = 0.0, *, needed: bool = False) -> None:
+        """Start all that may be started; none is waited for.
+
+        after: seconds from now. needed: only those of which it is not known what they offer.
+        """
         if after:
             timer = threading.Timer(after, self.begin)
             timer.daemon = True
@@ -54,19 +54,21 @@ class Servers:
         with self._guard:
             if self._begun or self._closed:
                 return
-            self._begun = True
+            self._begun = not needed
         for server in self.all.values():
-            server.start()
+            if not (needed and server.recalled and not server.may_start):
+                server.start()
 
-    def wait(self, seconds: float, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Start them where that was not done, and wait until all are up or have failed, but no longer than that."""
-        self.begin()
+    def wait(self, seconds: float, *, needed: bool = False) -> None:
+        """Start them where that was not done, and wait until all are up or have failed, but no longer than that.
+
+        One of which it is known what it offers is not waited for.
+        """
+        self.begin(needed=needed)
         end = time.monotonic() + seconds
         for server in self.all.values():
-            while server.status in ("waiting", "starting") and not cancelled():
-                left = end - time.monotonic()
-                if left <= 0 or server.wait(min(left, 0.05)):
-                    break
+            if server.status == "starting" and not (needed and server.recalled):
+                server.wait(max(0.0, end - time.monotonic()))
 
     def tools(self) -> dict[str, McpTool]:
         """The tools of all servers, by full name, in the order of the servers."""
@@ -82,18 +84,21 @@ class Servers:
     def sent(self, how: Literal["auto", "always", "never"], share: float, window: int | None) -> list[Tool[Any]]:
         """The tools that go with every request of the session: those of the servers, or the two that find them."""
         tools = list(self.tools().values())
-        finders: list[Tool[Any]] = [ToolSearch(self), UseTool(self.tools)]
         size = sum(tool.offer.size for tool in tools)
         if how == "always" or (how == "auto" and size > share * (window or _WINDOW) * _PER_TOKEN):
-            return finders
-        late = any(s.status not in ("ready", "disabled") for s in self.all.values())
-        return [*tools, *(finders if late else [])]
+            return self._finders()
+        known = ("ready", "disabled")
+        late = any(s.status not in known and not (s.recalled and not s.may_start) for s in self.all.values())
+        return [*tools, *(self._finders() if late else [])]
+
+    def _finders(self) -> list[Tool[Any]]:
+        from agent_cli.extensions.mcp.finding import ToolSearch, UseTool  # where not all is sent
+
+        return [ToolSearch(self), UseTool(self.tools)]
 
     def news(self) -> list[str]:
         """What the person has not been told yet, a sentence each."""
-        told = []
-        while self._news:
-            told.append(self._news.popleft())
+        told, self._news[:] = self._news[:], []
         return told
 
     def close(self) -> None:
@@ -102,9 +107,11 @@ class Servers:
             if self._closed:
                 return
             self._closed = True
-        if not self._begun:
-            return
         running = [f for server in self.all.values() if (f := server.stop()) is not None]
+        if not running:
+            return
+        from concurrent.futures import wait as wait_for_all
+
         wait_for_all(running, CLOSE)
         for server in self.all.values():
             server.end_at_once()

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Generator
-from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_cli.extensions.mcp.forms import answer_form
 from agent_cli.extensions.mcp.offers import Offer, Refused
-from agent_cli.extensions.mcp.results import result_of
 from agent_cli.extensions.mcp.server import Server
 from agent_tools.base import Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import Cancelled, CancelToken
@@ -21,6 +17,9 @@ from agent_tools.clipping import one_line, shorten
 from agent_tools.display import Note
 from agent_tools.inert import inert
 from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _BETWEEN = 0.2
 
@@ -64,8 +63,15 @@ class McpTool(Tool[McpArgs]):
         return self._steps(args, ctx)
 
     def _steps(self, args: McpArgs, ctx: ToolContext) -> Generator[Any, Any, ToolResult]:
-        self._check()
         wait_for(self.server, ctx.cancel)
+        self._check()
+        # What only a call needs; most runs make none.
+        from concurrent.futures import CancelledError, InvalidStateError
+        from queue import SimpleQueue
+
+        from agent_cli.extensions.mcp.forms import answer_form
+        from agent_cli.extensions.mcp.results import result_of
+
         inbox: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         call = self.server.call(self.offer.name, args.arguments, lambda kind, what: inbox.put((kind, what)))
         call.add_done_callback(lambda done: inbox.put(("done", None)))
@@ -101,12 +107,16 @@ class McpTool(Tool[McpArgs]):
         """Raises ToolError where the tool is not what was agreed to any more."""
         if self.server.status == "ready" and self.server.tools.get(self.name) != self.offer:
             why = self.server.withheld.get(self.name)
-            said = "has changed since it was approved; only the user can approve it" if why else "is no longer offered"
+            said = (
+                "has changed since it was approved; only the user can approve it" if why else "is not as it was listed"
+            )
             raise ToolError(f"The tool {self.name} {said}.")
 
 
 def wait_for(server: Server, cancel: CancelToken) -> None:
     """Wait for a server that is being started. Raises Cancelled, and ToolError where it does not come up."""
+    if server.status == "waiting":
+        server.start()
     while server.status == "starting" and not server.wait(0.05):
         cancel.check()
     if server.status != "ready":
@@ -119,6 +129,8 @@ def _cancel(future: Future[Any]) -> None:
 
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
     """The result of a request that is no call. Raises Cancelled and ToolError."""
+    from concurrent.futures import CancelledError
+
     undo = cancel.on_cancel(partial(_cancel, future))
     try:
         return future.result()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
-from agent_cli.extensions.mcp.results import clipped, resource_text
 from agent_cli.extensions.mcp.server import Server
 from agent_cli.extensions.mcp.tools import result_within, wait_for
 from agent_tools.base import ToolContext, ToolError
@@ -25,6 +23,8 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
 
     A name that is no server's stays a word. Raises ToolError for a resource that cannot be read, Cancelled.
     """
+    from agent_cli.extensions.mcp.results import clipped, resource_text  # with images
+
     blocks: list[str] = []
     media: list[Media] = []
     seen: set[tuple[str, str]] = set()
@@ -68,6 +68,8 @@ class ServerPrompt(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str:
         """What the server makes of the prompt. Raises ToolError, Cancelled."""
+        import shlex
+
         try:
             words = shlex.split(arguments)
         except ValueError:
@@ -85,6 +87,8 @@ class ServerPrompt(Value):
         text = "\n\n".join(filter(None, (_said(m) for m in data.get("messages") or [])))
         if not text.strip():
             raise ToolError(f"The MCP server {self.server.name} gave an empty prompt for /{self.name}.")
+        from agent_cli.extensions.mcp.results import clipped
+
         return clipped(text, ctx)
 
 
@@ -98,7 +102,7 @@ def prompts_of(servers: dict[str, Server]) -> dict[str, ServerPrompt]:
     """The prompts of all servers that are up, by the name of their slash command."""
     found = {}
     for server in servers.values():
-        if server.status != "ready":
+        if server.status not in ("ready", "waiting", "starting"):
             continue
         for raw_name, raw in server.prompts.items():
             name = f"mcp__{server.name}__{re.sub(r'[^A-Za-z0-9_-]', '_', raw_name)}"
