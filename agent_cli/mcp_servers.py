@@ -54,28 +54,25 @@ def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Call
     """What servers are started with."""
     from agent_cli.extensions.mcp.server import Setup
 
-    approvals = approvals_of(place)
-    if approvals.problem:
-        warn(approvals.problem)
     extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
     return Setup(
         env=place.env,
-        server_env=server_environment(place, settings),
+        server_env=lambda: server_environment(place, settings),
         cwd=place.root,
         roots=(place.root, *extra),
         logs=state_folder(place.env) / "mcp-logs" if settings.save_sessions else None,
-        approvals=approvals,
+        approvals=approvals_of(place, warn),
         trusted_for_run=options.trust,
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
     )
 
 
-def approvals_of(place: Place) -> Approvals:
-    """What the person agreed to about servers."""
+def approvals_of(place: Place, warn: Callable[[str], None] = lambda text: None) -> Approvals:
+    """What the person agreed to about servers. warn: told where nothing in that file is believed."""
     from agent_cli.extensions.mcp.approvals import Approvals
 
-    return Approvals(state_folder(place.env), place.root)
+    return Approvals(state_folder(place.env), place.root, warn)
 
 
 def server_environment(place: Place, settings: Settings) -> dict[str, str]:

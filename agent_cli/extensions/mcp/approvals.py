@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,20 @@ def definition_of(found: Found) -> str:
 
 
 class Approvals:
-    """The file of approvals. problem: why nothing in it is believed; "" where it is."""
+    """The file of approvals. warn: told, once, where nothing in it is believed."""
 
-    def __init__(self, folder: Path, root: Path) -> None:
+    def __init__(self, folder: Path, root: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self.path = folder / NAME
-        self.problem = ""
+        self._warn = warn
         self._root = root
-        self._entries = self._read()
+        self._known: dict[str, Approved] | None = None
+
+    @property
+    def _entries(self) -> dict[str, Approved]:
+        """What the file says; it is read when it is first asked."""
+        if self._known is None:
+            self._known = self._read()
+        return self._known
 
     def _read(self) -> dict[str, Approved]:
         try:
@@ -69,7 +76,7 @@ class Approvals:
             return {}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, Mismatch) as error:
             why = str(error) if str(error).startswith("can be") else "is damaged"
-            self.problem = f"{self.path} {why}, so no MCP server is approved by it"
+            self._warn(f"{self.path} {why}, so no MCP server is approved by it")
             return {}
 
     def _key(self, found: Found) -> str:
@@ -96,7 +103,7 @@ class Approvals:
 
     def _keep(self, key: str, entry: Approved | None) -> str:
         # Others write to the same file: what they have added since is kept.
-        self._entries = self._read()
+        self._known = self._read()
         if entry is None:
             self._entries.pop(key, None)
         else:

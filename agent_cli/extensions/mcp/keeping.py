@@ -77,7 +77,7 @@ class Keeper:
                         connected(
                             declared,
                             server.found.kind,
-                            env=self._setup.server_env | declared.env,
+                            env=self._setup.server_env() | declared.env,
                             cwd=self._setup.cwd / declared.cwd,
                             roots=self._setup.roots,
                             spawned=self.spawned,

@@ -35,7 +35,7 @@ class Setup:
         self,
         *,
         env: Mapping[str, str],
-        server_env: dict[str, str],
+        server_env: Callable[[], dict[str, str]],
         cwd: Path,
         roots: tuple[Path, ...],
         logs: Path | None,
