@@ -11,17 +11,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from agent_cli.core.answers import Answer, Approver, Asker, Reply
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
-from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
 from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
-from agent_cli.terminal.decisions import Ask, Rewritten, approval, confirmation, pick, plan, question, words_for
+from agent_cli.terminal.contract import Look
+from agent_cli.terminal.decisions import (
+    Ask,
+    ByHunk,
+    Rest,
+    Rewritten,
+    approval,
+    confirmation,
+    hunk_question,
+    pick,
+    plan,
+    question,
+    words_for,
+)
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
@@ -29,6 +44,7 @@ from agent_cli.terminal.panels import fitted, short_count
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.worker import Sink
 from agent_tools.cancel import Cancelled
@@ -51,15 +67,22 @@ class LiveRepl(Repl):
         transcript = Transcript(console, kept, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "history.jsonl" if settings.save_sessions else None)
         self._files: FileNames | None = None
+        self._status: StatusLine | None = None
         self._arguments: dict[str, dict[str, Any]] = {}
         self._branch, self._branch_at = "", -_BRANCH_SECONDS
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names),
+            InputLine(history, self._commands, self._file_names, self.pictures),
             AtomicOutput(sys.stdout, terminal_size),
-            reflow=reflows(os.environ),
-            color=not console.no_color,
+            look=Look(
+                theme=settings.terminal.theme,
+                color=not console.no_color,
+                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                vim=settings.terminal.vim,
+                title=settings.terminal.title,
+                notify=settings.terminal.notify,
+            ),
         )
         return transcript
 
@@ -104,7 +127,7 @@ class LiveRepl(Repl):
             self.say(f"> {first}")
             self.take_turn(first)
 
-    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+    def _interruptible(self, run: Callable[[], object]) -> None:
         run()
 
     def _listen(self, event: Event) -> None:
@@ -120,8 +143,26 @@ class LiveRepl(Repl):
         return self._approve, self._reply
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        answer: Answer = self._put(approval(request, self._arguments.get(request.call_id, {})))
+        arguments = self._arguments.get(request.call_id, {})
+        workspace = self.agent.conversation.kit.context.workspace
+        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
+        answer = self._put(approval(request, arguments, len(hunks)))
+        while isinstance(answer, ByHunk):
+            answer = self._take_parts(hunks, arguments)
+        assert isinstance(answer, Approve | Reject | Edit | Defer)
         return answer
+
+    def _take_parts(self, hunks: list[Hunk], arguments: dict[str, Any]) -> Answer:
+        """Ask about each part of a change; what comes of that for the call."""
+        kept: list[Hunk] = []
+        rest: Rest | None = None
+        for number, hunk in enumerate(hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(hunks)))
+            if isinstance(answer, Rest):
+                rest, answer = answer, answer.take
+            if answer:
+                kept.append(hunk)
+        return taken(kept, hunks, arguments, self.agent.conversation.kit.context.workspace)
 
     def _reply(self, asked: QuestionAsked) -> Reply:
         if asked.kind == "questions":
@@ -137,6 +178,18 @@ class LiveRepl(Repl):
         """The person's answer. Raises Cancelled."""
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
+
+    @property
+    def theme(self) -> str:
+        return self.live.look.theme
+
+    def look(self, theme: str) -> None:
+        self.live.wear(theme=theme)
+
+    def switch_vim(self) -> bool | None:
+        on = not self.live.look.vim
+        self.live.wear(vim=on)
+        return on
 
     # What a command may ask, with keys and a menu.
 
@@ -165,10 +218,7 @@ class LiveRepl(Repl):
 
     def send(self, text: str) -> None:
         try:
-            if text.startswith("/") and not text.startswith("//"):
-                run_slash(self, text)
-            else:
-                self.take_turn(text)
+            self.handle(text)
         except Mistake as mistake:
             self.say(str(mistake))
         except Cancelled:
@@ -191,14 +241,20 @@ class LiveRepl(Repl):
         self.agent.conversation.interrupt()
 
     def queue(self, text: str) -> None:
-        self.agent.conversation.inbox.append(text)
+        if not self._waits(text):
+            self.agent.conversation.inbox.append(text)
 
     def take_back(self, text: str) -> bool:
         try:
             self.agent.conversation.inbox.remove(text)
         except ValueError:
-            return False
+            return self._waits(text)
         return True
+
+    def _waits(self, text: str) -> bool:
+        """Whether it is for after the turn: a command, ours or the shell's, or a message with images."""
+        command = text.startswith("/") and not text.startswith("//")
+        return command or is_bang(text) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
@@ -226,6 +282,16 @@ class LiveRepl(Repl):
             *([self._branch] if self._branch else []),
             *([f"sandbox {sandbox}"] if sandbox != "off" else []),
         ]
+
+    def status_line(self) -> str:
+        command = self.layers.settings().terminal.status_line
+        if not command:
+            return ""
+        if self._status is None:
+            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
+            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
+        self._status.refresh(session_facts(self.agent, self.show))
+        return self._status.text
 
     def _commands(self) -> Iterable[tuple[str, str]]:
         ours = [(command.name, command.help) for command in REGISTRY.values()]

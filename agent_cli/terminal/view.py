@@ -18,6 +18,7 @@ from agent_cli.terminal.panels import (
     todo_lines,
     toolbar,
 )
+from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import TAIL
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def above(live: Live) -> list[Line]:
     todos = todo_lines(live.session.plan(), width, min(TODOS, room)) if live.busy else []
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
-    return [*(fragments(row, width) for row in tail), *todos, *queue, *rows]
+    return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]
 
 
 def _tail(live: Live, room: int) -> list[str]:
@@ -61,13 +62,15 @@ def _tail(live: Live, room: int) -> list[str]:
 def _status(live: Live, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
-    return status_line(transcript.doing, live.seconds, sent, received, width, stopping=live.stopping)
+    return status_line(transcript.status(), live.seconds, sent, received, width, stopping=live.stopping)
 
 
 def below(live: Live) -> list[Line]:
     """Below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
-    return [*_menu(live, width), toolbar(live.session.toolbar(), width)]
+    own = live.session.status_line()
+    bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)
+    return [*_menu(live, width), bar]
 
 
 def _menu(live: Live, width: int) -> list[Line]:
