@@ -41,7 +41,8 @@ class Conversation:
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's.
-    attached: what is shown with the next message (once). last: how the latest turn ended.
+    attached: what is shown with the next message (once). last: how the latest turn ended. prepare: called before each
+    turn, on its thread; it may change `kit` and `options`.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -55,6 +56,7 @@ class Conversation:
         self.frame: Callable[[str], str] = str
         self.expand: Callable[[str], str] = str
         self.attached: tuple[Media, ...] = ()
+        self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
 
@@ -63,6 +65,8 @@ class Conversation:
 
         Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
         """
+        self.kit.context.cancel = CancelToken()
+        self.prepare()
         text = self.expand(text)
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
@@ -72,6 +76,7 @@ class Conversation:
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
+        self.prepare()
         return self._run(show, self.options.but(spent=spent))
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
