@@ -153,7 +153,9 @@ def report_of(agent: Agent, bare: bool) -> Report:
         mode=settings.permissions.mode,
         memory=tuple(str(p) for p in memory),
         agents=tuple(agent.conversation.kit.agents),
-        commands=tuple(agent.commands),
+        commands=agent.commands,
+        skills=tuple(agent.added.skills),
+        plugins=settings.plugins,
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )

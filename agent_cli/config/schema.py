@@ -126,6 +126,9 @@ class Settings(Value):
     append_system_prompt: Annotated[str, "added to the system prompt"] = ""
     memory_files: Annotated[tuple[str, ...], "names of memory files, nearest first"] = ("AGENTS.md", "CLAUDE.md")
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
+    plugins: Annotated[
+        tuple[str, ...], "packages whose tools are loaded: their names in the entry points agent_cli.tools", USER
+    ] = ()
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500
@@ -140,6 +143,11 @@ class Settings(Value):
         "whose plans are put to the person: none, those of plan mode, every first one",
         tighten("off", "plan", "always"),
     ] = "plan"
+    review: Annotated[
+        Literal["off", "step", "files"],
+        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
+        tighten("off", "step", "files"),
+    ] = "off"
     plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
     plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,9 @@ class Report(Value):
     memory: tuple[str, ...]
     windows: tuple[int | None, ...]
     agents: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    commands: Collection[str] = ()
+    skills: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
     folder: Path | None = None
 
 
@@ -91,8 +93,8 @@ def deny(request: ApprovalRequested) -> Answer:
 
 
 def decide_alone(asked: QuestionAsked) -> Reply | Defer:
-    """The asker where nobody is there: the model decides its own questions; a plan waits for a person."""
-    return Defer() if asked.kind == "plan" else Reply("answer", UNANSWERED, by="default")
+    """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a person."""
+    return Reply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
 
 
 def say(text: str) -> None:
@@ -182,7 +184,9 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
             cwd=report.cwd,
             tools=report.tools,
             permissionMode=report.mode,
-            slash_commands=report.commands,
+            slash_commands=list(report.commands),
+            skills=report.skills,
+            plugins=report.plugins,
             apiKeySource=report.key_source,
             agents=report.agents,
             memory_paths=report.memory,

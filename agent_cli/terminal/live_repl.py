@@ -19,7 +19,17 @@ from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
-from agent_cli.terminal.decisions import Ask, Rewritten, approval, confirmation, pick, plan, question, words_for
+from agent_cli.terminal.decisions import (
+    Ask,
+    Rewritten,
+    approval,
+    confirmation,
+    pick,
+    plan,
+    question,
+    review,
+    words_for,
+)
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.line import InputLine
@@ -127,6 +137,9 @@ class LiveRepl(Repl):
         if asked.kind == "questions":
             answers = [f"{q['question']} -> {self._put(question(q))}" for q in asked.data["questions"]]
             return Reply("answer", "\n".join(answers))
+        if asked.kind == "review":
+            looked: Reply = self._put(review(asked.data))
+            return looked
         answer = self._put(plan(asked.data))
         while isinstance(answer, Rewritten):
             answer = self._put(plan(asked.data, answer.plan))
