@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def read_agent_type(
     name, description = words_of(table, "name"), words_of(table, "description")
     if not name or not body.strip():
         raise BadAgentType(f"{source}: a name and a prompt are needed")
-    if not name.isprintable() or set(name) & set(" ,;"):
+    if re.fullmatch(r"\w[\w.:-]*", name) is None:
         raise BadAgentType(f"{source}: {name!r} is no name of one word")
     if without and not tools:
         raise BadAgentType(f"{source}: none of its tools is here: {', '.join(without)}")

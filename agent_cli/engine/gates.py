@@ -143,7 +143,7 @@ class Gates:
         return reply
 
     def _data(self, title: str, steps: Sequence[str]) -> dict[str, Any]:
-        files = [to_plain(change) for change in self._changed.values()]
+        files = [{"path": c.path, "added": c.added, "removed": c.removed} for c in self._changed.values()]
         return {"title": title, "steps": list(steps), "files": files, "commands": list(self._ran)}
 
     def _seen(self) -> None:

@@ -21,7 +21,9 @@ def _skills(repl: Repl, words: str) -> None:
         repl.say(f"  {one_line(name)}{who}  {shorten(skill.description, _WIDTH)}")
         repl.say(f"      {one_line(str(skill.folder))}")
     if not skills:
-        repl.say("There are no skills: a skill is a folder with a SKILL.md in .agent/skills, .claude/skills, or in these")
+        repl.say(
+            "There are no skills: a skill is a folder with a SKILL.md in .agent/skills, .claude/skills, or in these"
+        )
         repl.say("of your home folder.")
 
 
