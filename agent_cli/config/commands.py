@@ -124,7 +124,7 @@ def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) 
         return command
     except OSError:
         return command
-    by_model = table.get("disable-model-invocation") is not True
+    by_model = all(table.get(key) is not True for key in ("disable-model-invocation", "hide-from-slash-command-tool"))
     return command.but(description=words_of(table, "description"), hint=hint_of(table), by_model=by_model)
 
 

@@ -113,7 +113,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     except BadFrontMatter as error:
         problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
         return None
-    description = words_of(table, "description")
+    description = " ".join(filter(None, (words_of(table, "description"), words_of(table, "when_to_use"))))
     if not description:
         problems.append(f"{path}: the skill is left out: its head has no description, which says when it is of use")
         return None
