@@ -38,6 +38,9 @@ class Commands(Mapping[str, UserCommand]):
     def __getitem__(self, name: str) -> UserCommand:
         return self._all()[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._all()
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
 

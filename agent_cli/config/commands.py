@@ -15,6 +15,7 @@ from typing import Any
 
 from agent_cli.config.expansion import expand_body
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.mentions import with_files
 from agent_cli.config.prompts import prompt_folder
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.lent import Prompted
@@ -60,11 +61,15 @@ class Command(Value):
 
 
 def expanded(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | Prompted:
-    """What a message means: a command's prompt for `/name arguments`, else the message itself. Raises ToolError."""
-    if not text.startswith("/"):
-        return text
-    name, arguments = split_call(text)
-    return commands[name].expand(arguments, ctx) if name in commands else text
+    """What a message means: a command's prompt for `/name arguments`, else itself and the files that it mentions.
+
+    Raises ToolError.
+    """
+    if text.startswith("/"):
+        name, arguments = split_call(text)
+        if name in commands:
+            return commands[name].expand(arguments, ctx)
+    return with_files(text, ctx)
 
 
 def split_call(text: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Action, Turn
 from agent_cli.permission.decision import Level
-from agent_tools.base import Finish, ToolError
+from agent_tools.base import Effect, Finish, ToolError
 from agent_tools.cancel import Cancelled
 from agent_tools.values import Value
 
@@ -61,7 +61,8 @@ class Round:
         self._together = len(calls) > 1
         self.finish: Finish | None = None
         self._announced: set[str] = set()
-        self._edited: set[str] = set()
+        self._edited: dict[str, Edit] = {}
+        self._settled: dict[str, tuple[Effect, ...]] = {}
         self._answered: dict[str, tuple[str, Answer]] = {}
         self._begun: dict[str, Begun] = {}
         self._noted = ""
@@ -164,6 +165,8 @@ class Round:
     def _ask(self, request: ApprovalRequested) -> Answer:
         clock = self.turn.kit.clock
         self.turn.kit.context.cancel.check()
+        if request.call_id in self._settled and set(request.effects) <= set(self._settled.pop(request.call_id)):
+            return Approve()
         asked = clock()
         try:
             return self.turn.kit.approver(request)
@@ -179,7 +182,9 @@ class Round:
             answer = answers.get(call.id)
             if isinstance(answer, Edit):
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
-                self._edited.add(call.id)
+                self._edited[call.id] = answer
+                if answer.settled and not isinstance(item, str):
+                    self._settled[call.id] = item.effects
                 return None
             if call.id in doomed:
                 ended = yield from self._carry_out(doomed[call.id])
@@ -238,7 +243,8 @@ class Round:
 
     def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
         turn = self.turn
-        note = f"\n\n[The user changed the arguments to {item.call.arguments}.]" if item.call.id in self._edited else ""
+        edited = self._edited.get(item.call.id)
+        note = f"\n\n{edited.note or f'[The user changed the arguments to {item.call.arguments}.]'}" if edited else ""
         if item.tool.asks_person or turn.review_due(item):
             plan = turn.kit.context.plan
             reply = yield from ask_person(turn, item)

@@ -18,7 +18,9 @@ from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
 from agent_cli.terminal.bridge import Waiting
 from agent_cli.terminal.console import styled
 from agent_cli.terminal.dialogs import Option
+from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.reviewing import read_review, review_lines
+from agent_cli.terminal.views import lines_of
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
@@ -87,8 +89,9 @@ class Ask:
         return f"? [{'/'.join(self.keys)}]"
 
 
-def approval(request: ApprovalRequested, arguments: dict[str, Any]) -> Ask:
-    """The question before a call. arguments: those of the call, where they are known."""
+def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int = 0) -> Ask:
+    """The question before a call. arguments: those of the call, where they are known. hunks: how many parts of the
+    change can be taken one by one."""
     keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
     words = ["y yes"]
     if request.always:
@@ -106,6 +109,9 @@ def approval(request: ApprovalRequested, arguments: dict[str, Any]) -> Ask:
 
         keys["e"] = Words(f"{name}> ", edited, text) if in_line else InEditor(text, edited)
         words.append("e edit")
+    if hunks > 1:
+        keys["h"] = Give(ByHunk())
+        words.append(f"h its {hunks} parts one by one")
     keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
     bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, with a reason'))}]"
     return Ask(bar, keys, lambda console: question_lines(request, console))
@@ -147,6 +153,27 @@ def words_for(label: str, text: str = "") -> Ask:
     """A line of words for a command of the person's; the answer is a text, or None."""
     words = Words(label, lambda typed: typed.strip() or None, text)
     return Ask("? Enter sends · Esc goes back", {}, lambda console: iter(()), words, own=True)
+
+
+class ByHunk(Value):
+    """Show the hunks of the change one by one."""
+
+
+class Rest(Value):
+    """The answer to a hunk, and to all after it."""
+
+    take: bool
+
+
+def hunk_question(hunk: Hunk, number: int, of: int) -> Ask:
+    """Whether one part of a change is made. The answer is True, False, or a `Rest`."""
+    keys: dict[str, Act] = {"y": Give(True), "n": Give(False), "a": Give(Rest(True)), "d": Give(Rest(False))}
+
+    def body(console: Console) -> Iterator[Text]:
+        yield styled(f"? Part {number} of {of}", "ask")
+        yield from lines_of(hunk.diff, whole=True)
+
+    return Ask("? Take this part? [y yes · n no · a all the rest · d none of the rest]", keys, body)
 
 
 class Rewritten(Value):
@@ -201,8 +228,10 @@ def review(data: dict[str, Any]) -> Ask:
 def told(answer: Any) -> str:
     """An answer as a line for the scrollback."""
     match answer:
-        case bool():
-            return "yes" if answer else "no"
+        case bool() | Rest():
+            return "yes" if answer is True or answer == Rest(True) else "no"
+        case ByHunk():
+            return "part by part"
         case Approve(rule="", scope=_):
             return "yes"
         case Approve(rule=rule, scope=scope):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
 GUARD = 0.6
-RING = "\a\x1b]9;agent waits for you\x1b\\"
 
 
 class Questions:
@@ -46,7 +45,7 @@ class Questions:
         now = self._clock()
         self.ask, self._asked_at = ask, now
         if not ask.own:
-            live.ring(RING)
+            live.ring()
         if isinstance(ask.free, Pick):
             live.line.borrow(ask.free.label, "", ask.free.options)
         elif ask.free is not None and (ask.own or (not live.line.buffer.text and now - self._key_at > GUARD)):

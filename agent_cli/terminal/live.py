@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.bridge import Bridge, Waiting
+from agent_cli.terminal.calls import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
+from agent_cli.terminal.contract import LOOK, Look, Session
 from agent_cli.terminal.controls import Controls
 from agent_cli.terminal.decisions import Ask
+from agent_cli.terminal.dialogs import in_pager
 from agent_cli.terminal.guarded import Questions
 from agent_cli.terminal.keys import make_keys
-from agent_cli.terminal.layout import STYLE, make_layout
+from agent_cli.terminal.layout import make_layout, style_of
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.output import AtomicOutput, InlineApp
 from agent_cli.terminal.slash import Leave
+from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import above, below
 from agent_cli.terminal.worker import Ended, Printed, Worker
 from agent_tools.cancel import Cancelled
-from agent_tools.display import TodoItem
 from agent_tools.inert import inert
 
 FRAME = 1 / 15
@@ -45,33 +51,6 @@ def _warm() -> None:
     threading.Thread(target=import_module, args=("agent_cli.terminal.render",), daemon=True).start()
 
 
-class Session(Protocol):
-    """What the screen needs of a session. `send` runs on the worker's thread, the rest on the screen's."""
-
-    def send(self, text: str) -> None:
-        """A message, or a slash command, to its end."""
-
-    def may_aside(self, text: str) -> bool:
-        """Whether a slash command may be given while a turn runs."""
-
-    def aside(self, text: str) -> None:
-        """Run one. On a thread of its own."""
-
-    def interrupt(self) -> None: ...
-
-    def queue(self, text: str) -> None:
-        """Give a message to the running turn, for its next step."""
-
-    def take_back(self, text: str) -> bool:
-        """Take it out again; False where the turn has it."""
-
-    def plan(self) -> Sequence[TodoItem]: ...
-
-    def toolbar(self) -> Iterable[str]: ...
-
-    def next_mode(self) -> None: ...
-
-
 class Live:
     """The screen. `run` has the terminal until the person leaves."""
 
@@ -82,13 +61,12 @@ class Live:
         line: InputLine,
         screen: AtomicOutput,
         *,
+        look: Look = LOOK,
         source: Input | None = None,
-        reflow: bool = False,
-        color: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session, self.transcript, self.line = session, transcript, line
-        self.clock = clock
+        self.look, self.clock = look, clock
         self.bridge = Bridge(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
@@ -97,10 +75,10 @@ class Live:
         self._began = self._frame_at = 0.0
         self._frame_planned = False
         self._lines: list[str] = []
-        self._extra = self.hint = ""
+        self._extra = self.hint = self._task = ""
         self.app = InlineApp(
             screen,
-            reflow=reflow,
+            reflow=look.reflow,
             layout=make_layout(
                 line,
                 lambda: above(self),
@@ -108,10 +86,11 @@ class Live:
                 lambda: screen.get_size().rows,
                 lambda: self.app.frame_number,
             ),
-            style=STYLE,
+            style=DynamicStyle(self._style),
             key_bindings=make_keys(Controls(self)),
             input=source,
-            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
+            color_depth=None if look.color else ColorDepth.DEPTH_1_BIT,
         )
         self.app.key_processor.after_key_press += self._after_key
 
@@ -127,6 +106,9 @@ class Live:
         except EOFError:
             pass  # no more keys: the person has left
         finally:
+            if self.look.title:
+                self.app.screen.write_raw(RESTORE_TITLE)
+                self.app.screen.flush()
             self.queued.clear()
             if self.busy:
                 self.interrupt()
@@ -142,17 +124,35 @@ class Live:
     def _start(self) -> None:
         assert self.app.loop is not None
         self.app.take_typed_ahead()
+        self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
+
+    def _style(self) -> BaseStyle:
+        return style_of(self.look.theme)
+
+    def wear(self, **changes: Any) -> None:
+        """Change the look, from any thread."""
+        self.look = self.look.but(**changes)
+
+        def change() -> None:
+            self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
+            self.draw_soon()
+
+        self.soon(change)
+
+    def soon(self, run: Callable[[], object]) -> None:
+        """Run on the thread that draws, from any; not at all when the application is over."""
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(run)
 
     def _drain(self) -> None:
         while (item := self.bridge.take()) is not None:
             self._handle(item)
 
     def _wake(self) -> None:
-        loop = self.app.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.draw_soon)
+        self.soon(self.draw_soon)
 
     def draw_soon(self) -> None:
         """Once per frame, however much comes; at once after a pause."""
@@ -183,7 +183,7 @@ class Live:
         lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
         extra, self._extra = self._extra, ""
         if lines or extra:
-            self.app.commit(lines, extra)
+            self.app.commit([recolored(line, self.look.theme) for line in lines], extra)
         else:
             self.app.redraw()
 
@@ -204,9 +204,11 @@ class Live:
             case Ended(leave=leave):
                 self._idle(leave)
             case MessageAdded(message=UserMessage(text=text)):
-                if text in self.queued:
-                    self.queued.remove(text)
-                    self.echo(text)
+                # What it mentions stands below it by now.
+                said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
+                if said is not None:
+                    self.queued.remove(said)
+                    self.echo(said)
             case _:
                 self.transcript(item)
 
@@ -224,13 +226,22 @@ class Live:
         """How long the work has been going on."""
         return self.clock() - self._began
 
-    def ring(self, sequences: str) -> None:
+    def send_quietly(self, sequences: str) -> None:
         """Send sequences that draw nothing with the next frame."""
-        self._extra = sequences
+        self._extra += sequences
         self.draw_soon()
 
-    def _work(self, job: Callable[[], None]) -> None:
+    def ring(self) -> None:
+        """Call the person, who may be looking elsewhere."""
+        self.send_quietly((RING if self.look.notify else "") + self._title("? "))
+
+    def _title(self, state: str = "") -> str:
+        return title(self._task, state) if self.look.title else ""
+
+    def _work(self, job: Callable[[], None], task: str = "") -> None:
         self.busy, self.stopping = True, False
+        self._task = task or self._task
+        self._extra += self._title("* ")
         self._began = self.clock()
         self.worker.do(job)
         self._second()
@@ -238,10 +249,13 @@ class Live:
     def send(self, text: str) -> None:
         """Begin with a message; the work is idle."""
         self.echo(text)
-        self._work(lambda: self.session.send(text))
+        self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
 
     def _idle(self, leave: bool) -> None:
+        if self.seconds > LONG and not self.queued:
+            self.ring()
         self.busy = self.stopping = False
+        self._extra += self._title()
         if leave or self.worker.failed:
             self.leave()
         elif self.queued:
@@ -290,6 +304,15 @@ class Live:
         loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
         return waiting.wait()
 
+    def page(self, text: str) -> None:
+        """Show a long text in the pager, from the thread that draws."""
+
+        def show() -> None:
+            with suppress(Cancelled):
+                self.outside(lambda: in_pager(text))
+
+        threading.Thread(target=show, name="pager", daemon=True).start()
+
     def hint_for(self, text: str, seconds: float) -> None:
         """A word above the line, for a while."""
         self.hint = text
@@ -310,9 +333,7 @@ class Live:
 
     def leave_soon(self) -> None:
         """As `leave`, from a signal handler."""
-        loop = self.app.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.leave)
+        self.soon(self.leave)
 
     def refresh_menu(self) -> None:
         """From any thread: there is more to choose from."""
@@ -322,9 +343,7 @@ class Live:
                 self.line.complete()
             self.draw_soon()
 
-        loop = self.app.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(refresh)
+        self.soon(refresh)
 
     def say(self, text: str) -> None:
         """A line, from the thread that draws."""

@@ -11,19 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from agent_cli.core.answers import Answer, Approver, Asker, Reply
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
-from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
 from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
+from agent_cli.terminal.contract import Look
 from agent_cli.terminal.decisions import (
     Ask,
+    ByHunk,
+    Rest,
     Rewritten,
     approval,
     confirmation,
+    hunk_question,
     pick,
     plan,
     question,
@@ -32,6 +36,7 @@ from agent_cli.terminal.decisions import (
 )
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
 from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
@@ -66,10 +71,16 @@ class LiveRepl(Repl):
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names),
+            InputLine(history, self._commands, self._file_names, self.pictures),
             AtomicOutput(sys.stdout, terminal_size),
-            reflow=reflows(os.environ),
-            color=not console.no_color,
+            look=Look(
+                theme=settings.terminal.theme,
+                color=not console.no_color,
+                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                vim=settings.terminal.vim,
+                title=settings.terminal.title,
+                notify=settings.terminal.notify,
+            ),
         )
         return transcript
 
@@ -114,7 +125,7 @@ class LiveRepl(Repl):
             self.say(f"> {first}")
             self.take_turn(first)
 
-    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+    def _interruptible(self, run: Callable[[], object]) -> None:
         run()
 
     def _listen(self, event: Event) -> None:
@@ -130,8 +141,26 @@ class LiveRepl(Repl):
         return self._approve, self._reply
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        answer: Answer = self._put(approval(request, self._arguments.get(request.call_id, {})))
+        arguments = self._arguments.get(request.call_id, {})
+        workspace = self.agent.conversation.kit.context.workspace
+        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
+        answer = self._put(approval(request, arguments, len(hunks)))
+        while isinstance(answer, ByHunk):
+            answer = self._take_parts(hunks, arguments)
+        assert isinstance(answer, Approve | Reject | Edit | Defer)
         return answer
+
+    def _take_parts(self, hunks: list[Hunk], arguments: dict[str, Any]) -> Answer:
+        """Ask about each part of a change; what comes of that for the call."""
+        kept: list[Hunk] = []
+        rest: Rest | None = None
+        for number, hunk in enumerate(hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(hunks)))
+            if isinstance(answer, Rest):
+                rest, answer = answer, answer.take
+            if answer:
+                kept.append(hunk)
+        return taken(kept, hunks, arguments, self.agent.conversation.kit.context.workspace)
 
     def _reply(self, asked: QuestionAsked) -> Reply:
         if asked.kind == "questions":
@@ -150,6 +179,18 @@ class LiveRepl(Repl):
         """The person's answer. Raises Cancelled."""
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
+
+    @property
+    def theme(self) -> str:
+        return self.live.look.theme
+
+    def look(self, theme: str) -> None:
+        self.live.wear(theme=theme)
+
+    def switch_vim(self) -> bool | None:
+        on = not self.live.look.vim
+        self.live.wear(vim=on)
+        return on
 
     # What a command may ask, with keys and a menu.
 
@@ -178,10 +219,7 @@ class LiveRepl(Repl):
 
     def send(self, text: str) -> None:
         try:
-            if text.startswith("/") and not text.startswith("//"):
-                run_slash(self, text)
-            else:
-                self.take_turn(text)
+            self.handle(text)
         except Mistake as mistake:
             self.say(str(mistake))
         except Cancelled:
@@ -204,14 +242,20 @@ class LiveRepl(Repl):
         self.agent.conversation.interrupt()
 
     def queue(self, text: str) -> None:
-        self.agent.conversation.inbox.append(text)
+        if not self._waits(text):
+            self.agent.conversation.inbox.append(text)
 
     def take_back(self, text: str) -> bool:
         try:
             self.agent.conversation.inbox.remove(text)
         except ValueError:
-            return False
+            return self._waits(text)
         return True
+
+    def _waits(self, text: str) -> bool:
+        """Whether it is for after the turn: a command, ours or the shell's, or a message with images."""
+        command = text.startswith("/") and not text.startswith("//")
+        return command or is_bang(text) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
