@@ -199,7 +199,13 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
     code = 0
     with watch:
         for turn in turns:
-            result = turn(show)
+            try:
+                result = turn(show)
+            except ToolError as error:
+                if not watch.caught:
+                    raise
+                say(str(error))
+                return 128 + watch.caught
             code = finish(asked, report, result, tally, stream, watch.caught)
             if watch.caught or code == SUSPENDED:
                 break
