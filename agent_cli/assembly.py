@@ -139,7 +139,7 @@ def build(
         fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
         small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
     )
-    kit.agents = added.agent_types() if "Task" in kit.tools else {}
+    kit.agents = added.agent_types if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     conversation = Conversation(

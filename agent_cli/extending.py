@@ -9,34 +9,41 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli.config.agent_types import AgentType, builtin_agent_types, find_agent_types
 from agent_cli.config.commands import find_commands, shipped_commands
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.config.skills import Skill, find_skills
 from agent_cli.model.select import name_problem
 from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
 
+if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
+    from agent_cli.config.skills import Skill
 
-class Commands(Mapping[str, UserCommand]):
-    """All that can be given as `/name`; the shipped ones are read when somebody asks."""
 
-    def __init__(self, own: Mapping[str, UserCommand]) -> None:
+T = TypeVar("T")
+
+
+class Later(Mapping[str, T]):
+    """Things by name: those of files, which are known, before those that are shipped, which are read when first asked
+    for: most runs do without."""
+
+    def __init__(self, own: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
         self._own = own
-        self._every: dict[str, UserCommand] | None = None
+        self._shipped = shipped
+        self._every: dict[str, T] | None = None
 
-    def _all(self) -> dict[str, UserCommand]:
+    def _all(self) -> dict[str, T]:
         if self._every is None:
-            self._every = dict(sorted({**shipped_commands(), **self._own}.items()))
+            self._every = dict(sorted({**self._shipped(), **self._own}.items()))
         return self._every
 
-    def __getitem__(self, name: str) -> UserCommand:
-        return self._all()[name]
+    def __getitem__(self, name: str) -> T:
+        return self._own[name] if name in self._own else self._all()[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in self._all()
@@ -48,6 +55,12 @@ class Commands(Mapping[str, UserCommand]):
         return len(self._all())
 
 
+def _shipped_types() -> dict[str, AgentType]:
+    from agent_cli.config.agent_types import builtin_agent_types
+
+    return builtin_agent_types()
+
+
 class Extensions:
     """What was found. own: commands and skills of files, by the name after the slash. tools: those of packages."""
 
@@ -57,7 +70,8 @@ class Extensions:
         self.skills: dict[str, Skill] = {}
         self.agents: dict[str, AgentType] = {}
         self.tools: list[Tool[Any]] = []
-        self.commands = Commands(self.own)
+        self.commands = Later(self.own, shipped_commands)
+        self.agent_types = Later(self.agents, _shipped_types)
 
     def join(self, context: ToolContext) -> None:
         """Let the tools of a conversation know of them."""
@@ -66,10 +80,6 @@ class Extensions:
         context.agents = self.agents
         folders = (os.path.realpath(skill.folder) for skill in self.skills.values() if skill.own)
         context.workspace.lent = tuple(Path(folder) for folder in folders)
-
-    def agent_types(self) -> dict[str, AgentType]:
-        """The types of sub-agents: the shipped ones, and those of files, which override them."""
-        return {**builtin_agent_types(), **self.agents}
 
 
 def load_extensions(
@@ -87,10 +97,15 @@ def load_extensions(
     home, project = (base if base is not None and has_folder(base) else None for base in (place.home, project))
     if home is None and project is None:
         return found
+    from agent_cli.config.agent_types import find_agent_types
+    from agent_cli.config.skills import find_skills
+
     commands, problems = find_commands(home, project)
-    found.skills, more = find_skills(home, project)
+    skills, more = find_skills(home, project)
     known = {tool.name for tool in [*BUILTIN, *found.tools]}
-    found.agents, others = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
+    agents, others = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
+    found.skills.update(skills)
+    found.agents.update(agents)
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
     found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
     found.own.update(commands)

@@ -152,7 +152,7 @@ def report_of(agent: Agent, bare: bool) -> Report:
         tools=tuple(agent.conversation.kit.tools),
         mode=settings.permissions.mode,
         memory=tuple(str(p) for p in memory),
-        agents=tuple(agent.conversation.kit.agents),
+        agents=agent.conversation.kit.agents,
         commands=agent.commands,
         skills=tuple(agent.added.skills),
         plugins=settings.plugins,

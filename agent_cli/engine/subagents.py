@@ -7,9 +7,8 @@ open Task call resumes it where it was.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_cli.config.agent_types import AgentType
 from agent_cli.core.events import Event, MessageAdded, SubagentEvent, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
@@ -19,6 +18,9 @@ from agent_cli.model.transport import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 from agent_tools.lent import Lent
+
+if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
 
 MOST_DEPTH = 2
 

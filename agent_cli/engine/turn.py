@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.config.agent_types import AgentType
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
@@ -31,6 +30,7 @@ from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
     from agent_cli.engine.checking import Prepared
     from agent_cli.engine.gates import Gates
 

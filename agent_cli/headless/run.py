@@ -49,7 +49,7 @@ class Report(Value):
     mode: str
     memory: tuple[str, ...]
     windows: tuple[int | None, ...]
-    agents: tuple[str, ...] = ()
+    agents: Collection[str] = ()
     commands: Collection[str] = ()
     skills: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
             skills=report.skills,
             plugins=report.plugins,
             apiKeySource=report.key_source,
-            agents=report.agents,
+            agents=list(report.agents),
             memory_paths=report.memory,
         )
 
