@@ -44,7 +44,7 @@ class Conversation:
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's. kept: what held in
     the turn that waits.
-    attached: what is shown with the next message (once).
+    attached: what is shown with the next message (once). last: how the latest turn ended.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -59,6 +59,7 @@ class Conversation:
         self.expand: Callable[[str], str | Prompted] = str
         self.kept: dict[str, Any] = {}
         self.attached: tuple[Media, ...] = ()
+        self.last: TurnResult | None = None
         self._under_way: list[Message] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -92,6 +93,7 @@ class Conversation:
         finally:
             self._under_way = []
         self.history += result.end.messages
+        self.last = result
         return result
 
     def _follow(self, event: Event) -> None:

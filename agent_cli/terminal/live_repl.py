@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
 from agent_cli.place import Mistake
@@ -47,7 +48,7 @@ from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.worker import Sink
+from agent_cli.terminal.worker import Said, Sink
 from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 
@@ -125,8 +126,8 @@ class LiveRepl(Repl):
     def _begin(self, first: str) -> None:
         self._take_up_waiting()
         if first.strip():
-            self.say(f"> {first}")
-            self.take_turn(first)
+            self.live.bridge.emit(Said(first))
+            self.send(first)
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         run()
@@ -256,9 +257,9 @@ class LiveRepl(Repl):
         return True
 
     def _waits(self, text: str) -> bool:
-        """Whether it is for after the turn: a command, ours or the shell's, or a message with images."""
+        """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        return command or is_bang(text) or self.pictures.names(text)
+        return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -112,6 +112,22 @@ class Described(Protocol):
     def description(self) -> str: ...
 
 
+class Nearby(Protocol):
+    """What the model should know near files that were touched; see `notices`."""
+
+    def notices(self, ctx: ToolContext) -> list[str]:
+        """Texts for the model, each once."""
+
+    def retold(self) -> list[str]:
+        """All texts so far, for a history from which they were cut."""
+
+    def nested(self) -> Nearby:
+        """For a conversation of its own."""
+
+    def restored(self, texts: Iterable[str]) -> None:
+        """Take what these messages of the conversation have told as told."""
+
+
 class ToolContext:
     """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
 
@@ -121,7 +137,8 @@ class ToolContext:
     file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
     background. pages: what WebFetch has read lately. commands, skills: the person's, by name, that the
-    model may use. agents: the types of sub-agents that are not shipped.
+    model may use. agents: the types of sub-agents that are not shipped. nearby: the memory of folders that are
+    touched.
     """
 
     def __init__(
@@ -150,6 +167,7 @@ class ToolContext:
         self.commands: Mapping[str, UserCommand] = {}
         self.skills: Mapping[str, UserSkill] = {}
         self.agents: Mapping[str, Described] = {}
+        self.nearby: Nearby | None = None
         self._told: dict[str, object] = {}
         self._root = True
 
@@ -159,6 +177,7 @@ class ToolContext:
         child.__dict__.update(self.__dict__)
         child.seen, child.plan = {}, ()
         child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
+        child.nearby = self.nearby.nested() if self.nearby is not None else None
         child._root = False
         return child
 
@@ -181,7 +200,8 @@ class ToolContext:
 
     def notices(self) -> list[str]:
         """What happened meanwhile that the model should know at its next round; each is told once."""
-        return self.jobs.notices(self, root=self._root)
+        near = self.nearby.notices(self) if self.nearby is not None else []
+        return [*self.jobs.notices(self, root=self._root), *near]
 
     def close(self) -> None:
         """End what runs in the background, and remove what was kept for reading."""

@@ -38,6 +38,10 @@ class Workspace:
         self.scratch = Scratch()
         self.lent: tuple[Path, ...] = ()
 
+    def widen(self, folder: Path) -> None:
+        """Let one more directory count as inside, for this workspace and those that are copied from it later."""
+        self.roots = (*self.roots, Path(os.path.realpath(folder)))
+
     def copy(self) -> Workspace:
         """The same directories, with a working directory that moves by itself."""
         other = Workspace.__new__(type(self))

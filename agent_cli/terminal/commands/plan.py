@@ -22,6 +22,26 @@ def _todos(repl: Repl, words: str) -> None:
     repl.show_plan()
 
 
+@slash("plan", "the plan and plan mode, in which nothing may be changed; enter or leave it", "[on | off]",
+       values=lambda repl: ("on", "off"))  # fmt: skip
+def _plan(repl: Repl, words: str) -> None:
+    conversation = repl.agent.conversation
+    is_on = conversation.kit.policy.mode == "plan"
+    if words not in ("", "on", "off"):
+        repl.say("Say /plan on, /plan off, or /plan.")
+        return
+    if words == "on" and not is_on:
+        repl.switch_mode("plan")
+    elif words == "off" and is_on:
+        mode = repl.agent.settings.permissions.mode
+        repl.switch_mode(mode if mode != "plan" else "default")
+        if conversation.history:
+            conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
+    mode = conversation.kit.policy.mode
+    repl.say("plan mode is on: nothing may be changed" if mode == "plan" else f"plan mode is off; mode: {mode}")
+    repl.show_plan()
+
+
 def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]:
     """The plan after `add TEXT`, `drop N`, `done N` or `first N` (N from 1). Raises ValueError with a sentence."""
     verb, _, rest = words.partition(" ")
