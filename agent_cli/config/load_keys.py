@@ -57,7 +57,9 @@ SETTINGS = {
     "sandbox": "the sandbox is set in our own settings",
 }
 # Files and folders right below `.agent` and `.claude`: whether they take effect, and what they are.
+_MEMORY = (True, "memory, which has a line of its own")
 FOLDERS = {
+    **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
     "hooks": (True, "belongs to hooks, and runs where one names it"),
     "output-styles": (False, "not used: there are no output styles"),
     "plugins": (False, "not used: plugins of Claude Code are not read"),

@@ -40,6 +40,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     keep(tmp_path, ".claude/agents/b.md", "---\nname: b\ntools: Raed\n---\nBe.")
     keep(tmp_path, ".claude/output-styles/x.md", "x")
     keep(tmp_path, ".claude/whatever.txt", "x")
+    keep(tmp_path, ".claude/rules/style.md", "x")
     keep(tmp_path, ".claude/settings.json", json.dumps({"permissions": {}, "statusLine": {}, "strange": 1}))
     keep(tmp_path, ".claude/settings.local.json", "[")
     found = told(tmp_path, tmp_path.resolve())
@@ -64,6 +65,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/agents/b.md": "not used: there is no tool named Raed; did you mean Read?",
         ".claude/output-styles/x.md": "not used: there are no output styles",
         ".claude/whatever.txt": "not used: nothing reads it",
+        ".claude/rules/style.md": "memory, which has a line of its own",
         ".claude/settings.json": "settings of Claude Code, of which permissions is taken (statusLine: there is no "
         "status line of one's own; strange: not read here)",
         ".claude/settings.local.json": "not used: it is no JSON",
