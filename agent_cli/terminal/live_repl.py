@@ -75,7 +75,7 @@ class LiveRepl(Repl):
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names, self.pictures),
+            InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
             look=Look(
                 theme=settings.terminal.theme,
@@ -231,6 +231,9 @@ class LiveRepl(Repl):
         if self._files is not None:
             self._files.forget()
 
+    def knows(self, command: str) -> bool:
+        return command.removeprefix("/") in REGISTRY
+
     def may_aside(self, text: str) -> bool:
         return is_aside(text)
 
@@ -301,6 +304,10 @@ class LiveRepl(Repl):
     def _commands(self) -> Iterable[tuple[str, str]]:
         ours = [(command.name, command.help) for command in REGISTRY.values()]
         return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+
+    def _values(self, command: str) -> Iterable[str]:
+        known = REGISTRY.get(command)
+        return known.values(self) if known is not None and known.values is not None else ()
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:
