@@ -175,6 +175,9 @@ class Settings(Value):
         "CLAUDE.md",
     )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
+    plugins: Annotated[
+        tuple[str, ...], "packages whose tools are loaded: their names in the entry points agent_cli.tools", USER
+    ] = ()
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500
@@ -189,6 +192,11 @@ class Settings(Value):
         "whose plans are put to the person: none, those of plan mode, every first one",
         tighten("off", "plan", "always"),
     ] = "plan"
+    review: Annotated[
+        Literal["off", "step", "files"],
+        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
+        tighten("off", "step", "files"),
+    ] = "off"
     plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
     plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5

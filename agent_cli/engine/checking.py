@@ -64,6 +64,8 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.name == "WebFetch":
             decision = _unheard_of(turn, args.url, effects, decision)
+        if turn.kit.gates is not None:
+            decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
         return Prepared(call, tool, args, effects, tool.summary(args, context), decision)
     except ToolError as error:
         return str(error)

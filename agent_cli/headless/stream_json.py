@@ -56,8 +56,6 @@ class StreamJson:
                 "model": self._model,
                 "agent_version": __version__,
                 "output_style": "default",
-                "skills": [],
-                "plugins": [],
                 **known,
             }
         )
