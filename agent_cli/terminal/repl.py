@@ -14,9 +14,11 @@ from typing import cast
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.engine.drive import Listener
+from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -25,6 +27,7 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
+from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.dialogs import Beginning, Dialogs
 from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
@@ -33,12 +36,14 @@ from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
-from agent_cli.terminal.trusting import ask_trust
+from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
+
+AFTER_PROMPT = 0.5
 
 
 def run_repl(options: RunOptions) -> int:
@@ -74,6 +79,7 @@ class Repl(Dialogs):
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
         self._first = is_first_start(self.place)
         self._settle_trust()
+        self._settle_servers()
         if self._first:
             choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
@@ -97,6 +103,14 @@ class Repl(Dialogs):
             if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self.layers = read_settings(self.options, self.place)
+
+    def _settle_servers(self) -> None:
+        """Ask about the project's MCP servers that were not approved as they are declared now."""
+        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
+            if ask_server(self._console, read_line, found, why) and (
+                problem := approvals_of(self.place).approve(found)
+            ):
+                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -156,11 +170,13 @@ class Repl(Dialogs):
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
     def handle(self, text: str) -> None:
-        """What a line means: a slash command, a command of the shell, or a message. Raises Leave, Mistake."""
+        """What a line means: a slash command, a command of the shell, a note, or a message. Raises Leave, Mistake."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
             self._interruptible(lambda: run_bang(self, text))
+        elif note := note_in(text):
+            take_note(self, note)
         else:
             self.take_turn(text)
 
@@ -207,6 +223,8 @@ class Repl(Dialogs):
                 self.say(hint)
         else:
             self.say("  /help lists the commands")
+        # What takes its time begins when the prompt stands.
+        self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
         if self.agent.unsaved:
@@ -241,6 +259,7 @@ class Repl(Dialogs):
         agent = self._build(fresh)
         self.agent.close()
         self.agent = agent
+        agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
         """Go on with another model. Raises Mistake."""

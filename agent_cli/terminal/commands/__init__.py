@@ -1,6 +1,31 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, looks, model, plan, session
+from agent_cli.terminal.commands import (
+    asking,
+    cost,
+    extensions,
+    looks,
+    mcp,
+    memory,
+    model,
+    plan,
+    rules,
+    session,
+    status,
+)
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "asking", "looks", "model", "plan", "session"]
+__all__ = [
+    "REGISTRY",
+    "asking",
+    "cost",
+    "extensions",
+    "looks",
+    "mcp",
+    "memory",
+    "model",
+    "plan",
+    "rules",
+    "session",
+    "status",
+]
