@@ -29,6 +29,7 @@ class Edit(Value):
     """Run it with these arguments instead; they are checked and decided afresh."""
 
     arguments: dict[str, Any]
+    by: Decider = "person"
 
 
 class Defer(Value):

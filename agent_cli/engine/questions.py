@@ -23,6 +23,8 @@ def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     yield asked
     clock = turn.kit.clock
     turn.kit.context.cancel.check()
+    what = "A plan waits for your approval" if suspend.kind == "plan" else "The agent has a question"
+    call_person(turn, "elicitation_dialog", what)
     started = clock()
     try:
         reply = turn.kit.asker(asked)
@@ -37,6 +39,14 @@ def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if suspend.kind == "plan":
         return _plan_result(turn, item, reply, suspend)
     return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+
+
+def call_person(turn: Turn, kind: str, message: str) -> None:
+    """Let the Notification hooks, where there are any, tell the person that a question waits."""
+    if turn.kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hooked import notify
+
+        notify(turn, kind, message)
 
 
 def _suspend(turn: Turn, item: Prepared) -> Suspend:

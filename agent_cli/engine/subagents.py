@@ -30,6 +30,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
         spent=turn.budget.spent,
         plan_review="off",
+        after_turn="",
         saved={},
         prefill="",
     )
@@ -53,6 +54,8 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     turn.kit.nested_shell[item.call.id] = kit.context.carried()
     if isinstance(result, Suspended):
         return result
+    if result.end.diagnostics.terminal_reason == "stopped_by_hook":
+        turn.stopped = "it ended the work of a sub-agent"
     turn.kit.nested.pop(item.call.id)
     return _result(result)
 
@@ -93,6 +96,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     kit.nested_shell = parent.nested_shell
+    kit.hooks, kit.agent = parent.hooks, kind.name
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

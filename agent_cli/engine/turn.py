@@ -10,6 +10,7 @@ from agent_cli.config.agent_types import AgentType
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
+from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.media import has_media
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, call_ids, with_open_calls_closed
@@ -56,6 +57,10 @@ class TurnOptions(Value):
     plan_review: Literal["off", "plan", "always"] = "plan"
     plan_nudges: int = 5
     plan_reminder: int = 3
+    after_turn: str = ""
+    after_turn_tries: int = 3
+    after_turn_timeout: float = 600.0
+    hook_continues: int = 5
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
@@ -141,6 +146,9 @@ class Kit:
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
         self.save_rule: Callable[[str], str] | None = None
         self.ids: set[str] = set()
+        # What runs at named steps, and the type of the sub-agent that this is the kit of.
+        self.hooks: Hooks = NO_HOOKS
+        self.agent = ""
 
     def spent_by(self, result: TurnResult) -> Spent:
         """What a turn with this kit had spent when it ended, its predecessors included."""
@@ -178,6 +186,8 @@ class Turn:
         self.checks = Checks(kit.verify)
         self.plan_round = 0
         self.plan_approved = bool(kit.context.plan)
+        # Why a hook ends the turn, for the person.
+        self.stopped: str | None = None
         self.transport = kit.transport
         self.price = kit.price
         self._fallback = 0

@@ -41,7 +41,7 @@ def run_repl(options: RunOptions) -> int:
     try:
         return repl.run(" ".join(options.prompt))
     finally:
-        repl.agent.close()
+        repl.agent.close("prompt_input_exit")
 
 
 def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
@@ -193,7 +193,8 @@ class Repl:
         """A new session with the same options. Raises Mistake."""
         fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False, image=())
         agent = self._build(fresh)
-        self.agent.close()
+        self.agent.close("clear")
+        agent.conversation.source = "clear"
         self.agent = agent
 
     def switch_model(self, name: str) -> None:

@@ -12,6 +12,8 @@ from agent_cli.core.events import (
     ApprovalRequested,
     Event,
     FirstChunk,
+    HookRan,
+    HookStarted,
     QuestionAsked,
     RoundStarted,
     TextDelta,
@@ -133,7 +135,7 @@ class Transcript(Show):
         self.writer = self._out = LiveWriter(console, sink, whole_thoughts=verbose)
         self._outputs: dict[str, _Output] = {}
         self._plan: TodoView | None = None
-        self.doing = ""
+        self.doing = self._before_hook = ""
         self.turn = Usage()
         self._streamed = 0
 
@@ -164,6 +166,10 @@ class Transcript(Show):
                 self.doing = "waiting for you"
             case ToolFinished():
                 self.doing = "working"
+            case HookStarted(name=name):
+                self.doing, self._before_hook = f"hook {name}", self.doing
+            case HookRan():
+                self.doing = self._before_hook
             case UsageAdded(usage=usage):
                 self.turn += usage
                 self._streamed = 0

@@ -1,0 +1,67 @@
+"""Who is asked about the calls of a round before they run: the hooks first, then the person. Hooks cost nothing here
+where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agent_cli.core.answers import Answer
+from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.hooks import HookResult
+from agent_cli.core.messages import ToolCall
+from agent_cli.engine.checking import Checked, Prepared, check
+from agent_cli.engine.questions import call_person
+from agent_cli.engine.turn import Turn
+
+
+class Said:
+    """What the PreToolUse hooks said about a call, with the arguments that they were given."""
+
+    def __init__(self, call: ToolCall, result: HookResult, changed: ToolCall | None) -> None:
+        self.given = call.arguments
+        self.result = result
+        self.changed = changed
+
+
+class Asks:
+    """The questions of one round. said: by call id, so that each hook is asked once. changes: how often
+    PermissionRequest hooks changed a call."""
+
+    def __init__(self, turn: Turn, *, together: bool) -> None:
+        self.turn = turn
+        self.together = together
+        self.said: dict[str, Said] = {}
+        self.changes: dict[str, int] = {}
+
+    def check(self, call: ToolCall) -> Generator[Event, None, Checked]:
+        """The call made ready, with what the hooks say about it. Raises Cancelled."""
+        if not self.turn.kit.hooks.wants("PreToolUse", call.name):
+            return check(self.turn, call, together=self.together)
+        from agent_cli.engine.hooked import checked
+
+        return (yield from checked(self, call))
+
+    def answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
+        """What the hooks say to a question, else the person. Raises Cancelled."""
+        kit = self.turn.kit
+        if kit.hooks.wants("PermissionRequest", request.tool):
+            from agent_cli.engine.hooked import permission
+
+            answer = yield from permission(self, item, request)
+            if answer is not None:
+                return answer
+        call_person(self.turn, "permission_prompt", f"The agent needs your permission to use {request.tool}")
+        kit.context.cancel.check()
+        asked = kit.clock()
+        try:
+            return kit.approver(request)
+        finally:
+            self.turn.budget.waited(kit.clock() - asked)
+
+    def note(self, call: ToolCall) -> str:
+        """What the model is told of the hooks beside the result of a call."""
+        said = self.said.get(call.id)
+        if said is None:
+            return ""
+        changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
+        return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
