@@ -11,15 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agent_cli import __version__
 from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
 from agent_cli.config.commands import Command, expanded, find_commands
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import (
-    environment_block,
-    memory_block,
-    memory_paths,
     prompt,
 )
 from agent_cli.config.schema import Settings
@@ -37,11 +33,11 @@ from agent_cli.hooking import make_hooks
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
-from agent_cli.options import ASK_WHICH, RunOptions
+from agent_cli.opening import make_header, model_name, new_log, open_session
+from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode
-from agent_cli.session.log import SessionBusy, SessionLog
+from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
-from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by
 from agent_tools.base import Tool, ToolContext
@@ -247,95 +243,6 @@ def _schema(text: str) -> dict[str, Any]:
         return read_schema(text)
     except ValueError as error:
         raise Mistake(f"--json-schema: {error}") from None
-
-
-def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
-    """The model a flag names; else the one that the session was held with; else that of the settings."""
-    if options.model or restored is None:
-        return settings.model
-    return restored.model or settings.model
-
-
-def open_session(
-    options: RunOptions, settings: Settings, store: SessionStore, warn: Callable[[str], None]
-) -> tuple[SessionLog | None, Restored | None]:
-    """The session to go on with, as the options ask: taken for this process first, then read. Raises Mistake."""
-    try:
-        if options.resume == ASK_WHICH:
-            raise Mistake("--resume needs the ID of a session here. See: agent sessions list")
-        if not options.resume and not options.continue_:
-            return None, None
-        session_id = store.find(options.resume) if options.resume else store.latest()
-        log = None
-        if settings.save_sessions and not options.fork_session:
-            log = SessionLog(store.path(session_id), warn, os.environ)
-            log.acquire()
-        restored = store.load(session_id)
-    except (NoSession, SessionBusy) as error:
-        raise Mistake(str(error)) from None
-    if log is not None:
-        log.go_on(restored.seq, restored.parent)
-    if restored.bad:
-        warn(f"{restored.bad} damaged records of this session were skipped.")
-    return log, restored
-
-
-def make_header(
-    options: RunOptions,
-    place: Place,
-    settings: Settings,
-    model: Resolved,
-    tools: list[Tool[Any]],
-    restored: Restored | None,
-) -> Header:
-    """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
-    session_id = _session_id(options.session_id)
-    if restored is not None:
-        old = restored.header
-        changed = {}
-        if options.system_prompt is not None or options.append_system_prompt is not None:
-            changed["system"] = system_prompt(place, settings, model, options.bare)
-        if options.fork_session:
-            changed |= {"session_id": session_id, "forked_from": old.session_id}
-        return old.but(**changed)
-    names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
-    system = system_prompt(place, settings, model, options.bare)
-    return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__)
-
-
-def system_prompt(place: Place, settings: Settings, model: Resolved, bare: bool) -> str:
-    """The system prompt with the environment and the project's memory."""
-    parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
-    parts.append(environment_block(place.cwd, place.root, model.name))
-    if not bare:
-        paths = memory_paths(place.cwd, place.root, settings.memory_files, place.home)
-        parts.append(memory_block(paths, place.root))
-    parts.append(settings.append_system_prompt)
-    return "\n\n".join(p for p in parts if p)
-
-
-def _session_id(chosen: str | None) -> str:
-    if chosen is None:
-        digits = os.urandom(16).hex()
-        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
-    bare = chosen.replace("-", "").lower()
-    if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
-        raise Mistake(f"--session-id: {chosen} is not a UUID.")
-    return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
-
-
-def new_log(
-    settings: Settings, store: SessionStore, header: Header, restored: Restored | None, warn: Callable[[str], None]
-) -> SessionLog | None:
-    """The log of a new session, or of a fork; None where nothing is kept. Raises Mistake."""
-    if not settings.save_sessions:
-        return None
-    log = SessionLog(store.path(header.session_id), warn, os.environ)
-    try:
-        log.create(header, restored)
-    except FileExistsError:
-        raise Mistake(f"--session-id: session {header.session_id} exists already; go on with it by --resume.") from None
-    return log
 
 
 def turn_options(settings: Settings, model: Resolved, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:

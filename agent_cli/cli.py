@@ -13,8 +13,12 @@ import typer
 from typer.core import TyperGroup
 
 from agent_cli import __version__
-from agent_cli.core.modes import MODES
-from agent_cli.options import FORMATS, RunOptions, flags, spell_out
+from agent_cli.entries.choices import choice
+from agent_cli.entries.deciding import deciding_app
+from agent_cli.entries.permissions import permissions_app
+from agent_cli.entries.sessions import sessions_app
+from agent_cli.entries.tools import tools_app
+from agent_cli.options import RunOptions, flags, spell_out
 
 PROMPT = "send-prompt"
 
@@ -45,23 +49,10 @@ app = typer.Typer(
         "`agent -- WORD` sends a word that is also a command."
     ),
 )
-tools_app = typer.Typer(help="List the tools, or run one from a script.", no_args_is_help=True)
-sessions_app = typer.Typer(help="The sessions of this project.", no_args_is_help=True)
 app.add_typer(tools_app, name="tools")
 app.add_typer(sessions_app, name="sessions")
-permissions_app = typer.Typer(help="The permission rules in force.", no_args_is_help=True)
 app.add_typer(permissions_app, name="permissions")
-
-
-def _choice(choices: tuple[str, ...]) -> Any:
-    def check(value: str | None) -> str | None:
-        if value == "auto" and "bypassPermissions" in choices:
-            raise typer.BadParameter("auto (a model that decides) is not offered; use acceptEdits or allow rules.")
-        if value is not None and value not in choices:
-            raise typer.BadParameter(f"{value} is none of {', '.join(choices)}.")
-        return value
-
-    return check
+app.add_typer(deciding_app)
 
 
 def _parameters() -> list[inspect.Parameter]:
@@ -75,7 +66,7 @@ def _parameters() -> list[inspect.Parameter]:
             help=flag.help,
             rich_help_panel=flag.panel,
             metavar=flag.metavar or ("|".join(flag.choices) or None),
-            callback=_choice(flag.choices) if flag.choices else None,
+            callback=choice(flag.choices) if flag.choices else None,
         )
         default = None if many else getattr(RunOptions, name)
         hint = list[str] | None if many else bool if kind is bool else inner | None
@@ -158,109 +149,6 @@ def models(
     raise typer.Exit(list_models(search, as_json=json))
 
 
-@tools_app.command("list")
-def tools_list(json: Annotated[bool, typer.Option("--json", help="With their JSON schemas.")] = False) -> None:
-    """List the tools."""
-    from agent_cli.commands.tools import list_tools
-
-    raise typer.Exit(list_tools(as_json=json))
-
-
-@tools_app.command("run")
-def tools_run(
-    name: Annotated[str, typer.Argument(help="The tool, e.g. Grep.")],
-    arguments: Annotated[str | None, typer.Argument(help="Its arguments as JSON; else read from stdin.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print text and is_error as JSON.")] = False,
-    permission_mode: Annotated[str | None, typer.Option("--permission-mode")] = None,
-    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
-    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
-    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
-    add_dir: Annotated[list[str] | None, typer.Option("--add-dir")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
-    trust: Annotated[bool, typer.Option("--trust")] = False,
-    bare: Annotated[bool, typer.Option("--bare")] = False,
-) -> None:
-    """Run one tool, under the same permissions as in a session. Exit 0, 1 for an error or a denial, 2 for misuse."""
-    from agent_cli.commands.tools import run_tool
-
-    options = RunOptions(
-        print=True,
-        permission_mode=permission_mode,
-        allowed_tools=tuple(allowed_tools or ()),
-        ask_tools=tuple(ask_tools or ()),
-        disallowed_tools=tuple(disallowed_tools or ()),
-        add_dir=tuple(add_dir or ()),
-        settings=tuple(settings or ()),
-        trust=trust,
-        bare=bare,
-    )
-    raise typer.Exit(run_tool(name, arguments, options, as_json=json))
-
-
-Rules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="A rule to judge by; repeatable.")]
-
-
-@permissions_app.command("check")
-def permissions_check(
-    tool: Annotated[str, typer.Option(help="The tool, e.g. Bash.")] = "",
-    given: Annotated[str, typer.Option("--input", metavar="JSON", help="The arguments of the call.")] = "",
-    allow: Rules = None,
-    ask: Rules = None,
-    deny: Rules = None,
-    mode: Annotated[str, typer.Option(help="The permission mode.")] = "",
-    cwd: Annotated[str, typer.Option(metavar="DIR", help="Where the call would be made.")] = "",
-    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
-    isolated: Annotated[bool, typer.Option("--isolated", help="Without your rules and this machine's home.")] = False,
-    batch: Annotated[bool, typer.Option("--batch", help="Answer JSON lines from stdin, each at once.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-) -> None:
-    """Explain what would be decided about a call. Nothing is run, and nothing needs to exist."""
-    from agent_cli.commands.check_permission import check_batch, check_one
-
-    files = tuple(settings or ())
-    if batch:
-        raise typer.Exit(check_batch(isolated=isolated, settings=files))
-    request = {"tool": tool, "input": given, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
-    raise typer.Exit(check_one(request, isolated=isolated, settings=files, as_json=json))
-
-
-@permissions_app.command("list")
-def permissions_list(
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    permission_mode: Annotated[str | None, typer.Option("--permission-mode", callback=_choice(MODES))] = None,
-    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
-    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
-    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="As in a run with --trust.")] = False,
-    bare: Annotated[bool, typer.Option("--bare")] = False,
-) -> None:
-    """List the rules that a run with these flags would have, and where each comes from."""
-    from agent_cli.commands.permissions import list_rules
-
-    options = RunOptions(
-        permission_mode=permission_mode,
-        allowed_tools=tuple(allowed_tools or ()),
-        ask_tools=tuple(ask_tools or ()),
-        disallowed_tools=tuple(disallowed_tools or ()),
-        settings=tuple(settings or ()),
-        trust=trust,
-        bare=bare,
-    )
-    raise typer.Exit(list_rules(options, as_json=json))
-
-
-@permissions_app.command("learn")
-def permissions_learn(
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    days: Annotated[int, typer.Option(min=1, help="How far to look back.")] = 30,
-) -> None:
-    """Propose the narrowest rules that would have spared the questions that you answered with yes."""
-    from agent_cli.commands.learn import learn_rules
-
-    raise typer.Exit(learn_rules(days, as_json=json))
-
-
 @app.command()
 def trust(
     folder: Annotated[str, typer.Argument(help="A folder of the repository; the one here by default.")] = "",
@@ -272,86 +160,6 @@ def trust(
     from agent_cli.commands.trust import list_trusted, trust_folder
 
     raise typer.Exit(list_trusted() if every else trust_folder(folder, show=show, revoke=revoke))
-
-
-@sessions_app.command("list")
-def sessions_list(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """List the sessions of this project, the latest first."""
-    from agent_cli.commands.sessions import list_sessions
-
-    raise typer.Exit(list_sessions(as_json=json))
-
-
-Words = Annotated[list[str] | None, typer.Argument(help="[SESSION] [CALL]...; the latest session, its one open call.")]
-Every = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
-OutputFormat = Annotated[
-    str, typer.Option("--output-format", metavar="text|json|stream-json", callback=_choice(FORMATS))
-]
-Verbose = Annotated[bool, typer.Option("--verbose")]
-
-
-@app.command()
-def pending(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """List what waits for a person in this project."""
-    from agent_cli.commands.decide import list_pending
-
-    raise typer.Exit(list_pending(as_json=json))
-
-
-def _decision(words: list[str] | None, decision: str, output_format: str, verbose: bool, **more: Any) -> None:
-    from agent_cli.commands.decide import decide_calls
-
-    options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    raise typer.Exit(decide_calls(words or [], decision, options, **more))
-
-
-@app.command()
-def approve(
-    words: Words = None,
-    every: Every = False,
-    mode: Annotated[str, typer.Option("--mode", help="For a plan: the permission mode to go on in.")] = "",
-    text: Annotated[str, typer.Option("--with", help="For a plan: words that go to the model with it.")] = "",
-    output_format: OutputFormat = "text",
-    verbose: Verbose = False,
-) -> None:
-    """Approve open calls; when the last is decided, the turn goes on as with -p."""
-    if mode and mode not in MODES:
-        raise typer.BadParameter(f"{mode} is none of {', '.join(MODES)}.")
-    _decision(words, "approve", output_format, verbose, every=every, mode=mode, text=text)
-
-
-@app.command()
-def reject(
-    words: Words = None,
-    every: Every = False,
-    why: Annotated[str, typer.Option("--why", help="Words that go to the model.")] = "",
-    output_format: OutputFormat = "text",
-    verbose: Verbose = False,
-) -> None:
-    """Refuse open calls, or send a plan back with --why; without words a plan is cancelled."""
-    _decision(words, "reject", output_format, verbose, every=every, text=why)
-
-
-@app.command()
-def answer(
-    words: Annotated[list[str], typer.Argument(help="[SESSION] [CALL] TEXT")],
-    output_format: OutputFormat = "text",
-    verbose: Verbose = False,
-) -> None:
-    """Answer a question of the model."""
-    _decision(words[:-1], "answer", output_format, verbose, every=False, text=words[-1])
-
-
-@app.command()
-def show(
-    session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
-    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the last.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-) -> None:
-    """Show what happened in a session: rounds, calls, decisions, durations, tokens, cost."""
-    from agent_cli.commands.show import show_session
-
-    raise typer.Exit(show_session(session, turn, as_json=json))
 
 
 def run_cli(argv: list[str]) -> int:

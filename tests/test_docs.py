@@ -20,7 +20,7 @@ from agent_cli.model.scripted import KEYS
 from agent_cli.permission import git_reads, reading
 from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
-from agent_cli.terminal.slash import REGISTRY
+from agent_cli.terminal.commands import REGISTRY
 from agent_tools.base import Effect
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import Value
@@ -48,7 +48,9 @@ def fences(text: str, language: str) -> list[str]:
 
 def known_flags() -> set[str]:
     named = {name for flag, _ in options.flags().values() for name in flag.names}
-    return named | TYPER | set(re.findall(r'"(--?[a-z][\w-]*)"', (ROOT / "agent_cli" / "cli.py").read_text("utf-8")))
+    places = [ROOT / "agent_cli/cli.py", *(ROOT / "agent_cli/entries").glob("*.py")]
+    written = "".join(path.read_text("utf-8") for path in places)
+    return named | TYPER | set(re.findall(r'"(--?[a-z][\w-]*)"', written))
 
 
 def agent_lines(text: str) -> list[str]:

@@ -39,7 +39,7 @@ DOORS = {
              "agent_cli/terminal/writing.py", "agent_cli/terminal/decisions.py", "agent_cli/terminal/transcript.py"},
     "markdown_it": {"agent_cli/terminal/markdown.py"},
     "pygments": {"agent_cli/terminal/highlight.py"},
-    "typer": {"agent_cli/cli.py"},
+    "typer": {"agent_cli/cli.py", *(f"agent_cli/entries/{p.name}" for p in (ROOT / "agent_cli/entries").glob("*.py"))},
     "pydantic": {"tools/agent_tools/arguments.py", "agent_cli/config/reading.py"},
     "jsonschema": {"agent_cli/engine/structured.py"},
     "keyring": {"agent_cli/model/keys.py"},

@@ -82,6 +82,24 @@ class Sandbox(Value):
     ] = ()
 
 
+class Terminal(Value):
+    """How a session looks and is typed in, under [terminal]. It is the person's, never a project's."""
+
+    theme: Annotated[
+        Literal["dark", "light", "contrast", "none"], "colours that fit the background; none: no colours", USER
+    ] = "dark"
+    plain: Annotated[bool, "lines and words only, e.g. for a screen reader", USER] = False
+    vim: Annotated[bool, "edit the input line with the keys of vi", USER] = False
+    status_line: Annotated[
+        str, "command whose first line replaces the toolbar; it gets facts of the session as JSON on stdin", USER
+    ] = ""
+    title: Annotated[bool, "show what is being done in the terminal's title", USER] = True
+    notify: Annotated[bool, "ring and notify when you are waited for", USER] = True
+    reflow: Annotated[
+        Literal["auto", "on", "off"], "whether the terminal wraps old lines anew when it gets narrower", USER
+    ] = "auto"
+
+
 class Web(Value):
     """What WebFetch and WebSearch may do, under [web]."""
 
@@ -173,6 +191,7 @@ class Settings(Value):
     shell: Annotated[Shell, "how commands run"] = Shell()
     web: Annotated[Web, "what the web tools may do"] = Web()
     sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
+    terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 
 
 @cache

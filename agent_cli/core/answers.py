@@ -26,9 +26,15 @@ class Reject(Value):
 
 
 class Edit(Value):
-    """Run it with these arguments instead; they are checked and decided afresh."""
+    """Run it with these arguments instead; they are checked and decided afresh.
+
+    note: what the model reads about the change, instead of the arguments. settled: the person has seen just these, so
+    that they are not asked again, as long as the call has the same effects.
+    """
 
     arguments: dict[str, Any]
+    note: str = ""
+    settled: bool = False
     by: Decider = "person"
 
 

@@ -211,9 +211,10 @@ class SubagentEvent(Value):
 
 
 class Warned(Value):
-    """Something a person should know; the turn goes on."""
+    """Something a person should know; the turn goes on. wait: seconds until a failed model call is tried again."""
 
     text: str
+    wait: float = 0.0
 
 
 class TurnFinished(Value):

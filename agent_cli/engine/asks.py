@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from agent_cli.core.answers import Answer
+from agent_cli.core.answers import Answer, Approve
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.hooks import HookResult
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.questions import call_person
 from agent_cli.engine.turn import Turn
+from agent_tools.base import Effect
 
 
 class Said:
@@ -25,13 +26,14 @@ class Said:
 
 class Asks:
     """The questions of one round. said: by call id, so that each hook is asked once. changes: how often
-    PermissionRequest hooks changed a call."""
+    PermissionRequest hooks changed a call. settled: what calls do that the person changed, and has seen so."""
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn
         self.together = together
         self.said: dict[str, Said] = {}
         self.changes: dict[str, int] = {}
+        self.settled: dict[str, tuple[Effect, ...]] = {}
 
     def check(self, call: ToolCall) -> Generator[Event, None, Checked]:
         """The call made ready, with what the hooks say about it. Raises Cancelled."""
@@ -50,8 +52,10 @@ class Asks:
             answer = yield from permission(self, item, request)
             if answer is not None:
                 return answer
-        call_person(self.turn, "permission_prompt", f"The agent needs your permission to use {request.tool}")
         kit.context.cancel.check()
+        if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
+            return Approve()
+        call_person(self.turn, "permission_prompt", f"The agent needs your permission to use {request.tool}")
         asked = kit.clock()
         try:
             return kit.approver(request)

@@ -9,7 +9,7 @@ badly formed becomes an error result that teaches; one that is refused carries t
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_cli.core.answers import Answer, Approve, Defer, Edit, Reject
 from agent_cli.core.events import (
@@ -17,29 +17,24 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Event,
     PlanChanged,
-    ToolFinished,
-    ToolProgress,
     ToolRequested,
-    ToolStarted,
     Warned,
 )
-from agent_cli.core.messages import ToolCall, ToolMessage
-from agent_cli.core.outcome import Denial, Suspended
-from agent_cli.engine.aside import ask_aside
+from agent_cli.core.messages import ToolCall
+from agent_cli.core.outcome import Suspended
 from agent_cli.engine.asks import Asks
 from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
-from agent_cli.engine.subagents import run_nested
+from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Action, Turn
 from agent_cli.permission.decision import Level
-from agent_tools.base import Ask, Finish, ToolError, ToolResult
+from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import Cancelled
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from agent_cli.engine.ahead import Begun
 
-INTERRUPTED = "Interrupted by the user before this finished."
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 
 
@@ -66,7 +61,7 @@ class Round:
         self.waiting = list(calls)
         self.finish: Finish | None = None
         self._announced: set[str] = set()
-        self._edited: dict[str, str] = {}
+        self._edited: dict[str, Edit] = {}
         self._asks = Asks(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[str, Answer]] = {}
         self._begun: dict[str, Begun] = {}
@@ -172,7 +167,9 @@ class Round:
             answer = answers.get(call.id)
             if isinstance(answer, Edit):
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
-                self._edited[call.id] = "user" if answer.by == "person" else "hook"
+                self._edited[call.id] = answer
+                if answer.settled and not isinstance(item, str):
+                    self._asks.settled[call.id] = item.effects
                 return None
             if call.id in doomed:
                 ended = yield from self._carry_out(doomed[call.id])
@@ -232,8 +229,10 @@ class Round:
 
     def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
         turn = self.turn
-        by = self._edited.get(item.call.id)
-        note = f"\n\n[The {by} changed the arguments to {item.call.arguments}.]" if by else ""
+        edited = self._edited.get(item.call.id)
+        by = "hook" if edited and edited.by == "hook" else "user"
+        changed = f"[The {by} changed the arguments to {item.call.arguments}.]"
+        note = f"\n\n{edited.note or changed}" if edited else ""
         note += self._asks.note(item.call)
         if item.tool.asks_person or turn.review_due(item):
             plan = turn.kit.context.plan
@@ -282,100 +281,3 @@ def rejection_text(answer: Reject) -> str:
     if answer.reason:
         return f"The user refused this call and said: {answer.reason}"
     return "The user refused this call. Do not try the same again; ask what they want, or take another way."
-
-
-def run(
-    turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
-) -> Generator[Event, None, ToolResult | Suspended]:
-    """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
-
-    A sub-agent that waits for a person leaves its call open.
-    """
-    call, context = item.call, turn.kit.context
-    yield ToolStarted(call.id, call.name)
-    started = turn.kit.clock()
-    seen, plan, shell = dict(context.seen), context.plan, context.carried()
-    before = begun.signature if begun else turn.repeats.signature(item)
-    interrupted = False
-    result: ToolResult
-    try:
-        if item.tool.nested:
-            nested = yield from run_nested(turn, item)
-            if isinstance(nested, Suspended):
-                return nested
-            result = nested
-        else:
-            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
-            if isinstance(outcome, ToolResult):
-                result = outcome
-            else:
-                result = yield from _forward(turn, call.id, outcome)
-    except ToolError as error:
-        result = ToolResult(str(error), is_error=True)
-    except Cancelled:
-        result, interrupted = ToolResult(INTERRUPTED, is_error=True), True
-    except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
-    except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
-        result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
-    turn.budget.called(failed=result.is_error)
-    turn.checks.note(item, result)
-    repeated = turn.repeats.note(item, result, before)
-    ms = round((turn.kit.clock() - started) * 1000)
-    if not result.is_error and turn.kit.hooks.wants("PostToolUse", call.name):
-        from agent_cli.engine.hooked import after_call
-
-        note += yield from after_call(turn, item, result, ms)
-    text = result.text + note + repeated
-    yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
-    learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
-    moved = now if (now := context.carried()) != shell else None
-    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
-    if context.plan != plan:
-        turn.plan_changed(plan)
-        yield PlanChanged(context.plan)
-    yield from turn.repeats.warnings(turn)
-    turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
-    if interrupted:
-        raise Cancelled
-    return result
-
-
-def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
-    """Pass a running tool's progress on as events, and its questions to the small model."""
-    answer = None
-    while True:
-        try:
-            step = outcome.send(answer)
-        except StopIteration as stop:
-            result: ToolResult = stop.value
-            return result
-        answer = None
-        if isinstance(step, Ask):
-            answer = yield from ask_aside(turn, step)
-        else:
-            yield ToolProgress(call_id, step.text)
-
-
-def fail(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
-    """Answer a call that never ran with an error the model can learn from."""
-    turn.budget.called(failed=True)
-    yield from turn.answer(call, text, is_error=True, last=last)
-    turn.actions.append(Action(call.name or "unnamed call", "failed"))
-
-
-def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Event, None, None]:
-    """Answer a repeated call that would only read again what has not changed."""
-    turn.budget.called(failed=False)
-    text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
-    yield from turn.answer(item.call, text, is_error=False, last=last)
-
-
-def refuse(turn: Turn, item: Prepared, text: str, *, by: str, last: bool) -> Generator[Event, None, None]:
-    """Answer a call that was not allowed, and remember the denial."""
-    call = item.call
-    turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))
-    turn.budget.denied(call)
-    yield from turn.answer(call, text, is_error=True, last=last)
-    turn.actions.append(Action(item.summary, "refused"))

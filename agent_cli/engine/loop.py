@@ -35,8 +35,9 @@ from agent_cli.core.outcome import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.executor import INTERRUPTED, Ended, run_calls
+from agent_cli.engine.executor import Ended, run_calls
 from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
+from agent_cli.engine.running import INTERRUPTED
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.summary import account
 from agent_cli.engine.turn import Kit, Turn, TurnOptions

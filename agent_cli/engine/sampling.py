@@ -154,7 +154,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 yield TextDelta(chunk.text)
                 continue
             if isinstance(chunk, Notice):
-                yield Warned(chunk.text)
+                yield Warned(chunk.text, chunk.wait)
                 continue
             take(chunk)
             if first and not isinstance(chunk, (Started, UsageChunk)):

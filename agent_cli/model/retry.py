@@ -65,7 +65,7 @@ class Retrying:
                 cause = _CAUSES.get(error.failure.kind, "The model call failed")
             failed += 1
             shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
-            yield Notice(f"{cause}; trying again in {shown} ({failed} of {self._attempts})")
+            yield Notice(f"{cause}; trying again in {shown} ({failed} of {self._attempts})", wait)
             self._sleep(cancel, wait)
             cancel.check()
 

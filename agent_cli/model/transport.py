@@ -98,9 +98,10 @@ class Stopped(Value):
 
 
 class Notice(Value):
-    """Something a person should know: a retry, an option the wire lacks."""
+    """Something a person should know: a retry, with the seconds until then; an option the wire lacks."""
 
     text: str
+    wait: float = 0.0
 
 
 Chunk = Started | TextChunk | ThinkingChunk | CallStart | CallDelta | UsageChunk | Stopped | Notice

@@ -75,13 +75,13 @@ def in_editor(text: str) -> str | None:
     return changed.strip() or None if changed is not None else None
 
 
-def edited_text(text: str) -> str | None:
+def edited_text(text: str, suffix: str = ".md") -> str | None:
     """The text exactly as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails.
 
     A line end that the editor has added behind the last line is taken off again.
     """
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.NamedTemporaryFile("w+", suffix=".md", encoding="utf-8", newline="") as file:
+    with tempfile.NamedTemporaryFile("w+", suffix=suffix, encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         try:

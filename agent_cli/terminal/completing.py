@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_tools.base import ToolContext
+from agent_tools.clipping import one_line
 from agent_tools.inert import inert
 from agent_tools.ripgrep import find_rg, walk
 from agent_tools.values import Value
@@ -19,11 +20,12 @@ _COMMAND = re.compile(r"/([\w:.-]*)$")
 
 
 class Choice(Value):
-    """One line of the menu. start: where in the text it is put in, up to the cursor."""
+    """One line of the menu. start: where in the text it is put in, up to the cursor. place: of an option to pick."""
 
     text: str
     help: str = ""
     start: int = 0
+    place: int = 0
 
 
 def complete(before: str, commands: Iterable[tuple[str, str]], files: Callable[[], tuple[str, ...]]) -> list[Choice]:
@@ -37,6 +39,16 @@ def complete(before: str, commands: Iterable[tuple[str, str]], files: Callable[[
         start = match.start(1) - 1
         return [Choice(f"@{name} ", "", start) for name in nearest(match[1], files()) if name != match[1]]
     return []
+
+
+def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Choice]:
+    """The options that have every typed word in what they are called or mean, in their order."""
+    words = typed.lower().split()
+    return [
+        Choice(one_line(label), one_line(text), 0, place)
+        for place, (label, text) in enumerate(options)
+        if all(word in f"{label} {text}".lower() for word in words)
+    ]
 
 
 def nearest(typed: str, names: Iterable[str]) -> list[str]:

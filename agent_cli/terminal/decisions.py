@@ -5,7 +5,7 @@ The meaning of keys and words is that of the line front end: `answer_to`, `read_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +17,9 @@ from agent_cli.terminal.approval import answer_to, question_lines
 from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
 from agent_cli.terminal.bridge import Waiting
 from agent_cli.terminal.console import styled
+from agent_cli.terminal.dialogs import Option
+from agent_cli.terminal.hunks import Hunk
+from agent_cli.terminal.views import lines_of
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
@@ -52,17 +55,31 @@ class InEditor(Value):
     read: Callable[[str], Any]
 
 
+class Pick(Value):
+    """A menu; what is typed narrows it. read: what the place of an option means."""
+
+    label: str
+    options: tuple[Option, ...]
+    read: Callable[[int], Any]
+
+
 Act = Give | Words | InEditor
 
 
 class Ask:
-    """One open question. keys: what a single key means. free: without a key the input line is the answer at once."""
+    """One open question. keys: what a single key means. free: without a key the input line is the answer at once.
 
-    def __init__(self, bar: str, keys: dict[str, Act], body: Body, free: Words | None = None) -> None:
+    own: the person's own command asks, so that the line is free for it. Such a question may be answered with nothing.
+    """
+
+    def __init__(
+        self, bar: str, keys: dict[str, Act], body: Body, free: Words | Pick | None = None, *, own: bool = False
+    ) -> None:
         self.bar = bar
         self.keys = keys
         self.body = body
         self.free = free
+        self.own = own
         self.waiting = Waiting()
 
     @property
@@ -71,8 +88,9 @@ class Ask:
         return f"? [{'/'.join(self.keys)}]"
 
 
-def approval(request: ApprovalRequested, arguments: dict[str, Any]) -> Ask:
-    """The question before a call. arguments: those of the call, where they are known."""
+def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int = 0) -> Ask:
+    """The question before a call. arguments: those of the call, where they are known. hunks: how many parts of the
+    change can be taken one by one."""
     keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
     words = ["y yes"]
     if request.always:
@@ -90,6 +108,9 @@ def approval(request: ApprovalRequested, arguments: dict[str, Any]) -> Ask:
 
         keys["e"] = Words(f"{name}> ", edited, text) if in_line else InEditor(text, edited)
         words.append("e edit")
+    if hunks > 1:
+        keys["h"] = Give(ByHunk())
+        words.append(f"h its {hunks} parts one by one")
     keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
     bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, with a reason'))}]"
     return Ask(bar, keys, lambda console: question_lines(request, console))
@@ -112,6 +133,46 @@ def question(asked: dict[str, Any]) -> Ask:
     numbers = f"1-{min(len(options), 9)} choose · " if options else ""
     say = "r several, by number, or your own words" if several else "r your own words"
     return Ask(f"? Your answer? [{numbers}{say} · n none]", keys, body, None if options else own)
+
+
+def confirmation(text: str) -> Ask:
+    """A yes or no for a command of the person's."""
+    keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
+    return Ask("? [y yes · n no]", keys, lambda console: iter([styled(f"? {text}", "ask")]), own=True)
+
+
+def pick(text: str, options: Sequence[Option]) -> Ask:
+    """A choice for a command of the person's; the answer is the place of an option, or None."""
+    menu = Pick("> ", tuple(options), lambda place: place)
+    bar = "? type to narrow it down · up, down and Enter choose · Esc none"
+    return Ask(bar, {}, lambda console: iter([styled(f"? {text}", "ask")]), menu, own=True)
+
+
+def words_for(label: str, text: str = "") -> Ask:
+    """A line of words for a command of the person's; the answer is a text, or None."""
+    words = Words(label, lambda typed: typed.strip() or None, text)
+    return Ask("? Enter sends · Esc goes back", {}, lambda console: iter(()), words, own=True)
+
+
+class ByHunk(Value):
+    """Show the hunks of the change one by one."""
+
+
+class Rest(Value):
+    """The answer to a hunk, and to all after it."""
+
+    take: bool
+
+
+def hunk_question(hunk: Hunk, number: int, of: int) -> Ask:
+    """Whether one part of a change is made. The answer is True, False, or a `Rest`."""
+    keys: dict[str, Act] = {"y": Give(True), "n": Give(False), "a": Give(Rest(True)), "d": Give(Rest(False))}
+
+    def body(console: Console) -> Iterator[Text]:
+        yield styled(f"? Part {number} of {of}", "ask")
+        yield from lines_of(hunk.diff, whole=True)
+
+    return Ask("? Take this part? [y yes · n no · a all the rest · d none of the rest]", keys, body)
 
 
 class Rewritten(Value):
@@ -150,6 +211,10 @@ def plan(data: dict[str, Any], edited: str = "") -> Ask:
 def told(answer: Any) -> str:
     """An answer as a line for the scrollback."""
     match answer:
+        case bool() | Rest():
+            return "yes" if answer is True or answer == Rest(True) else "no"
+        case ByHunk():
+            return "part by part"
         case Approve(rule="", scope=_):
             return "yes"
         case Approve(rule=rule, scope=scope):

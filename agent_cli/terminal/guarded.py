@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.terminal.asking import edited_text
-from agent_cli.terminal.decisions import Ask, Give, InEditor, Words, told
+from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
 
 # Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
 GUARD = 0.6
-RING = "\a\x1b]9;agent waits for you\x1b\\"
 
 
 class Questions:
-    """At most one is open. All of it is on the thread that draws."""
+    """One is open at a time; others wait for their turn. All of it is on the thread that draws."""
 
     def __init__(self, live: Live, clock: Callable[[], float]) -> None:
         self._live, self._clock = live, clock
@@ -27,6 +27,7 @@ class Questions:
         self._answered = False
         self._read: Callable[[str], Any] = str
         self.ask: Ask | None = None
+        self._later: deque[Ask] = deque()
 
     def put(self, ask: Ask) -> None:
         """Show a question. Where a free answer is asked for and nobody is typing, the line is for that."""
@@ -34,14 +35,20 @@ class Questions:
         if live.stopping:
             ask.waiting.cancel()
             return
+        if self.ask is not None:
+            self._later.append(ask)
+            return
         writer = live.transcript.writer
         writer.settle()
         for row in ask.body(writer.console):
             writer.put(row)
         now = self._clock()
         self.ask, self._asked_at = ask, now
-        live.ring(RING)
-        if ask.free is not None and not live.line.buffer.text and now - self._key_at > GUARD:
+        if not ask.own:
+            live.ring()
+        if isinstance(ask.free, Pick):
+            live.line.borrow(ask.free.label, "", ask.free.options)
+        elif ask.free is not None and (ask.own or (not live.line.buffer.text and now - self._key_at > GUARD)):
             self._take_words(ask.free)
 
     def key_pressed(self) -> None:
@@ -71,14 +78,21 @@ class Questions:
 
     def reply(self, text: str) -> None:
         """The line was sent as a reply; where it says nothing the question stands."""
-        answer = self._read(text)
-        if answer is not None:
+        answer = self._live.line.picked if self._live.line.picking else self._read(text)
+        if answer is not None or (self.ask is not None and self.ask.own and not self._live.line.picking):
             self._give(answer)
+
+    def back(self) -> None:
+        """Escape in a reply: to the question, or out of one that the person's own command has asked."""
+        if self.ask is not None and self.ask.own:
+            self._give(None)
+        elif not (self.ask is not None and self.ask.free):
+            self._live.line.give_back()
 
     def cancel(self) -> None:
         """The turn is interrupted: nobody answers any more."""
-        if self.ask is not None:
-            ask, self.ask = self.ask, None
+        while self.ask is not None:
+            ask, self.ask = self.ask, self._later.popleft() if self._later else None
             self._live.line.give_back()
             ask.waiting.cancel()
 
@@ -90,8 +104,11 @@ class Questions:
         ask, self.ask = self.ask, None
         self._live.line.give_back()
         if ask is not None:
-            self._live.say(f"  {told(answer)}")
+            if answer is not None and not (ask.own and ask.free):
+                self._live.say(f"  {told(answer)}")
             ask.waiting.answer(answer)
+            if self._later:
+                self.put(self._later.popleft())
 
     def _edit(self, ask: Ask, text: str, read: Callable[[str], Any]) -> None:
         async def edit() -> None:

@@ -1,4 +1,4 @@
-"""What each key does. The meaning is in `Live`; here it is only bound, and said when it holds."""
+"""What each key does. The meaning is in `Controls`; here it is only bound, and said when it holds."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from prompt_toolkit.keys import Keys
 from agent_cli.terminal.output import NEWLINE
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.live import Live
+    from agent_cli.terminal.controls import Controls
 
 # Every key that can answer a question.
-_ANSWERS = "yaAenrw123456789"
+_ANSWERS = "yaAdehnrw123456789"
 
 
-def make_keys(live: Live) -> KeyBindingsBase:
+def make_keys(controls: Controls) -> KeyBindingsBase:
     """The bindings of the application, before those that every line of prompt-toolkit has."""
     keys = KeyBindings()
-    line = live.line
+    line = controls.line
     writing = ~is_searching
     menu = Condition(lambda: bool(line.menu))
     empty = Condition(lambda: not line.buffer.text)
 
     for key in _ANSWERS:
-        may = Condition(lambda key=key: live.questions.may_answer(key))  # type: ignore[misc]
+        may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
 
         @keys.add(key, filter=may & writing, eager=True)
         def _answer(event: KeyPressEvent) -> None:
-            live.questions.answer(event.key_sequence[0].data)
+            controls.live.questions.answer(event.key_sequence[0].data)
 
     @keys.add("enter", filter=writing)
     def _enter(event: KeyPressEvent) -> None:
-        if line.chosen >= 0:
+        if line.chosen >= 0 and not line.picking:
             line.accept()
         elif not line.newline_for_backslash():
-            live.enter()
+            controls.enter()
 
     @keys.add(NEWLINE, filter=writing)
     @keys.add("c-j", filter=writing)
@@ -49,30 +49,32 @@ def make_keys(live: Live) -> KeyBindingsBase:
     @keys.add("c-c", filter=writing)
     @keys.add("<sigint>")
     def _interrupt(event: KeyPressEvent) -> None:
-        live.ctrl_c()
+        controls.ctrl_c()
 
     @keys.add("escape", filter=writing)
     def _escape(event: KeyPressEvent) -> None:
-        live.escape()
+        controls.escape()
 
     @keys.add("c-d", filter=empty & writing)
     def _leave(event: KeyPressEvent) -> None:
-        live.leave()
+        controls.leave()
 
     @keys.add("c-s", filter=writing)
     def _send_now(event: KeyPressEvent) -> None:
-        live.send_now()
+        controls.send_now()
 
     @keys.add("tab", filter=writing)
     def _tab(event: KeyPressEvent) -> None:
-        if line.menu:
+        if line.picking and line.menu:
+            line.move(1)
+        elif line.menu:
             line.accept()
         else:
             line.complete()
 
     @keys.add("s-tab", filter=writing)
     def _mode(event: KeyPressEvent) -> None:
-        live.next_mode()
+        controls.next_mode()
 
     @keys.add("up", filter=menu & writing)
     @keys.add("c-p", filter=menu & writing)
@@ -86,7 +88,7 @@ def make_keys(live: Live) -> KeyBindingsBase:
 
     @keys.add("up", filter=~menu & writing)
     def _up(event: KeyPressEvent) -> None:
-        if line.buffer.text or not live.take_back():
+        if line.buffer.text or not controls.take_back():
             line.buffer.auto_up(count=event.arg)
         line.close_menu()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, Window
@@ -12,19 +13,15 @@ from prompt_toolkit.widgets import SearchToolbar
 from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.panels import INPUT, Line
+from agent_cli.terminal.themes import drawn
 
-STYLE = Style.from_dict(
-    {
-        "dim": "dim",
-        "status": "bold",
-        "now": "bold",
-        "ask": "bold ansiyellow",
-        "prompt": "bold",
-        "chosen": "reverse",
-        "hint": "ansiyellow",
-    }
-)
 Lines = Callable[[], Sequence[Line]]
+
+
+@cache
+def style_of(theme: str) -> Style:
+    """The styles of the live part; the same object each time, which spares a redraw."""
+    return Style.from_dict(drawn(theme))
 
 
 def make_layout(

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.terminal.completing import Choice, complete
+from agent_cli.terminal.completing import Choice, complete, narrowed
+from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.pastes import Pastes
 
@@ -34,6 +35,7 @@ class InputLine:
         self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._changed)
         self.label = PROMPT
         self._aside: Document | None = None
+        self._options: tuple[Option, ...] = ()
         self.menu: list[Choice] = []
         self.chosen = -1
 
@@ -47,18 +49,30 @@ class InputLine:
         """The line belongs to a question, and the draft is kept aside."""
         return self._aside is not None
 
-    def borrow(self, label: str, text: str) -> None:
-        """Put the draft aside and take a reply in its place."""
+    def borrow(self, label: str, text: str, options: tuple[Option, ...] = ()) -> None:
+        """Put the draft aside and take a reply in its place. options: the reply is one of these, from the menu."""
         if self._aside is None:
             self._aside = self.buffer.document
         self.label = label
+        self._options = options
         self._put(Document(text))
+        self.complete()
+
+    @property
+    def picking(self) -> bool:
+        """The reply is a choice from the menu."""
+        return bool(self._options)
+
+    @property
+    def picked(self) -> int | None:
+        """The place of the option that the menu stands at; the first where none was gone to."""
+        return self.menu[max(self.chosen, 0)].place if self.menu else None
 
     def give_back(self) -> None:
         """The draft, as it was."""
         if self._aside is not None:
             draft, self._aside = self._aside, None
-            self.label = PROMPT
+            self.label, self._options = PROMPT, ()
             self._put(draft)
 
     def take(self) -> str:
@@ -98,7 +112,10 @@ class InputLine:
         """The menu for what stands before the cursor."""
         self.chosen = -1
         before = self.buffer.document.text_before_cursor
-        self.menu = [] if self.replying else complete(before, self._commands(), self._files)
+        if self.picking:
+            self.menu, self.chosen = narrowed(self.buffer.text, self._options), 0
+        else:
+            self.menu = [] if self.replying else complete(before, self._commands(), self._files)
 
     def close_menu(self) -> None:
         self.menu, self.chosen = [], -1

@@ -8,31 +8,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
-from agent_cli.terminal.bridge import Bridge
+from agent_cli.terminal.bridge import Bridge, Waiting
+from agent_cli.terminal.calls import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
+from agent_cli.terminal.contract import LOOK, Look, Session
+from agent_cli.terminal.controls import Controls
 from agent_cli.terminal.decisions import Ask
 from agent_cli.terminal.guarded import Questions
 from agent_cli.terminal.keys import make_keys
-from agent_cli.terminal.layout import STYLE, make_layout
+from agent_cli.terminal.layout import make_layout, style_of
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.output import AtomicOutput, InlineApp
+from agent_cli.terminal.slash import Leave
+from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import above, below
 from agent_cli.terminal.worker import Ended, Printed, Worker
-from agent_tools.display import TodoItem
+from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
 
 FRAME = 1 / 15
 SLICE = 0.008
-TWICE = 1.0
 # So long after the prompt is drawn, what the first answer needs is loaded.
 IDLE = 0.4
 
@@ -40,30 +47,6 @@ IDLE = 0.4
 def _warm() -> None:
     """Load the renderer of answers beside the loop, so that no key waits for it."""
     threading.Thread(target=import_module, args=("agent_cli.terminal.render",), daemon=True).start()
-
-
-class Session(Protocol):
-    """What the screen needs of a session. `send` runs on the worker's thread, the rest on the screen's."""
-
-    def send(self, text: str) -> None:
-        """A message, or a slash command, to its end."""
-
-    def aside(self, text: str) -> bool:
-        """Run a slash command that may be given while a turn runs; False where it may not."""
-
-    def interrupt(self) -> None: ...
-
-    def queue(self, text: str) -> None:
-        """Give a message to the running turn, for its next step."""
-
-    def take_back(self, text: str) -> bool:
-        """Take it out again; False where the turn has it."""
-
-    def plan(self) -> Sequence[TodoItem]: ...
-
-    def toolbar(self) -> Iterable[str]: ...
-
-    def next_mode(self) -> None: ...
 
 
 class Live:
@@ -76,25 +59,24 @@ class Live:
         line: InputLine,
         screen: AtomicOutput,
         *,
+        look: Look = LOOK,
         source: Input | None = None,
-        reflow: bool = False,
-        color: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session, self.transcript, self.line = session, transcript, line
-        self._clock = clock
+        self.look, self.clock = look, clock
         self.bridge = Bridge(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
         self.questions = Questions(self, clock)
         self.busy = self.stopping = False
-        self._began = self._ctrl_c_at = self._frame_at = 0.0
+        self._began = self._frame_at = 0.0
         self._frame_planned = False
         self._lines: list[str] = []
-        self._extra = self.hint = ""
+        self._extra = self.hint = self._task = ""
         self.app = InlineApp(
             screen,
-            reflow=reflow,
+            reflow=look.reflow,
             layout=make_layout(
                 line,
                 lambda: above(self),
@@ -102,10 +84,11 @@ class Live:
                 lambda: screen.get_size().rows,
                 lambda: self.app.frame_number,
             ),
-            style=STYLE,
-            key_bindings=make_keys(self),
+            style=DynamicStyle(self._style),
+            key_bindings=make_keys(Controls(self)),
             input=source,
-            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
+            color_depth=None if look.color else ColorDepth.DEPTH_1_BIT,
         )
         self.app.key_processor.after_key_press += self._after_key
 
@@ -121,6 +104,9 @@ class Live:
         except EOFError:
             pass  # no more keys: the person has left
         finally:
+            if self.look.title:
+                self.app.screen.write_raw(RESTORE_TITLE)
+                self.app.screen.flush()
             self.queued.clear()
             if self.busy:
                 self.interrupt()
@@ -136,23 +122,41 @@ class Live:
     def _start(self) -> None:
         assert self.app.loop is not None
         self.app.take_typed_ahead()
-        self._draw_soon()
+        self._extra = SAVE_TITLE + self._title() if self.look.title else ""
+        self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
+
+    def _style(self) -> BaseStyle:
+        return style_of(self.look.theme)
+
+    def wear(self, **changes: Any) -> None:
+        """Change the look, from any thread."""
+
+        def change() -> None:
+            self.look = self.look.but(**changes)
+            self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
+            self.draw_soon()
+
+        self.soon(change)
+
+    def soon(self, run: Callable[[], object]) -> None:
+        """Run on the thread that draws, from any; not at all when the application is over."""
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(run)
 
     def _drain(self) -> None:
         while (item := self.bridge.take()) is not None:
             self._handle(item)
 
     def _wake(self) -> None:
-        loop = self.app.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._draw_soon)
+        self.soon(self.draw_soon)
 
-    def _draw_soon(self) -> None:
+    def draw_soon(self) -> None:
         """Once per frame, however much comes; at once after a pause."""
         if not self._frame_planned and self.app.loop is not None:
             self._frame_planned = True
-            self.app.loop.call_later(max(0.0, self._frame_at + FRAME - self._clock()), self._tick)
+            self.app.loop.call_later(max(0.0, self._frame_at + FRAME - self.clock()), self._tick)
 
     def _tick(self) -> None:
         """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
@@ -164,27 +168,27 @@ class Live:
         until = time.monotonic() + SLICE
         while time.monotonic() < until and (item := self.bridge.take()) is not None:
             self._handle(item)
-        if self.bridge.empty or self._clock() >= self._frame_at + 2 * FRAME:
+        if self.bridge.empty or self.clock() >= self._frame_at + 2 * FRAME:
             self._frame()
             if not self.bridge.empty:
-                self._draw_soon()
+                self.draw_soon()
         else:
             self._frame_planned = True
             self.app.loop.call_soon(self._tick)
 
     def _frame(self) -> None:
-        self._frame_at = self._clock()
+        self._frame_at = self.clock()
         lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
         extra, self._extra = self._extra, ""
         if lines or extra:
-            self.app.commit(lines, extra)
+            self.app.commit([recolored(line, self.look.theme) for line in lines], extra)
         else:
             self.app.redraw()
 
     def _second(self) -> None:
         """The status counts while there is work."""
         if self.busy and self.app.loop is not None:
-            self._draw_soon()
+            self.draw_soon()
             self.app.loop.call_later(1.0, self._second)
 
     # What comes from the worker.
@@ -216,133 +220,107 @@ class Live:
     @property
     def seconds(self) -> float:
         """How long the work has been going on."""
-        return self._clock() - self._began
+        return self.clock() - self._began
 
-    def ring(self, sequences: str) -> None:
+    def send_quietly(self, sequences: str) -> None:
         """Send sequences that draw nothing with the next frame."""
-        self._extra = sequences
-        self._draw_soon()
+        self._extra += sequences
+        self.draw_soon()
 
-    def _work(self, job: Callable[[], None]) -> None:
+    def ring(self) -> None:
+        """Call the person, who may be looking elsewhere."""
+        self.send_quietly((RING if self.look.notify else "") + self._title("? "))
+
+    def _title(self, state: str = "") -> str:
+        return title(self._task, state) if self.look.title else ""
+
+    def _work(self, job: Callable[[], None], task: str = "") -> None:
         self.busy, self.stopping = True, False
-        self._began = self._clock()
+        self._task = task or self._task
+        self._extra += self._title("* ")
+        self._began = self.clock()
         self.worker.do(job)
         self._second()
 
     def send(self, text: str) -> None:
         """Begin with a message; the work is idle."""
         self.echo(text)
-        self._work(lambda: self.session.send(text))
+        self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
 
     def _idle(self, leave: bool) -> None:
+        if self.seconds > LONG and not self.queued:
+            self.ring()
         self.busy = self.stopping = False
+        self._extra += self._title()
         if leave or self.worker.failed:
-            self._exit()
+            self.leave()
         elif self.queued:
             text = self.queued.pop(0)
             self.session.take_back(text)
             self.send(text)
 
-    # Keys.
-
     def _after_key(self, sender: object) -> None:
         self.questions.key_pressed()
 
-    def enter(self) -> None:
-        """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
-        self.hint = ""
-        if self.line.replying:
-            self.questions.reply(self.line.text)
-            return
-        if not self.line.text.strip():
-            return
-        text = self.line.take().strip()
-        if not self.busy:
-            self.send(text)
-        elif text.startswith("/") and not text.startswith("//"):
-            if not self.session.aside(text):
-                self.queued.append(text)
-        else:
-            self.queued.append(text)
-            self.session.queue(text)
-        self._draw_soon()
-
-    def send_now(self) -> None:
-        """Interrupt, and begin anew with the draft and what is queued."""
-        if not self.busy:
-            self.enter()
-        elif not self.line.replying:
-            self.enter()
-            if self.queued:
-                self.interrupt()
-
-    def take_back(self) -> bool:
-        """The last queued message, into the line again; False where there is none."""
-        while self.queued:
-            text = self.queued[-1]
-            if self.session.take_back(text) or text.startswith("/"):
-                self.queued.pop()
-                self.line.put_back(text)
-                return True
-            return False
-        return False
-
     def interrupt(self) -> None:
+        """Stop the work; the conversation is kept."""
         self.stopping = True
         self.session.interrupt()
         self.questions.cancel()
         self.app.redraw()
 
-    def escape(self) -> None:
-        if self.line.menu:
-            self.line.close_menu()
-        elif self.line.replying and not (self.questions.ask and self.questions.ask.free):
-            self.line.give_back()
-        elif self.busy:
-            self.interrupt()
+    def aside(self, text: str) -> None:
+        """Run a command beside the turn, on a thread of its own, since it may ask."""
 
-    def ctrl_c(self) -> None:
-        """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""
-        now = self._clock()
-        again = now - self._ctrl_c_at <= TWICE
-        self._ctrl_c_at = now
-        self.line.close_menu()
-        if self.line.replying and not again:
-            self.line.give_back()
-        elif again:
-            self._exit()
-        elif self.busy:
-            self.interrupt()
-        elif self.line.buffer.text:
-            self.line.clear()
-            self._ctrl_c_at = 0.0
-        else:
-            self.hint = "Ctrl-C again leaves, or Ctrl-D"
-            self._forget_hint_later()
+        def run() -> None:
+            try:
+                self.session.aside(text)
+            except Leave:
+                self.leave_soon()
+            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
+                self.worker.failed = error
+                self.leave_soon()
 
-    def _forget_hint_later(self) -> None:
+        threading.Thread(target=run, name="aside", daemon=True).start()
+
+    def outside(self, run: Callable[[], Any]) -> Any:
+        """Run a program that needs the terminal (an editor, a pager); its result. From any thread but the one that
+        draws. Raises Cancelled where the application ends."""
+        waiting = Waiting()
+
+        async def go() -> None:
+            try:
+                waiting.answer(await run_in_terminal(run))
+            finally:
+                waiting.cancel()
+
+        loop = self.app.loop
+        if loop is None or loop.is_closed():
+            raise Cancelled
+        loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
+        return waiting.wait()
+
+    def hint_for(self, text: str, seconds: float) -> None:
+        """A word above the line, for a while."""
+        self.hint = text
+        self.app.redraw()
+
         def forget() -> None:
-            self.hint = ""
-            self.app.redraw()
+            if self.hint == text:
+                self.hint = ""
+                self.app.redraw()
 
         if self.app.loop is not None:
-            self.app.loop.call_later(TWICE, forget)
+            self.app.loop.call_later(seconds, forget)
 
     def leave(self) -> None:
-        self._exit()
-
-    def leave_soon(self) -> None:
-        """As `leave`, from a signal handler."""
-        loop = self.app.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._exit)
-
-    def _exit(self) -> None:
+        """End the session."""
         if self.app.is_running and not self.app.is_done:
             self.app.exit()
 
-    def next_mode(self) -> None:
-        self.session.next_mode()
+    def leave_soon(self) -> None:
+        """As `leave`, from a signal handler."""
+        self.soon(self.leave)
 
     def refresh_menu(self) -> None:
         """From any thread: there is more to choose from."""
@@ -350,13 +328,11 @@ class Live:
         def refresh() -> None:
             if self.line.menu or not self.busy:
                 self.line.complete()
-            self._draw_soon()
+            self.draw_soon()
 
-        loop = self.app.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(refresh)
+        self.soon(refresh)
 
     def say(self, text: str) -> None:
         """A line, from the thread that draws."""
         self._write(inert(text).split("\n"))
-        self._draw_soon()
+        self.draw_soon()

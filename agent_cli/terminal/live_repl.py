@@ -11,29 +11,45 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from agent_cli.core.answers import Answer, Approver, Asker, Reply
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
 from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
+from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
-from agent_cli.terminal.decisions import Ask, Rewritten, approval, plan, question
+from agent_cli.terminal.contract import Look
+from agent_cli.terminal.decisions import (
+    Ask,
+    ByHunk,
+    Rest,
+    Rewritten,
+    approval,
+    confirmation,
+    hunk_question,
+    pick,
+    plan,
+    question,
+    words_for,
+)
+from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
 from agent_cli.terminal.history import ProjectHistory
+from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.panels import fitted, short_count
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.slash import REGISTRY, run_slash
+from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.worker import Sink
+from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 
-# What Shift-Tab goes through, and the commands that may be given while a turn runs.
+# What Shift-Tab goes through.
 MODES = ("default", "acceptEdits", "plan")
-ASIDES = ("todos", "cost", "help", "jobs", "mode")
 _BRANCH_SECONDS = 2.0
 
 
@@ -43,7 +59,7 @@ class LiveRepl(Repl):
     live: Live
 
     def _open_screen(self) -> Show:
-        settings = self._layers.settings()
+        settings = self.layers.settings()
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
         transcript = Transcript(console, kept, verbose=self.options.verbose)
@@ -56,8 +72,14 @@ class LiveRepl(Repl):
             transcript,
             InputLine(history, self._commands, self._file_names),
             AtomicOutput(sys.stdout, terminal_size),
-            reflow=reflows(os.environ),
-            color=not console.no_color,
+            look=Look(
+                theme=settings.terminal.theme,
+                color=not console.no_color,
+                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                vim=settings.terminal.vim,
+                title=settings.terminal.title,
+                notify=settings.terminal.notify,
+            ),
         )
         return transcript
 
@@ -68,7 +90,7 @@ class LiveRepl(Repl):
         outside = self._console
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
-        self._console = make_console(self._layers.settings().color, os.environ, plain=False, file=sink)
+        self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         try:
             with redirect_stdout(foreign), redirect_stderr(foreign), self._endings() as ended:
@@ -118,8 +140,26 @@ class LiveRepl(Repl):
         return self._approve, self._reply
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        answer: Answer = self._put(approval(request, self._arguments.get(request.call_id, {})))
+        arguments = self._arguments.get(request.call_id, {})
+        workspace = self.agent.conversation.kit.context.workspace
+        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
+        answer = self._put(approval(request, arguments, len(hunks)))
+        while isinstance(answer, ByHunk):
+            answer = self._take_parts(hunks, arguments)
+        assert isinstance(answer, Approve | Reject | Edit | Defer)
         return answer
+
+    def _take_parts(self, hunks: list[Hunk], arguments: dict[str, Any]) -> Answer:
+        """Ask about each part of a change; what comes of that for the call."""
+        kept: list[Hunk] = []
+        rest: Rest | None = None
+        for number, hunk in enumerate(hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(hunks)))
+            if isinstance(answer, Rest):
+                rest, answer = answer, answer.take
+            if answer:
+                kept.append(hunk)
+        return taken(kept, hunks, arguments, self.agent.conversation.kit.context.workspace)
 
     def _reply(self, asked: QuestionAsked) -> Reply:
         if asked.kind == "questions":
@@ -136,6 +176,29 @@ class LiveRepl(Repl):
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
+    # What a command may ask, with keys and a menu.
+
+    def confirm(self, question: str) -> bool:
+        return bool(self._put(confirmation(question)))
+
+    def choose(self, question: str, options: Sequence[Option]) -> int | None:
+        place: int | None = self._put(pick(question, options)) if options else None
+        return place
+
+    def ask(self, label: str, text: str = "") -> str | None:
+        words: str | None = self._put(words_for(label, text))
+        return words
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        changed: str | None = self.live.outside(lambda: edited_text(text, suffix))
+        if changed is None:
+            self.say(NO_EDITOR)
+        return changed
+
+    def page(self, text: str) -> None:
+        if not self.live.outside(lambda: in_pager(text)):
+            self.say(text)
+
     # What the screen asks of a session.
 
     def send(self, text: str) -> None:
@@ -146,17 +209,21 @@ class LiveRepl(Repl):
                 self.take_turn(text)
         except Mistake as mistake:
             self.say(str(mistake))
+        except Cancelled:
+            pass  # a command that asked, and was interrupted
         if self._files is not None:
             self._files.forget()
 
-    def aside(self, text: str) -> bool:
-        if text[1:].partition(" ")[0] not in ASIDES:
-            return False
+    def may_aside(self, text: str) -> bool:
+        return is_aside(text)
+
+    def aside(self, text: str) -> None:
         try:
             run_slash(self, text)
         except Mistake as mistake:
             self.say(str(mistake))
-        return True
+        except Cancelled:
+            pass
 
     def interrupt(self) -> None:
         self.agent.conversation.interrupt()
@@ -190,7 +257,7 @@ class LiveRepl(Repl):
             fields.append(f"${show.usage.cost:.2f}")
         now = time.monotonic()
         if now - self._branch_at >= _BRANCH_SECONDS:
-            self._branch, self._branch_at = branch_of(self._place.cwd), now
+            self._branch, self._branch_at = branch_of(self.place.cwd), now
         sandbox = agent.settings.sandbox.mode
         return [
             *fields,
@@ -205,5 +272,5 @@ class LiveRepl(Repl):
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:
             context = self.agent.conversation.kit.context
-            self._files = FileNames(self._place.cwd, context, self.live.refresh_menu)
+            self._files = FileNames(self.place.cwd, context, self.live.refresh_menu)
         return self._files()

@@ -21,12 +21,14 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.console import make_console, styled
+from agent_cli.terminal.dialogs import Dialogs
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.slash import Leave, run_slash
+from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.trusting import ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
@@ -55,17 +57,17 @@ def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
     return LiveRepl
 
 
-class Repl:
+class Repl(Dialogs):
     """The session's parts and the loop over messages."""
 
     def __init__(self, options: RunOptions) -> None:
         self.options = options
-        self._place = find_place(os.environ)
-        self._layers = read_settings(options, self._place)
+        self.place = find_place(os.environ)
+        self.layers = read_settings(options, self.place)
         plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
-        self._console = make_console(self._layers.settings().color, os.environ, plain=plain)
+        self._console = make_console(self.layers.settings().color, os.environ, plain=plain)
         self._settle_trust()
-        self._folder = SessionStore(state_folder(os.environ), self._place.root).folder
+        self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.show = self._open_screen()
         self.listener: Listener = self.show
         self.agent = self._build(options)
@@ -76,24 +78,24 @@ class Repl:
 
     def _settle_trust(self) -> None:
         """Ask whether the project is trusted, where it brings what would take effect and a person is there."""
-        if self._layers.trust.state not in ("untrusted", "changed") or not os.isatty(0):
+        if self.layers.trust.state not in ("untrusted", "changed") or not os.isatty(0):
             return
         # Read between two looks at the files: what is agreed to is what was shown.
-        files = project_files(self._place)
-        self._layers = read_settings(self.options, self._place)
-        if ask_trust(self._console, read_line, self._layers):
-            if why := remember_trust(self._place, files):
+        files = project_files(self.place)
+        self.layers = read_settings(self.options, self.place)
+        if ask_trust(self._console, read_line, self.layers):
+            if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
-            self._layers = read_settings(self.options, self._place)
+            self.layers = read_settings(self.options, self.place)
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
-        agent = build(options, self._place, self._layers, approver, self._warn, asker=asker, attended=True)
+        agent = build(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved or options.fork_session:
             return agent
         agent.close()
-        return reopen(agent.header.session_id, self._place, options, self._answering, self._warn, attended=True)
+        return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
@@ -102,7 +104,7 @@ class Repl:
 
     def _aside(self, words: str) -> bool:
         """A slash command at a question: those that look, and those that change the plan."""
-        if words[1:].partition(" ")[0] not in ("todos", "cost", "help", "jobs"):
+        if not is_aside(words) or words.startswith("/exit"):
             return False
         run_slash(self, words)
         return True
@@ -174,8 +176,8 @@ class Repl:
     def _greet(self) -> None:
         agent = self.agent
         mode = agent.conversation.kit.policy.mode
-        self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self._place.cwd}")
-        for text in self._layers.ignored:
+        self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self.place.cwd}")
+        for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
             self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")

@@ -1,21 +1,22 @@
-"""Slash commands: a function under a decorator; /help reads the same registry."""
+"""Slash commands: a function under a decorator; /help and the menu of the input line read the same registry.
+
+The commands are in `commands/`, by topic. A handler runs beside the screen, so it may ask and wait (`repl.choose`,
+`repl.confirm`, `repl.ask`, `repl.edit`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from agent_cli.config.commands import split_call
-from agent_cli.core.modes import MODES
-from agent_tools.clipping import counted, shorten
-from agent_tools.display import TodoItem
-from agent_tools.shell_notes import clock
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
 
 Handler = Callable[["Repl", str], None]
+Values = Callable[["Repl"], Iterable[str]]
 
 
 class Leave(Exception):
@@ -23,25 +24,39 @@ class Leave(Exception):
 
 
 class Slash(Value):
-    """A command: its name, its arguments in help, what it does in one line."""
+    """A command: its name, its arguments in help, what it does in one line.
+
+    aside: it may be given while a turn runs; the others wait for its end. values: what its argument may be, for the
+    menu.
+    """
 
     name: str
     usage: str
     help: str
     run: Handler
+    aside: bool = False
+    values: Values | None = None
 
 
 REGISTRY: dict[str, Slash] = {}
 
 
-def slash(name: str, text: str, usage: str = "") -> Callable[[Handler], Handler]:
+def slash(
+    name: str, text: str, usage: str = "", *, aside: bool = False, values: Values | None = None
+) -> Callable[[Handler], Handler]:
     """Register a command under `/name`."""
 
     def register(handler: Handler) -> Handler:
-        REGISTRY[name] = Slash(name, usage, text, handler)
+        REGISTRY[name] = Slash(name, usage, text, handler, aside, values)
         return handler
 
     return register
+
+
+def is_aside(line: str) -> bool:
+    """Whether `/name words` may be given while a turn runs."""
+    command = REGISTRY.get(line[1:].partition(" ")[0])
+    return command is not None and command.aside
 
 
 def run_slash(repl: Repl, line: str) -> None:
@@ -59,88 +74,3 @@ def run_slash(repl: Repl, line: str) -> None:
         repl.say(f"There is no /{name}" + (f"; did you mean /{near[0]}?" if near else ". See /help."))
         return
     command.run(repl, rest.strip())
-
-
-@slash("help", "this list")
-def _help(repl: Repl, words: str) -> None:
-    for command in REGISTRY.values():
-        repl.say(f"  /{command.name} {command.usage}".ljust(22) + command.help)
-    for name, own in repl.agent.commands.items():
-        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(own.path)))
-    repl.say("  Ctrl-C interrupts a turn, Ctrl-D leaves.")
-
-
-@slash("exit", "leave")
-def _exit(repl: Repl, words: str) -> None:
-    raise Leave
-
-
-@slash("clear", "start a new session here")
-def _clear(repl: Repl, words: str) -> None:
-    running = sum(job.running for job in repl.agent.conversation.kit.context.jobs.all())
-    repl.start_over()
-    ended = f" {counted(running, 'background command')} ended." if running else ""
-    repl.say(f"A new session; the old one is kept.{ended}")
-
-
-@slash("model", "show or change the model", "[NAME]")
-def _model(repl: Repl, words: str) -> None:
-    if words:
-        repl.switch_model(words)
-    repl.say(f"model: {repl.agent.conversation.options.label}")
-
-
-@slash("mode", "show or change the permission mode", "[MODE]")
-def _mode(repl: Repl, words: str) -> None:
-    if words and words not in MODES:
-        repl.say(f"{words} is none of {', '.join(MODES)}.")
-        return
-    if words:
-        repl.switch_mode(words)
-    repl.say(f"mode: {repl.agent.conversation.kit.policy.mode}")
-
-
-@slash("cost", "tokens and dollars of this session")
-def _cost(repl: Repl, words: str) -> None:
-    used = repl.show.usage
-    cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
-    repl.say(f"{used.input} tokens in ({used.cache_read} from cache), {used.output} out; cost {cost}")
-
-
-@slash("jobs", "background commands")
-def _jobs(repl: Repl, words: str) -> None:
-    jobs = repl.agent.conversation.kit.context.jobs.all()
-    for job in jobs:
-        repl.say(f"  {job.id}  {job.state}, {clock(job.elapsed)}  {shorten(job.command)}")
-    if not jobs:
-        repl.say("There are no background commands.")
-
-
-@slash("todos", "the plan; change it: add TEXT, drop N, done N, first N", "[CHANGE]")
-def _todos(repl: Repl, words: str) -> None:
-    conversation = repl.agent.conversation
-    if words:
-        try:
-            conversation.change_plan(changed_plan(conversation.kit.context.plan, words))
-        except ValueError as error:
-            repl.say(str(error))
-    repl.show_plan()
-
-
-def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]:
-    """The plan after `add TEXT`, `drop N`, `done N` or `first N` (N from 1). Raises ValueError with a sentence."""
-    verb, _, rest = words.partition(" ")
-    rest = rest.strip()
-    if verb == "add" and rest:
-        return (*plan, TodoItem(rest))
-    if verb not in ("drop", "done", "first"):
-        raise ValueError("Say: add TEXT, drop N, done N, or first N.")
-    if not rest.isdigit() or not 1 <= int(rest) <= len(plan):
-        raise ValueError(f"There is no step {rest or '(none named)'}; the plan has {len(plan)}.")
-    index = int(rest) - 1
-    others = plan[:index] + plan[index + 1 :]
-    if verb == "drop":
-        return others
-    if verb == "first":
-        return (plan[index], *others)
-    return (*plan[:index], plan[index].but(status="completed"), *plan[index + 1 :])

@@ -18,6 +18,7 @@ from agent_cli.terminal.panels import (
     todo_lines,
     toolbar,
 )
+from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import TAIL
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def above(live: Live) -> list[Line]:
     todos = todo_lines(live.session.plan(), width, min(TODOS, room)) if live.busy else []
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
-    return [*(fragments(row, width) for row in tail), *todos, *queue, *rows]
+    return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]
 
 
 def _tail(live: Live, room: int) -> list[str]:

@@ -274,8 +274,10 @@ def test_escapes_from_the_model_and_a_command_do_not_reach_the_terminal(work: Pa
     with Drawn(["--model", script(work / "s.toml", replies), f"print {evil}"], work) as screen:
         screen.wait("Ok.")
         screen.leave()
+        # The title is ours; nothing but plain characters is in it.
+        raw = re.sub(rb"\x1b\]0;[^\x00-\x1f\x7f]*\x07", b"", screen.raw)
         for sequence in (b"\x1b]52", b"\x1b]0;", b"\x1b[2J", "\x9b".encode()):
-            assert sequence not in screen.raw
+            assert sequence not in raw
 
 
 def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) -> None:
@@ -353,3 +355,21 @@ def test_a_termination_restores_the_terminal(work: Path) -> None:
             pass
         assert screen.child.returncode == 143
         assert b"\x1b[?2004l" in screen.raw[-600:]
+
+
+def test_a_change_is_taken_in_parts_and_the_model_is_told_which(work: Path) -> None:
+    (work / "f.txt").write_text("".join(f"{n}\n" for n in range(30)))
+    edit = {"file_path": "f.txt", "edits": [{"old_string": f"\n{n}\n", "new_string": f"\nx{n}\n"} for n in (5, 15, 25)]}
+    replies = [
+        {"calls": [call("Read", file_path="f.txt")]},
+        {"calls": [call("MultiEdit", **edit)]},
+        {"text": "Two of three.", "expect": "The user took 2 of the 3 parts"},
+    ]
+    with Drawn(["--model", script(work / "s.toml", replies), "go"], work, rows=45) as screen:
+        screen.wait("h its 3 parts one by one")
+        for key, shown in (("h", "Part 1 of 3"), ("y", "Part 2 of 3"), ("n", "Part 3 of 3"), ("y", "Two of three.")):
+            screen.rest()
+            screen.type(key)
+            screen.wait(shown)
+        screen.leave()
+    assert [line for line in (work / "f.txt").read_text().split() if "x" in line] == ["x5", "x25"]

@@ -73,9 +73,11 @@ class Idle:
     def finished(self) -> bool:
         return self._done.is_set()
 
-    def aside(self, text: str) -> bool:
-        self.asides.append(text)
+    def may_aside(self, text: str) -> bool:
         return text.startswith("/todos")
+
+    def aside(self, text: str) -> None:
+        self.asides.append(text)
 
     def interrupt(self) -> None:
         self.token.cancel()

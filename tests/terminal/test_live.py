@@ -235,8 +235,8 @@ def test_commands_run_at_once_or_wait_for_the_end_of_the_turn() -> None:
         stage.press("one\r")
         stage.until(lambda: stage.session.sent == ["one"])
         stage.press("/todos add x\r/mode plan\r")
-        stage.until(lambda: stage.session.asides == ["/todos add x", "/mode plan"])
-        assert stage.live.queued == ["/mode plan"] and not stage.session.inbox
+        stage.until(lambda: stage.session.asides == ["/todos add x"] and stage.live.queued == ["/mode plan"])
+        assert not stage.session.inbox
         stage.session.finish()
         stage.until(lambda: stage.session.sent == ["one", "/mode plan"])
         stage.until(lambda: not stage.session.finished)

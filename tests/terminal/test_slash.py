@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.terminal.asking import chosen, read_verdict
-from agent_cli.terminal.slash import changed_plan
+from agent_cli.terminal.commands.plan import changed_plan
 from agent_tools.display import TodoItem
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))

@@ -1,0 +1,124 @@
+"""One call, run: progress and questions on the way, and its result, however it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.core.events import (
+    Event,
+    PlanChanged,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
+from agent_cli.core.messages import ToolCall, ToolMessage
+from agent_cli.core.outcome import Denial, Suspended
+from agent_cli.engine.aside import ask_aside
+from agent_cli.engine.checking import Prepared
+from agent_cli.engine.subagents import run_nested
+from agent_cli.engine.turn import Action, Turn
+from agent_tools.base import Ask, ToolError, ToolResult
+from agent_tools.cancel import Cancelled
+
+if TYPE_CHECKING:
+    from agent_cli.engine.ahead import Begun
+
+INTERRUPTED = "Interrupted by the user before this finished."
+
+
+def run(
+    turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
+) -> Generator[Event, None, ToolResult | Suspended]:
+    """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
+
+    A sub-agent that waits for a person leaves its call open.
+    """
+    call, context = item.call, turn.kit.context
+    yield ToolStarted(call.id, call.name)
+    started = turn.kit.clock()
+    seen, plan, shell = dict(context.seen), context.plan, context.carried()
+    before = begun.signature if begun else turn.repeats.signature(item)
+    interrupted = False
+    result: ToolResult
+    try:
+        if item.tool.nested:
+            nested = yield from run_nested(turn, item)
+            if isinstance(nested, Suspended):
+                return nested
+            result = nested
+        else:
+            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
+            if isinstance(outcome, ToolResult):
+                result = outcome
+            else:
+                result = yield from _forward(turn, call.id, outcome)
+    except ToolError as error:
+        result = ToolResult(str(error), is_error=True)
+    except Cancelled:
+        result, interrupted = ToolResult(INTERRUPTED, is_error=True), True
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
+    except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
+        result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
+    turn.budget.called(failed=result.is_error)
+    turn.checks.note(item, result)
+    repeated = turn.repeats.note(item, result, before)
+    ms = round((turn.kit.clock() - started) * 1000)
+    if not result.is_error and turn.kit.hooks.wants("PostToolUse", call.name):
+        from agent_cli.engine.hooked import after_call
+
+        note += yield from after_call(turn, item, result, ms)
+    text = result.text + note + repeated
+    yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
+    learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
+    moved = now if (now := context.carried()) != shell else None
+    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
+    if context.plan != plan:
+        turn.plan_changed(plan)
+        yield PlanChanged(context.plan)
+    yield from turn.repeats.warnings(turn)
+    turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
+    if interrupted:
+        raise Cancelled
+    return result
+
+
+def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
+    """Pass a running tool's progress on as events, and its questions to the small model."""
+    answer = None
+    while True:
+        try:
+            step = outcome.send(answer)
+        except StopIteration as stop:
+            result: ToolResult = stop.value
+            return result
+        answer = None
+        if isinstance(step, Ask):
+            answer = yield from ask_aside(turn, step)
+        else:
+            yield ToolProgress(call_id, step.text)
+
+
+def fail(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
+    """Answer a call that never ran with an error the model can learn from."""
+    turn.budget.called(failed=True)
+    yield from turn.answer(call, text, is_error=True, last=last)
+    turn.actions.append(Action(call.name or "unnamed call", "failed"))
+
+
+def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Event, None, None]:
+    """Answer a repeated call that would only read again what has not changed."""
+    turn.budget.called(failed=False)
+    text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
+    yield from turn.answer(item.call, text, is_error=False, last=last)
+
+
+def refuse(turn: Turn, item: Prepared, text: str, *, by: str, last: bool) -> Generator[Event, None, None]:
+    """Answer a call that was not allowed, and remember the denial."""
+    call = item.call
+    turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))
+    turn.budget.denied(call)
+    yield from turn.answer(call, text, is_error=True, last=last)
+    turn.actions.append(Action(item.summary, "refused"))

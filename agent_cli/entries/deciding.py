@@ -1,0 +1,83 @@
+"""What waits for a person: `agent pending`, `approve`, `reject`, `answer`; and `show`, what happened."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from agent_cli.core.modes import MODES
+from agent_cli.entries.choices import choice
+from agent_cli.options import FORMATS, RunOptions
+
+deciding_app = typer.Typer()
+Words = Annotated[list[str] | None, typer.Argument(help="[SESSION] [CALL]...; the latest session, its one open call.")]
+Every = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
+OutputFormat = Annotated[
+    str, typer.Option("--output-format", metavar="text|json|stream-json", callback=choice(FORMATS))
+]
+Verbose = Annotated[bool, typer.Option("--verbose")]
+
+
+@deciding_app.command()
+def pending(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """List what waits for a person in this project."""
+    from agent_cli.commands.decide import list_pending
+
+    raise typer.Exit(list_pending(as_json=json))
+
+
+def _decision(words: list[str] | None, decision: str, output_format: str, verbose: bool, **more: Any) -> None:
+    from agent_cli.commands.decide import decide_calls
+
+    options = RunOptions(print=True, output_format=output_format, verbose=verbose)
+    raise typer.Exit(decide_calls(words or [], decision, options, **more))
+
+
+@deciding_app.command()
+def approve(
+    words: Words = None,
+    every: Every = False,
+    mode: Annotated[str, typer.Option("--mode", help="For a plan: the permission mode to go on in.")] = "",
+    text: Annotated[str, typer.Option("--with", help="For a plan: words that go to the model with it.")] = "",
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> None:
+    """Approve open calls; when the last is decided, the turn goes on as with -p."""
+    if mode and mode not in MODES:
+        raise typer.BadParameter(f"{mode} is none of {', '.join(MODES)}.")
+    _decision(words, "approve", output_format, verbose, every=every, mode=mode, text=text)
+
+
+@deciding_app.command()
+def reject(
+    words: Words = None,
+    every: Every = False,
+    why: Annotated[str, typer.Option("--why", help="Words that go to the model.")] = "",
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> None:
+    """Refuse open calls, or send a plan back with --why; without words a plan is cancelled."""
+    _decision(words, "reject", output_format, verbose, every=every, text=why)
+
+
+@deciding_app.command()
+def answer(
+    words: Annotated[list[str], typer.Argument(help="[SESSION] [CALL] TEXT")],
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> None:
+    """Answer a question of the model."""
+    _decision(words[:-1], "answer", output_format, verbose, every=False, text=words[-1])
+
+
+@deciding_app.command()
+def show(
+    session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
+    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the last.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Show what happened in a session: rounds, calls, decisions, durations, tokens, cost."""
+    from agent_cli.commands.show import show_session
+
+    raise typer.Exit(show_session(session, turn, as_json=json))

@@ -1,0 +1,50 @@
+"""What the screen needs of a session, and how it is told to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from agent_tools.display import TodoItem
+from agent_tools.values import Value
+
+
+class Look(Value):
+    """How the screen looks and is typed in: see the settings under [terminal]."""
+
+    theme: str = "dark"
+    color: bool = True
+    reflow: bool = False
+    vim: bool = False
+    title: bool = False
+    notify: bool = True
+
+
+LOOK = Look()
+
+
+class Session(Protocol):
+    """What the screen needs of a session. `send` runs on the worker's thread, the rest on the screen's."""
+
+    def send(self, text: str) -> None:
+        """A message, or a slash command, to its end."""
+
+    def may_aside(self, text: str) -> bool:
+        """Whether a slash command may be given while a turn runs."""
+
+    def aside(self, text: str) -> None:
+        """Run one. On a thread of its own."""
+
+    def interrupt(self) -> None: ...
+
+    def queue(self, text: str) -> None:
+        """Give a message to the running turn, for its next step."""
+
+    def take_back(self, text: str) -> bool:
+        """Take it out again; False where the turn has it."""
+
+    def plan(self) -> Sequence[TodoItem]: ...
+
+    def toolbar(self) -> Iterable[str]: ...
+
+    def next_mode(self) -> None: ...

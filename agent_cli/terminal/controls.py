@@ -1,0 +1,90 @@
+"""What the keys mean: sending, queueing, taking back, interrupting, leaving. Which key does what is in `keys`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.live import Live
+
+TWICE = 1.0
+
+
+class Controls:
+    """All of it is on the thread that draws."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.line = live.line
+        self._ctrl_c_at = 0.0
+
+    def enter(self) -> None:
+        """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
+        live = self.live
+        live.hint = ""
+        if self.line.replying:
+            live.questions.reply(self.line.text)
+            return
+        if not self.line.text.strip():
+            return
+        text = self.line.take().strip()
+        command = text.startswith("/") and not text.startswith("//")
+        if not live.busy:
+            live.send(text)
+        elif command and live.session.may_aside(text):
+            live.aside(text)
+        else:
+            live.queued.append(text)
+            if not command:
+                live.session.queue(text)
+        live.draw_soon()
+
+    def send_now(self) -> None:
+        """Interrupt, and begin anew with the draft and what is queued."""
+        live = self.live
+        if not live.busy:
+            self.enter()
+        elif not self.line.replying:
+            self.enter()
+            if live.queued:
+                live.interrupt()
+
+    def take_back(self) -> bool:
+        """The last queued message, into the line again; False where there is none."""
+        queued = self.live.queued
+        if not queued or not (self.live.session.take_back(queued[-1]) or queued[-1].startswith("/")):
+            return False
+        self.line.put_back(queued.pop())
+        return True
+
+    def escape(self) -> None:
+        """Close the menu; go back from a reply; interrupt."""
+        if self.line.menu and not self.line.picking:
+            self.line.close_menu()
+        elif self.line.replying:
+            self.live.questions.back()
+        elif self.live.busy:
+            self.live.interrupt()
+
+    def ctrl_c(self) -> None:
+        """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""
+        now = self.live.clock()
+        again = now - self._ctrl_c_at <= TWICE
+        self._ctrl_c_at = now
+        if again:
+            self.live.leave()
+        elif self.line.replying:
+            self.live.questions.back()
+        elif self.live.busy:
+            self.live.interrupt()
+        elif self.line.buffer.text:
+            self.line.clear()
+            self._ctrl_c_at = 0.0
+        else:
+            self.live.hint_for("Ctrl-C again leaves, or Ctrl-D", TWICE)
+
+    def leave(self) -> None:
+        self.live.leave()
+
+    def next_mode(self) -> None:
+        self.live.session.next_mode()

@@ -1,0 +1,75 @@
+"""What a slash command may ask the person, line by line. The application has the same, with keys and a menu."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+from agent_cli.terminal.approval import forget_typed_ahead
+from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.input import read_line
+from agent_tools.clipping import one_line
+
+# A choice: what it is called, and what it means.
+Option = tuple[str, str]
+NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
+
+
+class Dialogs:
+    """Questions in lines. The end of input and Ctrl-C are "no", and "none of them"."""
+
+    def say(self, text: str) -> None:
+        raise NotImplementedError
+
+    def confirm(self, question: str) -> bool:
+        """Whether the person says yes; anything but `y` and `yes` is a no."""
+        forget_typed_ahead()
+        return (self.ask(f"{one_line(question)} [y/N] ") or "").lower() in ("y", "yes")
+
+    def choose(self, question: str, options: Sequence[Option]) -> int | None:
+        """The place of the option that the person picks, from 0; None for none of them."""
+        self.say(question)
+        for number, (label, text) in enumerate(options, 1):
+            self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
+        words = self.ask(f"[1-{len(options)}, or nothing] ") if options else None
+        if not words:
+            return None
+        if words.isdigit() and 1 <= int(words) <= len(options):
+            return int(words) - 1
+        found = [n for n, (label, _) in enumerate(options) if words.lower() in label.lower()]
+        if len(found) == 1:
+            return found[0]
+        self.say(f"{one_line(words)} is none of them." if not found else f"{one_line(words)} fits several of them.")
+        return None
+
+    def ask(self, label: str, text: str = "") -> str | None:
+        """A line of the person's, without blanks around it; None where they would rather not. text: what it is now."""
+        try:
+            words = read_line(f"{label}[{one_line(text)}] " if text else label).strip()
+        except (EOFError, KeyboardInterrupt):
+            return None
+        return words or text
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        """The text as it comes out of the person's editor; None where that fails."""
+        changed = edited_text(text, suffix)
+        if changed is None:
+            self.say(NO_EDITOR)
+        return changed
+
+    def page(self, text: str) -> None:
+        """Show a long text."""
+        self.say(text)
+
+
+def in_pager(text: str) -> bool:
+    """Show a text in $PAGER, else in less; False where that is not there."""
+    command = shlex.split(os.environ.get("PAGER") or "less -R")
+    env = {**os.environ, "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
+    try:
+        subprocess.run(command, input=text.encode("utf-8", "replace"), env=env, check=False)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""A change taken in parts: what is kept is made exactly, whichever tool proposed it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.core.answers import Approve, Edit, Reject
+from agent_cli.terminal.hunks import Hunk, hunks_of, taken
+from agent_tools.base import ToolContext
+from agent_tools.builtin import BUILTIN
+from agent_tools.display import Diff, Diffs
+from agent_tools.textfile import split_lines
+from agent_tools.workspace import Workspace
+
+TOOLS: dict[str, Any] = {tool.name: tool for tool in BUILTIN}
+LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d", "é"]), min_size=40, max_size=90)
+
+
+def proposed(folder: Path, tool: str, arguments: dict[str, Any]) -> tuple[list[Hunk], ToolContext]:
+    ctx = ToolContext(Workspace(folder), demand_read=False)
+    args = TOOLS[tool].read(arguments)
+    return hunks_of(tool, TOOLS[tool].preview(args, ctx), ctx.workspace), ctx
+
+
+def make(tool: str, arguments: dict[str, Any], ctx: ToolContext) -> None:
+    outcome = TOOLS[tool].run(TOOLS[tool].read(arguments), ctx)
+    if not hasattr(outcome, "text"):
+        for _ in outcome:
+            pass
+
+
+def by_hand(lines: list[str], kept: list[Hunk]) -> str:
+    for hunk in sorted(kept, key=lambda h: -h.first):
+        lines[hunk.first : hunk.first + len(hunk.old)] = hunk.new
+    return "".join(lines)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    LINES, st.data(), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["Write", "Edit", "MultiEdit"])
+)
+def test_what_is_kept_of_a_change_is_exactly_that(
+    lines: list[str], data: Any, newline: str, ended: bool, tool: str
+) -> None:
+    changed = list(lines)
+    for place in data.draw(st.sets(st.integers(0, len(lines) - 1), min_size=2, max_size=6)):
+        changed[place] = data.draw(st.sampled_from(["new", "newer\nstill", "x"]))
+    assume(changed != lines)
+    before, after = ((newline.join(side) + newline * ended) for side in (lines, changed))
+    after = after.replace("newer\n", f"newer{newline}")
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name).resolve() / "f.txt"
+        file.write_bytes(before.encode())
+        edit = {"file_path": str(file), "old_string": before, "new_string": after}
+        arguments: dict[str, Any] = {
+            "Write": {"file_path": str(file), "content": after}, "Edit": edit, "MultiEdit": {"edits": [edit]},
+        }[tool]  # fmt: skip
+        hunks, ctx = proposed(file.parent, tool, arguments)
+        event(f"{min(len(hunks), 3)} hunks")
+        if not hunks:
+            return
+        kept = [hunk for hunk in hunks if data.draw(st.booleans())]
+        answer = taken(kept, hunks, arguments, ctx.workspace)
+        if not kept:
+            assert isinstance(answer, Reject)
+        elif len(kept) == len(hunks):
+            assert answer == Approve()
+        else:
+            assert isinstance(answer, Edit) and answer.settled
+            expected = by_hand(split_lines(before), kept)
+            make(tool, answer.arguments, ctx)
+            assert file.read_bytes().decode() == expected
+            assert all(hunk.patch in answer.note for hunk in hunks if hunk not in kept)
+
+
+def test_an_edit_of_every_place_may_be_made_in_some_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text("".join(f"line {n} {'x' if n in (3, 20, 40) else 'y'}\n" for n in range(50)))
+    arguments = {"file_path": "f.py", "old_string": " x\n", "new_string": " z\n", "replace_all": True}
+    hunks, ctx = proposed(tmp_path, "Edit", arguments)
+    assert len(hunks) == 3
+    answer = taken([hunks[0], hunks[2]], hunks, arguments, ctx.workspace)
+    assert isinstance(answer, Edit)
+    make("Edit", answer.arguments, ctx)
+    text = file.read_text()
+    assert "line 3 z" in text and "line 20 x" in text and "line 40 z" in text
+    assert "took 2 of the 3 parts" in answer.note and "-line 20 x" in answer.note
+
+
+def test_parts_of_several_files(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("one\ntwo\n")
+    edits = [{"file_path": n, "old_string": "one", "new_string": "1"} for n in ("a.txt", "b.txt")]
+    hunks, ctx = proposed(tmp_path, "MultiEdit", {"edits": edits})
+    answer = taken(hunks[1:], hunks, {"edits": edits}, ctx.workspace)
+    assert isinstance(answer, Edit)
+    make("MultiEdit", answer.arguments, ctx)
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n" and (tmp_path / "b.txt").read_text() == "1\ntwo\n"
+
+
+def test_one_part_a_new_file_and_a_stale_diff_are_offered_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    workspace = Workspace(tmp_path)
+    assert not proposed(tmp_path, "Write", {"file_path": "a.txt", "content": "1\ntwo\n"})[0]
+    assert not proposed(tmp_path, "Write", {"file_path": "new.txt", "content": "1\n"})[0]
+    stale = Diff("a.txt", "@@ -1,1 +1,1 @@\n-other\n+1\n@@ -9,1 +9,1 @@\n-nine\n+9", 2, 2)
+    assert not hunks_of("Edit", Diffs((stale,)), workspace)
