@@ -100,9 +100,13 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Voice, w
     if not given:
         return
     # Only with hooks.
-    from agent_cli.config.hooks import hooks_of
+    from agent_cli.config.hooks import ELSEWHERE, hooks_of
 
-    found, problems = hooks_of(given if isinstance(given, dict) else {"hooks": given}, str(path), own=voice == "own")
+    given = given if isinstance(given, dict) else {"hooks": given}
+    if elsewhere := [event for event in given if event in ELSEWHERE]:
+        layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} left out, events that are not offered")
+    given = {event: groups for event, groups in given.items() if event not in ELSEWHERE}
+    found, problems = hooks_of(given, str(path), own=voice == "own")
     layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
     if len(problems) > _TOLD:
         layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks are not understood and do not run")

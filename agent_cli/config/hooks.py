@@ -20,6 +20,12 @@ from agent_tools.clipping import shorten
 MOST = 500
 _LONGEST = 86_400.0
 _KEYS = ("event", "matcher", "command", "args", "timeout", "strict")
+# Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
+ELSEWHERE = frozenset(
+    "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
+    "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
+    "ElicitationResult UserPromptExpansion PostToolBatch".split()
+)
 # Of Claude Code's entries: what is shown while one runs, which we do not show.
 _HARMLESS = ("statusMessage",)
 

@@ -69,7 +69,7 @@ class Conversation:
         typed, text = text, self.expand(text)
         added: tuple[str, ...] = ()
         if self._opens():
-            from agent_cli.engine.opening import opening  # only with hooks
+            from agent_cli.engine.session_hooks import opening  # only with hooks
 
             made = self._tell(opening(self, typed), show)
             if not isinstance(made, tuple):
@@ -86,7 +86,7 @@ class Conversation:
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
         if self._opens():
-            from agent_cli.engine.opening import beginning  # only with hooks
+            from agent_cli.engine.session_hooks import beginning  # only with hooks
 
             self.inbox += self._tell(beginning(self), show)
         return self._run(show, self.options.but(spent=spent))
@@ -95,7 +95,7 @@ class Conversation:
         """The session ends: its hooks are run, if it ever began."""
         hooks = self.kit.hooks
         if self._begun and hooks.wants("SessionEnd", reason):
-            from agent_cli.engine.opening import ending  # only with hooks
+            from agent_cli.engine.session_hooks import ending  # only with hooks
 
             self.kit.context.cancel = CancelToken()
             self._tell(ending(self, reason), lambda event: None)

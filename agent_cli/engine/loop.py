@@ -84,7 +84,7 @@ def _rounds(turn: Turn) -> Run:
     while True:
         texts = turn.kit.inbox()
         if texts and turn.kit.hooks.wants("UserPromptSubmit"):
-            from agent_cli.engine.opening import incoming
+            from agent_cli.engine.session_hooks import incoming
 
             texts = yield from incoming(turn.kit, texts)
         for text in [*texts, *turn.kit.context.notices()]:

@@ -76,10 +76,11 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> A
     """What an answer as an object says."""
     found = _Object(event, data)
     result = found.result()
+    message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
     if found.wrong and strict and result.verdict != "deny" and event in BLOCKS:
         result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
     trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
-    return Answer(result, trouble, found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False))
+    return Answer(result, trouble, message, quiet)
 
 
 class _Object:
@@ -118,6 +119,9 @@ class _Object:
             if self.inner.get("decision") is not None and not self._decision():
                 self.wrong.append("decision is no object")
             word, reason = self._decision().get("behavior"), self.text(self._decision(), "message")
+            if word is None and self.data.get("decision") in ("block", "deny"):
+                # Not where it belongs, but what is meant is plain.
+                word, reason = "deny", self.text(self.data, "reason")
         elif self.event == "PreToolUse":
             word = self.inner.get("permissionDecision", self.data.get("decision"))
             reason = self.text(self.inner, "permissionDecisionReason") or self.text(self.data, "reason")
@@ -134,7 +138,7 @@ class _Object:
             self.wrong.append(f"the decision {shorten(str(word), 40)!r} is none")
             meant = ""
         verdict: Verdict = meant  # type: ignore[assignment]
-        return verdict, clip(reason)
+        return verdict, clip(reason) if verdict else ""
 
     def _changed(self) -> dict[str, Any] | None:
         where = self._decision() if self.event == "PermissionRequest" else self.inner
