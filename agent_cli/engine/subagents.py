@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 from agent_cli.config.agent_types import AgentType
-from agent_cli.core.events import Event, MessageAdded, SubagentEvent
+from agent_cli.core.events import Event, MessageAdded, SubagentEvent, TurnFinished
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.engine.checking import Prepared
@@ -45,7 +45,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
-    result = yield from _wrapped(turn.start(history, kit, options), kind.name, item.call.id)
+    result = yield from _wrapped(turn, turn.start(history, kit, options), kind.name, item.call.id)
     turn.usage += result.end.usage
     turn.budget.take(kit.spent_by(result))
     turn.denials += result.end.denials
@@ -107,12 +107,14 @@ def environment_of(system: str) -> str:
     return f"# Environment\n{rest}" if found else ""
 
 
-def _wrapped(run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
+def _wrapped(turn: Turn, run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
     while True:
         try:
             event = next(run)
         except StopIteration as stop:
             return stop.value
+        if isinstance(event, TurnFinished) and event.changed_files:
+            turn.checks.changed_since = turn.checks.wrote = True
         yield SubagentEvent(agent, call_id, event)
 
 
