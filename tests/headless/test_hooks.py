@@ -104,11 +104,11 @@ def test_a_blocked_prompt_ends_the_run_and_can_fail_it(work: Path, home: Path) -
 def test_a_session_start_gives_context_and_environment(work: Path, home: Path) -> None:
     start = (
         "echo Today is Monday. && "
-        'echo \'export GREETING="hi $USER_NAME" MY_TOKEN=t0ps3cret\' >> "$CLAUDE_ENV_FILE" && cat > start.json'
+        'echo "export GREETING=\'hi $USER_NAME\' MY_TOKEN=$HIDDEN" >> "$CLAUDE_ENV_FILE" && cat > start.json'
     )
     claude(home / ".claude/settings.json", SessionStart__startup=start, SessionStart__resume="touch resumed")
     replies = [*BASH, {"text": "again", "expect": "hello"}]
-    done = run(work, replies, "--output-format", "stream-json", USER_NAME="Ada")
+    done = run(work, replies, "--output-format", "stream-json", USER_NAME="Ada", HIDDEN="t0ps3cret")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["tool_use_result"]["stdout"] for line in lines if line["type"] == "user"] == ["hi Ada"]
     hooks = [line for line in lines if line["subtype" if "subtype" in line else "type"].startswith("hook_")]
@@ -132,7 +132,7 @@ def test_a_session_start_gives_context_and_environment(work: Path, home: Path) -
 def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", PreToolUse="exit 0", Stop="exit 0", SessionEnd="cat > end.json")
     plain = run(work, BASH, "--output-format", "stream-json")
-    assert "hook_" not in plain.stdout
+    assert "hook_started" not in plain.stdout
     done = run(work, BASH, "--output-format", "stream-json", "--include-hook-events")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     named = [(line["subtype"], line["hook_name"]) for line in lines if line.get("subtype", "").startswith("hook_")]
