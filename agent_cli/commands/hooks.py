@@ -13,12 +13,14 @@ from agent_cli.config.layers import Layers
 from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
 from agent_cli.engine.drive import drive
+from agent_cli.engine.hooked import absolute
 from agent_cli.extensions.hooks import HookTable
 from agent_cli.headless.run import say
 from agent_cli.hooking import active_hooks, make_hooks
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
-from agent_tools.base import ToolContext
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import one_line
 from agent_tools.values import Value
@@ -35,6 +37,15 @@ _SAMPLES: dict[HookEvent, dict[str, Any]] = {
     "SessionStart": {"source": "startup"},
     "SessionEnd": {"reason": "other"},
     "Notification": {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
+}
+
+
+_CALLS: dict[str, dict[str, Any]] = {
+    "Bash": {"command": "echo hello"},
+    "Read": {"file_path": "README.md"},
+    "Write": {"file_path": "hello.txt", "content": "hello\n"},
+    "Edit": {"file_path": "hello.txt", "old_string": "hello", "new_string": "goodbye"},
+    "WebFetch": {"url": "https://example.com/", "prompt": "What is this?"},
 }
 
 
@@ -104,6 +115,8 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
     layers = _layers(options, place)
     held = [h for h in layers.held_hooks if h.event == name]
     context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
+    if name in _TOOL_EVENTS:
+        _resolve(data, context)
     hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), True)
     subject = str(data.get(MATCHED.get(name, ""), ""))
     chosen = hooks.of(name, subject) if isinstance(hooks, HookTable) else []
@@ -142,6 +155,22 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
         if exported:
             put(f"for commands: {exported}")
     return 0
+
+
+def _resolve(data: dict[str, Any], context: ToolContext) -> None:
+    """Give a call what a session would: absolute paths and the effects. Raises Mistake for no call of that tool."""
+    tool = next((t for t in BUILTIN if t.name == data["tool_name"]), None)
+    given = data["tool_input"]
+    if tool is None or not isinstance(given, dict):
+        data.setdefault("effects", [])
+        return
+    if "effects" not in data:
+        try:
+            effects = tool.effects(tool.read(given), context)
+        except ToolError as error:
+            raise Mistake(f"--input: {error}") from None
+        data["effects"] = [{"kind": e.kind, "target": e.target} for e in effects]
+    data["tool_input"] = absolute(given, context.workspace.cwd)
 
 
 def _tell(ran: HookRan) -> None:
@@ -186,9 +215,8 @@ def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
     """The fields of the event: a sample, with what the person gives instead."""
     data: dict[str, Any] = {"permission_mode": "default", **_SAMPLES.get(event, {})}
     if event in _TOOL_EVENTS:
-        samples = {"Bash": {"command": "echo hello"}, "Read": {"file_path": str(Path.cwd() / "README.md")}}
         name = tool or "Bash"
-        data |= {"tool_name": name, "tool_input": samples.get(name, {}), "tool_use_id": "test"}
+        data |= {"tool_name": name, "tool_input": _CALLS.get(name, {}), "tool_use_id": "test"}
     elif tool:
         raise Mistake(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
     if not given:

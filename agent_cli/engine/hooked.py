@@ -155,8 +155,12 @@ def pre_compact(kit: Kit, trigger: str, focus: str = "") -> Generator[Event, Non
 
 def tool_input(turn: Turn, call: ToolCall) -> dict[str, Any]:
     """The arguments as hooks are given them: paths of files are absolute."""
-    cwd = turn.kit.context.workspace.cwd
-    found = dict(call.arguments)
+    return absolute(call.arguments, turn.kit.context.workspace.cwd)
+
+
+def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
+    """Arguments of a call, with the paths in them made absolute."""
+    found = dict(arguments)
     for name in _PATHS:
         path = found.get(name)
         if isinstance(path, str) and path and not path.startswith("~"):
