@@ -112,6 +112,12 @@ class NoHooks:
 NO_HOOKS = NoHooks()
 
 
+def is_told(event: HookRan) -> bool:
+    """Whether the person should see that a hook ran: it failed, or its answer is not told otherwise."""
+    refused = event.outcome == "blocked" and event.event in ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
+    return event.outcome != "success" and not refused
+
+
 def hook_line(event: HookRan) -> str:
     """A hook that ran, in a line."""
     how = {"success": "ok", "blocked": "says no", "error": "failed", "cancelled": "ended"}[event.outcome]

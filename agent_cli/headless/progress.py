@@ -16,7 +16,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
-from agent_cli.core.hooks import hook_line
+from agent_cli.core.hooks import hook_line, is_told
 from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.inert import inert
 
@@ -46,7 +46,7 @@ class Progress:
             case ToolFinished(call_id=call_id):
                 if summary := self._summaries.pop(call_id, ""):
                     self._say(f"{summary}{_ending(event)}")
-            case HookRan() if self._verbose or event.outcome != "success":
+            case HookRan() if self._verbose or is_told(event):
                 self._say(hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {inert(text)}")

@@ -24,7 +24,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
-from agent_cli.core.hooks import hook_line
+from agent_cli.core.hooks import hook_line, is_told
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.views import lines_of, result_of
@@ -87,7 +87,7 @@ class Show:
                 self.usage += usage
                 self.context_tokens = usage.input + usage.output
             case HookRan(outcome=outcome):
-                if outcome != "success" or self._verbose:
+                if is_told(event) or self._verbose:
                     self._out.settle()
                     self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
             case Warned(text=text):
@@ -108,7 +108,7 @@ class Show:
                 self._out.settle()
             case UsageAdded(usage=usage):
                 self.usage += usage
-            case HookRan(outcome=outcome) if outcome != "success":
+            case HookRan() if is_told(event):
                 self._say(f"  [{agent}] {hook_line(event)}", "ask")
 
     def _say(self, text: str, style: str = "") -> None:

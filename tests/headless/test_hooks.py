@@ -149,7 +149,8 @@ def test_exit_1_is_pointed_out(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", PreToolUse__Bash="echo never >&2; exit 1")
     done = run(work, BASH)
     assert (work / "made").exists()
-    assert "exited with 1: never. Exit code 1 blocks nothing; exit with 2 to block" in done.stderr
+    assert "hook PreToolUse:Bash `echo never >&2; exit 1`: failed, 0.0 s: exited with 1: never" in done.stderr
+    assert "exited with 1, which blocks nothing: exit with 2 to block" in done.stderr
     strict = '[[hooks]]\nevent = "PreToolUse"\ncommand = "exit 1"\nstrict = true\n'
     (work / "made").unlink()
     (home / ".claude/settings.json").unlink()
@@ -257,3 +258,30 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     assert "'Stop2' is no event that is offered; did you mean Stop?" in told[2]
     doctor = agent(["doctor"], work).stdout
     assert "hooks of SubagentStart left out, events that are not offered" in doctor
+
+
+def test_a_session_lists_its_hooks_and_tells_them_of_a_new_beginning(work: Path, home: Path) -> None:
+    note = "cat >> notes; echo >> notes"
+    claude(home / ".claude/settings.json", SessionStart=note, SessionEnd=note)
+    model = script(work.parent / "script.toml", [{"text": "ok"}])
+    done = agent(["--plain", "--model", model], work, stdin="/hooks\n/clear\nhello\n/clear\nhello\n/exit\n")
+    assert f"SessionStart *  {note}  ({home / '.claude/settings.json'})" in done.stdout
+    told = [json.loads(line) for line in (work / "notes").read_text().splitlines()]
+    assert [(t["hook_event_name"], t.get("source") or t.get("reason")) for t in told] == [
+        ("SessionStart", "clear"),
+        ("SessionEnd", "clear"),
+        ("SessionStart", "clear"),
+        ("SessionEnd", "prompt_input_exit"),
+    ]
+    assert len({t["session_id"] for t in told}) == 2
+
+
+def test_a_projects_hooks_end_with_its_trust_also_where_a_turn_waits(work: Path, home: Path) -> None:
+    claude(work / ".claude/settings.json", Stop="touch ran")
+    assert agent(["trust"], work).returncode == 0
+    model = script(work.parent / "script.toml", BASH)
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "hello"], work).returncode == 3
+    assert agent(["trust", "--revoke"], work).returncode == 0
+    assert agent(["approve"], work).stdout == "ok\n"
+    assert (work / "made").exists()
+    assert not (work / "ran").exists()

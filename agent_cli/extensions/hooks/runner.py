@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PASSES = 4
 _SHOWN = 4_000
 _ORDER = ("", "allow", "ask", "deny")
-EXIT_1 = "Exit code 1 blocks nothing; exit with 2 to block, or set strict = true on the hook."
+EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 
 class Runner:
@@ -97,7 +97,7 @@ class Runner:
             yield Warned(f"hook: {shorten(answer.message, 2_000)}")
         if answer.blocks_not and hook.command not in self._hinted:
             self._hinted.add(hook.command)
-            yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {answer.trouble}. {EXIT_1}")
+            yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
         return result
 
     def _command(self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken) -> tuple[Ran, Answer]:
