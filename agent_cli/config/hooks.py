@@ -19,7 +19,7 @@ from agent_tools.clipping import shorten
 
 MOST = 500
 _LONGEST = 86_400.0
-_KEYS = ("event", "matcher", "command", "args", "timeout", "strict")
+_KEYS = ("event", "matcher", "command", "args", "timeout", "strict", "background")
 # Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
 ELSEWHERE = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
@@ -72,6 +72,8 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
                     problems.append(f"{where}: {why}")
                     continue
                 kept = {k: v for k, v in entry.items() if k not in (*_HARMLESS, "type")}
+                if "async" in kept:
+                    kept["background"] = kept.pop("async")
                 found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
     return found
 
@@ -99,8 +101,8 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         why = "command: expected text"
     elif not isinstance(args, list | tuple) or not all(isinstance(a, str) for a in args):
         why = "args: expected a list of text"
-    elif not isinstance(fields.get("strict", False), bool):
-        why = "strict: expected true or false"
+    elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
+        why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
         why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
     else:
@@ -110,7 +112,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         return None
     return Hook(
         fields["event"], fields["command"], fields.get("matcher", ""), tuple(args), float(seconds),
-        fields.get("strict", False), source, own,
+        fields.get("strict", False), source, own, fields.get("background", False),
     )  # fmt: skip
 
 

@@ -38,7 +38,10 @@ SECONDS = 60.0
 
 
 class Hook(Value):
-    """A configured command. args: it is then started without a shell. own: the person's, not a project's."""
+    """A configured command. args: it is then started without a shell. own: the person's, not a project's.
+
+    background: it runs beside what goes on, and its answer is not waited for.
+    """
 
     event: HookEvent
     command: str
@@ -48,6 +51,7 @@ class Hook(Value):
     strict: bool = False
     source: str = ""
     own: bool = True
+    background: bool = False
 
     def __str__(self) -> str:
         """For lists: where it applies, and what it runs."""

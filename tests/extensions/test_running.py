@@ -176,6 +176,21 @@ def test_what_runs_beside_the_turn_is_told_when_it_has_ended(tmp_path: Path) -> 
     assert table.finished() == []
 
 
+def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+    hooks = [Hook("PreToolUse", "sleep 0.3; cat > seen; exit 2", background=True), Hook("PreToolUse", "true")]
+    table = table_of(tmp_path, hooks)
+    events: list[Any] = []
+    data = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+    assert drive(table.run("PreToolUse", data, CancelToken()), events.append).verdict == ""
+    assert [e.command for e in events if isinstance(e, HookRan)] == ["true"]
+    events = []
+    until = time.monotonic() + 10
+    while not events and time.monotonic() < until:
+        time.sleep(0.005)
+        events = table.finished()
+    assert json.loads((tmp_path / "seen").read_text())["tool_input"] == {"command": "ls"}
+
+
 def test_closing_ends_what_runs_beside_the_turn(tmp_path: Path) -> None:
     table = table_of(tmp_path, [Hook("Notification", "echo $$ > pid; sleep 30")])
     table.begin("Notification", {})

@@ -143,6 +143,7 @@ def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Pat
         ("hook_response", "Stop"),
     ]
     assert json.loads((work / "end.json").read_text())["reason"] == "other"
+    assert "\n  hook PreToolUse:Bash `exit 0`: ok, 0.0 s\n" in agent(["show"], work).stdout
 
 
 def test_exit_1_is_pointed_out(work: Path, home: Path) -> None:

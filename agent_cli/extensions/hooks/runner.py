@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PASSES = 4
 _SHOWN = 4_000
+# What runs beside the session may end in this time when that ends.
+_LAST = 1.0
 _ORDER = ("", "allow", "ask", "deny")
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
@@ -43,6 +45,10 @@ class Runner:
         """Run what is to run at a step. Raises Cancelled."""
         given = dict(data)
         hooks = self._table.of(event, str(data.get(MATCHED.get(event, ""), "")))
+        aside = [h for h in hooks if isinstance(h, Hook) and h.background]
+        if aside:
+            hooks = [h for h in hooks if h not in aside]
+            self._beside(aside, event, dict(data))
         results: dict[int, HookResult] = {}
         seen: dict[int, Any] = {}
         changed = False
@@ -127,13 +133,17 @@ class Runner:
 
     def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a thread of its own."""
+        self._beside(self._table.of(event, str(data.get(MATCHED.get(event, ""), ""))), event, dict(data))
+
+    def _beside(self, hooks: Sequence[Hook | Function], event: HookEvent, given: dict[str, Any]) -> None:
         events: list[Event] = []
 
         def work() -> None:
-            try:
-                events.extend(self.run(event, data, self._end))
-            except Cancelled:
-                return
+            for hook in hooks:
+                try:
+                    events.extend(self._one(hook, event, given, self._end))
+                except Cancelled:
+                    return
 
         thread = Thread(target=work, daemon=True)
         self._begun.append((thread, events))
@@ -145,6 +155,9 @@ class Runner:
         return [event for events in done for event in events]
 
     def close(self) -> None:
+        until = monotonic() + _LAST
+        for thread, _ in self._begun:
+            thread.join(max(until - monotonic(), 0.0))
         self._end.cancel()
         for thread, _ in self._begun:
             thread.join(1.0)
