@@ -47,4 +47,7 @@ class Session(Protocol):
 
     def toolbar(self) -> Iterable[str]: ...
 
+    def status_line(self) -> str:
+        """What stands in the toolbar instead: a line with SGR sequences and no others; "" for the usual."""
+
     def next_mode(self) -> None: ...

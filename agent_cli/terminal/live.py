@@ -162,9 +162,11 @@ class Live:
 
     def _tick(self) -> None:
         """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
-        assert self.app.loop is not None
+        loop = self.app.loop
+        if loop is None:
+            return  # it is over
         if self.app.away:
-            self.app.loop.call_later(0.05, self._tick)
+            loop.call_later(0.05, self._tick)
             return
         self._frame_planned = False
         until = time.monotonic() + SLICE
@@ -176,7 +178,7 @@ class Live:
                 self.draw_soon()
         else:
             self._frame_planned = True
-            self.app.loop.call_soon(self._tick)
+            loop.call_soon(self._tick)
 
     def _frame(self) -> None:
         self._frame_at = self.clock()

@@ -34,6 +34,7 @@ from agent_cli.terminal.decisions import (
     words_for,
 )
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
@@ -43,6 +44,7 @@ from agent_cli.terminal.panels import fitted, short_count
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.worker import Sink
 from agent_tools.cancel import Cancelled
@@ -65,6 +67,7 @@ class LiveRepl(Repl):
         transcript = Transcript(console, kept, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "history.jsonl" if settings.save_sessions else None)
         self._files: FileNames | None = None
+        self._status: StatusLine | None = None
         self._arguments: dict[str, dict[str, Any]] = {}
         self._branch, self._branch_at = "", -_BRANCH_SECONDS
         self.live = Live(
@@ -279,6 +282,16 @@ class LiveRepl(Repl):
             *([self._branch] if self._branch else []),
             *([f"sandbox {sandbox}"] if sandbox != "off" else []),
         ]
+
+    def status_line(self) -> str:
+        command = self.layers.settings().terminal.status_line
+        if not command:
+            return ""
+        if self._status is None:
+            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
+            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
+        self._status.refresh(session_facts(self.agent, self.show))
+        return self._status.text
 
     def _commands(self) -> Iterable[tuple[str, str]]:
         ours = [(command.name, command.help) for command in REGISTRY.values()]

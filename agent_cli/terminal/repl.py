@@ -26,7 +26,8 @@ from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
 from agent_cli.terminal.console import make_console, styled
-from agent_cli.terminal.dialogs import Dialogs
+from agent_cli.terminal.dialogs import Beginning, Dialogs
+from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.show import Show
@@ -71,7 +72,10 @@ class Repl(Dialogs):
         plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._tint = Tinted(sys.stdout, settings.terminal.theme)
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
+        self._first = is_first_start(self.place)
         self._settle_trust()
+        if self._first:
+            choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
@@ -197,6 +201,9 @@ class Repl(Dialogs):
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
             self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")
+        elif self._first:
+            for hint in HINTS:
+                self.say(hint)
         else:
             self.say("  /help lists the commands")
 

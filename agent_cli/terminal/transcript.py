@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections import deque
 
 from rich.console import Console
@@ -24,6 +25,7 @@ from agent_cli.core.events import (
     TurnFinished,
     TurnStarted,
     UsageAdded,
+    Warned,
 )
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.console import styled
@@ -138,6 +140,8 @@ class Transcript(Show):
         self._plan: TodoView | None = None
         self.details = Details()
         self.doing = self._before_hook = ""
+        # When a failed call is tried again, on the monotonic clock.
+        self.retry_at = 0.0
         self.turn = Usage()
         self._streamed = 0
 
@@ -156,7 +160,7 @@ class Transcript(Show):
             case RoundStarted():
                 self.doing = "waiting for the model"
             case FirstChunk():
-                self.doing = "reading the answer"
+                self.doing, self.retry_at = "reading the answer", 0.0
             case ThinkingDelta(text=text):
                 self.doing = "thinking"
                 self._streamed += len(text)
@@ -176,8 +180,15 @@ class Transcript(Show):
             case UsageAdded(usage=usage):
                 self.turn += usage
                 self._streamed = 0
+            case Warned(wait=wait) if wait:
+                self.retry_at = time.monotonic() + wait
             case TurnFinished():
                 self.doing = ""
+
+    def status(self) -> str:
+        """What is being done, in words."""
+        left = self.retry_at - time.monotonic()
+        return f"trying again in {left:.0f} s" if left > 0.5 else self.doing
 
     @property
     def received(self) -> int:

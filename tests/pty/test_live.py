@@ -44,7 +44,8 @@ def test_a_session_from_start_to_end(work: Path) -> None:
 
 SESSION = """
 agent V · MODEL · default · WORK
-  /help lists the commands
+  /help lists the commands; @ mentions a file, ! runs a command
+  nothing is changed without your yes; Shift-Tab changes what is asked about
 
 > please
 I look.

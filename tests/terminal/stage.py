@@ -98,6 +98,9 @@ class Idle:
     def toolbar(self) -> Iterable[str]:
         return ["model", "default"]
 
+    def status_line(self) -> str:
+        return ""
+
     def next_mode(self) -> None:
         self.modes += 1
 
