@@ -177,7 +177,7 @@ class HookStarted(Value):
 
 
 class HookRan(Value):
-    """A hook has run. exit_code: None where it was ended. note: what was wrong with it, in words.
+    """A hook has run. exit_code: None where it was ended. note: what was wrong with it, or why it said no.
 
     outcome: "blocked" where it said no; "cancelled" where it was ended. stdout and stderr are its beginnings.
     """

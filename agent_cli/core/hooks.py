@@ -126,6 +126,5 @@ def hook_line(event: HookRan) -> str:
     """A hook that ran, in a line."""
     how = {"success": "ok", "blocked": "says no", "error": "failed", "cancelled": "ended"}[event.outcome]
     seconds = f"{event.duration_ms / 1000:.1f} s"
-    said = event.note or (event.stderr if event.outcome == "blocked" else "")
-    more = f": {shorten(said, 300)}" if said else ""
+    more = f": {shorten(event.note, 300)}" if event.note else ""
     return f"hook {inert(event.name)} `{shorten(event.command, 80)}`: {how}, {seconds}{more}"

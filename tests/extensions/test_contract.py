@@ -26,7 +26,7 @@ def came(step: Step) -> tuple[str, str, tuple[str, ...], str | None]:
     [
         ("true", False, "", "success", ""),
         ("true", True, "", "success", ""),
-        ("echo why >&2; exit 2", False, "deny", "blocked", ""),
+        ("echo why >&2; exit 2", False, "deny", "blocked", "why"),
         ("echo why >&2; exit 1", False, "", "error", "exited with 1: why"),
         ("echo why >&2; exit 1", True, "deny", "error", "exited with 1: why"),
         ("echo why >&2; exit 3", False, "", "error", "exited with 3: why"),

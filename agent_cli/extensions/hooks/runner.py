@@ -91,7 +91,7 @@ class Runner:
             note = note or "its allow does not count: only hooks of your own settings may allow"
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.trouble else "success"
         if result.verdict == "deny" and not answer.trouble:
-            outcome = "blocked"
+            outcome, note = "blocked", shorten(result.reason, 300)
         yield HookRan(
             event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
             outcome,  # type: ignore[arg-type]
