@@ -36,7 +36,7 @@ from agent_cli.terminal.slash import Leave
 from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import above, below
-from agent_cli.terminal.worker import Ended, Printed, Worker
+from agent_cli.terminal.worker import Ended, Printed, Said, Worker
 from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
 
@@ -201,6 +201,8 @@ class Live:
         match item:
             case Printed(text=text):
                 self._write(text.removesuffix("\n").split("\n"))
+            case Said(text=text):
+                self.echo(text)
             case Ask():
                 self.questions.put(item)
             case Ended(leave=leave):
@@ -221,7 +223,8 @@ class Live:
     def echo(self, text: str) -> None:
         """A message of the person's, as the model sees it from here on."""
         first, *more = inert(text).split("\n")
-        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more)])
+        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more), ""])
+        self.transcript.writer.spaced()
 
     @property
     def seconds(self) -> float:

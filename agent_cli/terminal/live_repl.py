@@ -46,7 +46,7 @@ from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.worker import Sink
+from agent_cli.terminal.worker import Said, Sink
 from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 
@@ -124,8 +124,8 @@ class LiveRepl(Repl):
     def _begin(self, first: str) -> None:
         self._take_up_waiting()
         if first.strip():
-            self.say(f"> {first}")
-            self.take_turn(first)
+            self.live.bridge.emit(Said(first))
+            self.send(first)
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         run()

@@ -25,7 +25,7 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
-from agent_cli.terminal.console import make_console, styled
+from agent_cli.terminal.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.dialogs import Beginning, Dialogs
 from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
@@ -196,7 +196,8 @@ class Repl(Dialogs):
     def _greet(self) -> None:
         agent = self.agent
         mode = agent.conversation.kit.policy.mode
-        self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self.place.cwd}")
+        self.say(f"agent {__version__} · {agent.model.name} · {mode}")
+        self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
@@ -212,7 +213,14 @@ class Repl(Dialogs):
             self.say(f"To go on with this session: agent --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
-        self._console.print(styled(text))
+        """A line for the person; on a terminal it is wrapped by words."""
+        if not self._console.is_terminal:
+            self._console.print(styled(text))
+            return
+        for line in text.split("\n"):
+            indent = " " * (len(line) - len(line.lstrip(" ")))
+            for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
+                self._console.print(row)
 
     def show_markdown(self, text: str) -> None:
         """A text of the model's that is not part of the transcript."""

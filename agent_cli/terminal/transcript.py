@@ -49,7 +49,27 @@ class LiveWriter(Writer):
     def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
         super().__init__(console, whole_thoughts=whole_thoughts)
         self._sink = sink
+        self._kind = ""
         self.begun: dict[str, Text] = {}
+
+    def spaced(self) -> None:
+        """There is a blank row above what comes next."""
+        self._kind = ""
+
+    def _lines(self, lines: list[str]) -> None:
+        if lines:
+            self._of("text")
+            super()._lines(lines)
+
+    def put(self, line: Text) -> None:
+        self._of("line")
+        super().put(line)
+
+    def _of(self, kind: str) -> None:
+        """A blank row sets the words of an answer off from calls and notes."""
+        if self._kind and kind != self._kind:
+            self._sink.write("\n")
+        self._kind = kind
 
     def begin(self, key: str, text: str, style: str = "") -> None:
         self.settle()
