@@ -6,7 +6,7 @@ first; where nobody does, a step costs that question and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol, get_args
 
 from agent_cli.core.events import Event, HookRan
@@ -74,14 +74,22 @@ class HookResult(Value):
     stop: str | None = None
 
 
+Again = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+
 class Hooks(Protocol):
     """What a kit's hooks can do. `data` are the fields of the event beside those that all events have."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         """Whether any hook is to run at this step. subject: what matchers are compared with; "" for any."""
 
-    def run(self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken) -> Generator[Event, None, HookResult]:
-        """Run the hooks of a step in their order. Raises Cancelled."""
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        """Run the hooks of a step in their order. Raises Cancelled.
+
+        again: what else of `data` is so once a hook has changed the input, for the hooks after it.
+        """
 
     def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step beside what goes on; what came of them is given by `finished`."""
@@ -99,7 +107,9 @@ class NoHooks:
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         return False
 
-    def run(self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken) -> Generator[Event, None, HookResult]:
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
         yield from ()
         return HookResult()
 

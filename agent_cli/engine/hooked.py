@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli.core.answers import Answer, Approve, Edit, Reject
 from agent_cli.core.events import ApprovalRequested, Event
-from agent_cli.core.hooks import HookEvent, HookResult
+from agent_cli.core.hooks import Again, HookEvent, HookResult
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.asks import Asks, Said
 from agent_cli.engine.checking import Checked, Prepared, check
@@ -47,7 +47,8 @@ def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
     if said is None or said.given != call.arguments:
         given = tool_input(turn, call)
         data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given}
-        result = yield from turn.kit.hooks.run("PreToolUse", data, turn.kit.context.cancel)
+        run = turn.kit.hooks.run
+        result = yield from run("PreToolUse", data, turn.kit.context.cancel, effects_of(asks, call))
         changed = None
         if result.changed is not None and result.changed not in (given, call.arguments):
             changed = call.but(arguments=result.changed)
@@ -88,7 +89,8 @@ def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Genera
     data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
     if request.always:
         data["permission_suggestions"] = [request.always]
-    result = yield from turn.kit.hooks.run("PermissionRequest", data, turn.kit.context.cancel)
+    run = turn.kit.hooks.run
+    result = yield from run("PermissionRequest", data, turn.kit.context.cancel, effects_of(asks, item.call))
     if result.stop is not None:
         turn.stopped = result.stop
     if result.verdict == "deny" or result.stop is not None:
@@ -166,6 +168,16 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
         if isinstance(path, str) and path and not path.startswith("~"):
             found[name] = str(cwd / Path(path))
     return found
+
+
+def effects_of(asks: Asks, call: ToolCall) -> Again:
+    """What tells the effects of a call whose input a hook has changed."""
+
+    def again(arguments: dict[str, Any]) -> dict[str, Any]:
+        item = check(asks.turn, call.but(arguments=arguments), together=asks.together)
+        return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
+
+    return again
 
 
 def _call_fields(item: Prepared) -> dict[str, Any]:

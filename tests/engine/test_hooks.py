@@ -12,7 +12,6 @@ from agent_cli.core.answers import Answer, Approve, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
-    Event,
     HookRan,
     SubagentEvent,
     ToolRequested,
@@ -22,9 +21,6 @@ from agent_cli.core.events import (
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, Suspended
-from agent_cli.engine.drive import Conversation, drive
-from agent_cli.engine.hooked import pre_compact
-from agent_cli.engine.turn import TurnOptions
 from agent_cli.extensions.hooks import Function, HookTable
 from tests.engine.test_subagents import Split, task
 from tests.engine.world import World
@@ -156,6 +152,24 @@ def test_a_changed_input_is_decided_from_the_start(tmp_path: Path) -> None:
     wrong.turn()
     assert wrong.results[0].text.startswith("A hook changed the arguments of this call, and they cannot be used:")
     assert wrong.results[0].is_error
+
+
+def test_the_effects_are_those_of_the_changed_input(tmp_path: Path) -> None:
+    """A guard that goes by them sees what will be done, wherever the hook that changes it stands."""
+
+    def guard(data: dict[str, Any]) -> Said:
+        return DENY if any("other" in effect["target"] for effect in data["effects"]) else None
+
+    def change(data: dict[str, Any]) -> Said:
+        return pre(updatedInput={"command": "touch other"})
+
+    for functions in ((guard, change), (change, guard)):
+        world = Hooked(tmp_path, BASH, allow=("Bash",))
+        for function in functions:
+            world.function("PreToolUse", function)
+        world.turn()
+        assert world.results[0].is_error
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_paths_are_absolute_for_hooks_and_unchanged_input_is_no_change(tmp_path: Path) -> None:
@@ -327,71 +341,3 @@ def test_an_interrupt_while_a_hook_runs_ends_the_turn(tmp_path: Path) -> None:
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert len(world.results) == 1
     assert not (tmp_path / "made").exists()
-
-
-def conversation(world: World) -> tuple[Conversation, list[Event]]:
-    events: list[Event] = []
-    options = TurnOptions(model="scripted", label="scripted", system="You are a test.")
-    return Conversation(world.kit, options, events.append), events
-
-
-def words(talk: Conversation) -> list[str]:
-    return [m.text for m in talk.history if isinstance(m, UserMessage)]
-
-
-def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
-    def guard(data: dict[str, Any]) -> Said:
-        if "secret" in data["prompt"]:
-            return {"decision": "block", "reason": "no secrets"}
-        return {"hookSpecificOutput": {"additionalContext": "It is Monday."}}
-
-    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}]).function("UserPromptSubmit", guard)
-    talk, events = conversation(world)
-    blocked = talk.say("my secret", events.append)
-    assert isinstance(blocked, Complete)
-    assert [(d.tool, d.by, d.reason) for d in blocked.end.denials] == [
-        ("UserPromptSubmit", "hook", "was blocked by a hook: no secrets")
-    ]
-    assert talk.history == []
-    talk.say("hello", events.append)
-    assert words(talk) == [
-        "hello",
-        '<hook_context event="UserPromptSubmit">\nIt is Monday.\n</hook_context>',
-    ]
-
-
-def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None:
-    def guard(data: dict[str, Any]) -> Said:
-        return {"decision": "block", "reason": "no secrets"} if "secret" in data["prompt"] else None
-
-    world = Hooked(tmp_path, [{"text": "a"}]).function("UserPromptSubmit", guard)
-    talk, events = conversation(world)
-    talk.inbox += ["a secret", "<plan_change>\nthe secret plan\n</plan_change>"]
-    talk.say("hello", events.append)
-    assert words(talk) == ["hello", "<plan_change>\nthe secret plan\n</plan_change>"]
-    assert any(isinstance(e, Warned) and "no secrets" in e.text for e in events)
-
-
-def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}])
-    world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}}).hook("SessionEnd")
-    talk, events = conversation(world)
-    talk.end("other")
-    assert world.given == []
-    talk.say("one", events.append)
-    talk.say("two", events.append)
-    talk.end("clear")
-    told = [(g["hook_event_name"], g.get("source"), g.get("reason")) for g in world.given]
-    assert told == [("SessionStart", "startup", None), ("SessionEnd", None, "clear")]
-    assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>', "two"]
-
-
-def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, [])
-    world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
-    events: list[Event] = []
-    assert drive(pre_compact(world.kit, "manual", "tests"), events.append).context == ("Keep the plan.",)
-    assert world.given[0]["custom_instructions"] == "tests"
-    assert drive(pre_compact(world.kit, "auto"), events.append).verdict == ""
-    blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
-    assert drive(pre_compact(blocked.kit, "auto"), events.append).verdict == "deny"

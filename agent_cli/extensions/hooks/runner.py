@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event, HookRan, HookStarted, Warned
-from agent_cli.core.hooks import MATCHED, Hook, HookEvent, HookResult
+from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
 from agent_cli.extensions.hooks.answers import Answer, Verdict, clip, read_answer, read_object
 from agent_cli.extensions.hooks.process import Ran, run_hook, shell_argv
 from agent_tools.cancel import Cancelled, CancelToken
@@ -41,7 +41,9 @@ class Runner:
         self._begun: list[tuple[Thread, list[Event]]] = []
         self._end = CancelToken()
 
-    def run(self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken) -> Generator[Event, None, HookResult]:
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
         """Run what is to run at a step. Raises Cancelled."""
         given = dict(data)
         hooks = self._table.of(event, str(data.get(MATCHED.get(event, ""), "")))
@@ -59,6 +61,7 @@ class Runner:
                 result = yield from self._one(hook, event, given, cancel)
                 if result.changed is not None and result.changed != given.get("tool_input"):
                     given["tool_input"], changed = result.changed, True
+                    given |= again(result.changed) if again else {}
                 before = results.get(number)
                 # A refusal stands, whatever others made of the input later.
                 results[number] = before if before is not None and before.verdict == "deny" else result

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
-from agent_cli.core.hooks import MATCHED, Hook, HookEvent, HookResult
+from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
 from agent_cli.extensions.hooks.matching import matches
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
@@ -81,8 +81,10 @@ class HookTable:
             return False
         return bool(self.of(event, subject))
 
-    def run(self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken) -> Generator[Event, None, HookResult]:
-        return (yield from self.runner.run(event, data, cancel))
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        return (yield from self.runner.run(event, data, cancel, again))
 
     def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         self.runner.begin(event, data)
