@@ -44,7 +44,7 @@ class Conversation:
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's.
     attached: what is shown with the next message (once). source: how the session came to be, for the hooks of its
-    start, which run before the next message; "" once they have.
+    start, which run before the next message; "" once they have. last: how the latest turn ended.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -60,6 +60,7 @@ class Conversation:
         self.attached: tuple[Media, ...] = ()
         self.source = "resume" if self.history else "startup"
         self._begun = False
+        self.last: TurnResult | None = None
         self._under_way: list[Message] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -119,6 +120,7 @@ class Conversation:
         finally:
             self._under_way = []
         self.history += result.end.messages
+        self.last = result
         return result
 
     def _follow(self, event: Event) -> None:

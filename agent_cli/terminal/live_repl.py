@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
 from agent_cli.place import Mistake
@@ -73,7 +74,7 @@ class LiveRepl(Repl):
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names, self.pictures),
+            InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
             look=Look(
                 theme=settings.terminal.theme,
@@ -226,6 +227,9 @@ class LiveRepl(Repl):
         if self._files is not None:
             self._files.forget()
 
+    def knows(self, command: str) -> bool:
+        return command.removeprefix("/") in REGISTRY
+
     def may_aside(self, text: str) -> bool:
         return is_aside(text)
 
@@ -252,9 +256,9 @@ class LiveRepl(Repl):
         return True
 
     def _waits(self, text: str) -> bool:
-        """Whether it is for after the turn: a command, ours or the shell's, or a message with images."""
+        """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        return command or is_bang(text) or self.pictures.names(text)
+        return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
@@ -296,6 +300,10 @@ class LiveRepl(Repl):
     def _commands(self) -> Iterable[tuple[str, str]]:
         ours = [(command.name, command.help) for command in REGISTRY.values()]
         return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+
+    def _values(self, command: str) -> Iterable[str]:
+        known = REGISTRY.get(command)
+        return known.values(self) if known is not None and known.values is not None else ()
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:

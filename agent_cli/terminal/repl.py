@@ -14,6 +14,7 @@ from typing import cast
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.engine.drive import Listener
@@ -25,6 +26,7 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
+from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.dialogs import Beginning, Dialogs
 from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
@@ -156,11 +158,13 @@ class Repl(Dialogs):
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
     def handle(self, text: str) -> None:
-        """What a line means: a slash command, a command of the shell, or a message. Raises Leave, Mistake."""
+        """What a line means: a slash command, a command of the shell, a note, or a message. Raises Leave, Mistake."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
             self._interruptible(lambda: run_bang(self, text))
+        elif note := note_in(text):
+            take_note(self, note)
         else:
             self.take_turn(text)
 

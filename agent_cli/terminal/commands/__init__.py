@@ -1,6 +1,6 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, hooks, looks, model, plan, session
+from agent_cli.terminal.commands import asking, cost, hooks, looks, memory, model, plan, rules, session, status
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "asking", "hooks", "looks", "model", "plan", "session"]
+__all__ = ["REGISTRY", "asking", "cost", "hooks", "looks", "memory", "model", "plan", "rules", "session", "status"]
