@@ -30,6 +30,7 @@ from agent_cli.engine.structured import StructuredOutput, answer_guard, read_sch
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.gate import make_policy, rule_saver
 from agent_cli.hooking import make_hooks
+from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
@@ -77,7 +78,13 @@ class Agent:
         self.commands = commands
         self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
+        self.mcp: Joined | None = None
         self._log = log
+
+    def begin(self, after: float = 0.0) -> None:
+        """Start what may be made ready beside the prompt, so many seconds from now."""
+        if self.mcp is not None:
+            self.mcp.servers.begin(after)
 
     def close(self, reason: str = "other") -> None:
         """End what runs in the background, and release the session. reason: why, for the hooks of SessionEnd."""
@@ -85,6 +92,8 @@ class Agent:
             self.conversation.end(reason)
         finally:
             self.conversation.kit.context.close()
+            if self.mcp is not None:
+                self.mcp.servers.close()
             if self._log is not None:
                 self._log.close()
 
@@ -169,7 +178,26 @@ def build(
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF
-    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands, memory)
+    agent = Agent(conversation, place, layers, settings, model, info, header, log, restored, commands, memory)
+    join_servers(agent, options, warn)
+    return agent
+
+
+def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None]) -> None:
+    """Give the session its MCP servers; where no person watches, they are waited for here. Raises Mistake."""
+    try:
+        servers = make_servers(options, agent.place, agent.layers, agent.settings, warn)
+        if servers is None:
+            return
+        conversation, context = agent.conversation, agent.conversation.kit.context
+        agent.mcp = joined = Joined(servers, agent, warn)
+        conversation.prepare = joined.settle
+        conversation.expand = lambda text: joined.expand(expanded(text, agent.commands, context))
+        if not conversation.kit.attended:
+            joined.settle()
+    except BaseException:
+        agent.close()
+        raise
 
 
 def switch_model(agent: Agent, name: str) -> None:
@@ -215,7 +243,8 @@ def choose_tools(
     Raises Mistake for a name that is no tool.
     """
     known = {tool.name: tool for tool in BUILTIN}
-    if settings.tools is not None and (unknown := [n for n in settings.tools if n not in known and n != "default"]):
+    named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
+    if unknown := [n for n in named if n not in known]:
         raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
     if restored is not None:
         return [known[n] for n in restored.header.tools if n in known]
@@ -231,7 +260,7 @@ def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tu
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:
     try:
-        text = prompt(f"tools/{tool.name}")
+        text = tool.told or prompt(f"tools/{tool.name}")
     except FileNotFoundError:
         text = (tool.__doc__ or tool.name).strip()
     here = tool.teach(context) if context is not None else ""
@@ -292,6 +321,8 @@ def saved_with(options: RunOptions, place: Place, settings: Settings, trust: Tru
     """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
     return {
         "settings": to_plain(settings),
+        "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
+        "strict_mcp_config": options.strict_mcp_config,
         "cwd": str(place.cwd),
         "root": str(place.root),
         "on_ask": options.on_ask,

@@ -44,7 +44,8 @@ class Conversation:
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's.
     attached: what is shown with the next message (once). source: how the session came to be, for the hooks of its
-    start, which run before the next message; "" once they have. last: how the latest turn ended.
+    start, which run before the next message; "" once they have. last: how the latest turn ended. prepare: called before
+    each turn, on its thread; it may change `kit` and `options`.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -60,6 +61,7 @@ class Conversation:
         self.attached: tuple[Media, ...] = ()
         self.source = "resume" if self.history else "startup"
         self._begun = False
+        self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
 
@@ -68,6 +70,8 @@ class Conversation:
 
         Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
         """
+        self.kit.context.cancel = CancelToken()
+        self.prepare()
         typed, text = text, self.expand(text)
         added: tuple[str, ...] = ()
         if self._opens():
@@ -87,6 +91,7 @@ class Conversation:
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
+        self.prepare()
         if self._opens():
             from agent_cli.engine.session_hooks import beginning  # only with hooks
 

@@ -1,1 +1,1 @@
-"""What people add: hooks."""
+"""What users add to the program: each kind in a room of its own."""

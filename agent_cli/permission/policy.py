@@ -140,6 +140,8 @@ class Policy:
             from agent_cli.permission.proposals import rule_for_url
 
             return rule_for_url(tool, effect.target)
+        if effect.kind == "call" and tool.startswith("mcp__"):
+            return tool
         if effect.kind == "prompt":
             return "" if set("()") & set(effect.target) else f"{tool}({effect.target})"
         path = Path(effect.target)

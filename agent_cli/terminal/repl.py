@@ -18,6 +18,7 @@ from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.engine.drive import Listener
+from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -35,12 +36,14 @@ from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
-from agent_cli.terminal.trusting import ask_trust
+from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
+
+AFTER_PROMPT = 0.5
 
 
 def run_repl(options: RunOptions) -> int:
@@ -76,6 +79,7 @@ class Repl(Dialogs):
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
         self._first = is_first_start(self.place)
         self._settle_trust()
+        self._settle_servers()
         if self._first:
             choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
@@ -99,6 +103,14 @@ class Repl(Dialogs):
             if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self.layers = read_settings(self.options, self.place)
+
+    def _settle_servers(self) -> None:
+        """Ask about the project's MCP servers that were not approved as they are declared now."""
+        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
+            if ask_server(self._console, read_line, found, why) and (
+                problem := approvals_of(self.place).approve(found)
+            ):
+                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -211,6 +223,8 @@ class Repl(Dialogs):
                 self.say(hint)
         else:
             self.say("  /help lists the commands")
+        # What takes its time begins when the prompt stands.
+        self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
         if self.agent.conversation.history and self.agent.settings.save_sessions:
@@ -244,6 +258,7 @@ class Repl(Dialogs):
         self.agent.close("clear")
         agent.conversation.source = "clear"
         self.agent = agent
+        agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
         """Go on with another model. Raises Mistake."""

@@ -76,6 +76,13 @@ class Ask(Value):
     max_tokens: int = 2_000
 
 
+class AskPerson(Value):
+    """A question to the person, yielded by a running tool, which is sent their words; None where nobody answers."""
+
+    question: str
+    options: tuple[str, ...] = ()
+
+
 Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
 
@@ -192,12 +199,14 @@ class ToolContext:
 class Tool(ABC, Generic[A]):
     """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments."""
 
-    name: ClassVar[str]
+    name: str
     Args: type[A]
     # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
     asks_person: ClassVar[bool] = False
     # A tool whose work is a turn of its own, run by the engine.
     nested: ClassVar[bool] = False
+    # What the model is told of a tool that has no prompt file.
+    told: str = ""
     # A tool that only looks, and may run beside others of its kind.
     side_by_side: ClassVar[bool] = False
 
@@ -207,7 +216,7 @@ class Tool(ABC, Generic[A]):
 
     @abstractmethod
     def run(self, args: A, ctx: ToolContext) -> Outcome:
-        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or `Ask`) and returns one.
+        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or a question) and returns one.
 
         Raises ToolError for failures the model should read, Cancelled when the turn is interrupted.
         """
@@ -228,6 +237,13 @@ class Tool(ABC, Generic[A]):
         """The checked arguments. Raises ToolError with the mistakes in words."""
         args: A = read_arguments(self.Args, arguments)
         return args
+
+    def stands_for(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
+        """The tool that is really called, and its arguments: what is decided on, asked about and run.
+
+        Raises ToolError where there is none.
+        """
+        return self, args
 
     def preview(self, args: A, ctx: ToolContext) -> Display | None:
         """What would happen, for the approval question: a diff, or nothing where the summary says it all.
