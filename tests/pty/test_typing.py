@@ -61,4 +61,4 @@ def test_what_was_typed_and_queued_survives_a_kill(work: Path) -> None:
 
 
 def found(state: Path) -> list[Path]:
-    return [path for path in state.rglob("*draft*") if path.is_file()]
+    return [path for path in state.rglob("*.draft") if not path.name.startswith(".")]
