@@ -46,6 +46,7 @@ from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
+NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
 
 
 class Agent:
@@ -115,6 +116,8 @@ def build(
         tools.append(StructuredOutput(schema))
         guards.append(answer_guard)
     header = make_header(options, place, settings, model, tools, restored)
+    if log is not None and restored is not None and restored.rebuilt:
+        log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
     if restored is not None:
         context.seen |= restored.seen
@@ -152,7 +155,8 @@ def build(
     conversation.attached = attached
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
-        conversation.closing = BROKEN_OFF
+        started = restored.started
+        conversation.closing = lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN
     return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
 
 
@@ -201,7 +205,7 @@ def choose_tools(
     known = {tool.name: tool for tool in BUILTIN}
     if settings.tools is not None and (unknown := [n for n in settings.tools if n not in known and n != "default"]):
         raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
-    if restored is not None:
+    if restored is not None and not restored.rebuilt:
         return [known[n] for n in restored.header.tools if n in known]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
     wanted = set(known) if settings.tools is None or "default" in settings.tools else set(settings.tools)

@@ -19,6 +19,9 @@ _PATTERNS = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
     re.DOTALL,
 )
+# The last word of a text, which may be the beginning of a key, and how far back it, or a block of a key, may begin.
+_LAST_WORD = re.compile(r"[\w.+/=-]+\Z", re.ASCII)
+_FAR_BACK = 8_192
 
 
 class Redactor:
@@ -31,9 +34,22 @@ class Redactor:
         values = {v for v in ({v for k, v in env.items() if looks_like_key(k)} | set(more)) if len(v) >= _SHORTEST}
         longest_first = sorted(values | {json.dumps(v)[1:-1] for v in values}, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._plain = tuple(values)
 
     def __call__(self, text: str) -> str:
         """The text without secrets."""
         if self._values is not None:
             text = self._values.sub(HIDDEN, text)
         return _PATTERNS.sub(HIDDEN, text)
+
+    def settled(self, text: str) -> int:
+        """How much of a text that still grows can be written: the rest may become a secret."""
+        word = _LAST_WORD.search(text, max(0, len(text) - _FAR_BACK))
+        end = word.start() if word else len(text)
+        block = text.rfind("-----BEGIN ", max(0, len(text) - _FAR_BACK))
+        if block >= 0 and "-----END " not in text[block:]:
+            end = min(end, block)
+        for value in self._plain:
+            shared = next((n for n in range(min(len(value), len(text)), 0, -1) if text.endswith(value[:n])), 0)
+            end = min(end, len(text) - shared)
+        return end
