@@ -189,6 +189,14 @@ class SubagentEvent(Value):
     event: "Event"  # noqa: UP037 - resolved when it is read back
 
 
+class SessionNamed(Value):
+    """The session has a name from here on: the person's, or a title that a model made, for `usage`."""
+
+    name: str
+    by: Literal["person", "model"] = "person"
+    usage: Usage = Usage()
+
+
 class Warned(Value):
     """Something a person should know; the turn goes on. wait: seconds until a failed model call is tried again."""
 
@@ -234,6 +242,7 @@ Event = (
     | HookRan
     | UsageAdded
     | SubagentEvent
+    | SessionNamed
     | Warned
     | TurnFinished
 )
