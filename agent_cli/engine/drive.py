@@ -55,6 +55,7 @@ class Conversation:
         self.frame: Callable[[str], str] = str
         self.expand: Callable[[str], str] = str
         self.attached: tuple[Media, ...] = ()
+        self._under_way: list[Message] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
@@ -74,9 +75,21 @@ class Conversation:
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()
-        result = drive(run_turn(self.history, self.kit, options), self.record, show)
+        try:
+            result = drive(run_turn(self.history, self.kit, options), self.record, self._follow, show)
+        finally:
+            self._under_way = []
         self.history += result.end.messages
         return result
+
+    def _follow(self, event: Event) -> None:
+        if isinstance(event, MessageAdded):
+            self._under_way.append(event.message)
+
+    @property
+    def so_far(self) -> list[Message]:
+        """The history with what the running turn has added; from any thread."""
+        return [*self.history, *self._under_way]
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
@@ -86,7 +99,8 @@ class Conversation:
 
     def _take_inbox(self) -> list[str]:
         texts, self.inbox = self.inbox, []
-        return texts
+        # What is ours begins with a tag, and mentions nothing.
+        return [text if text.startswith("<") else self.expand(text) for text in texts]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

@@ -38,10 +38,10 @@ class Session(Protocol):
     def interrupt(self) -> None: ...
 
     def queue(self, text: str) -> None:
-        """Give a message to the running turn, for its next step."""
+        """Give a message to the running turn, for its next step, unless it is of a kind that waits for the end."""
 
     def take_back(self, text: str) -> bool:
-        """Take it out again; False where the turn has it."""
+        """Take it out again; False where the turn has it already."""
 
     def plan(self) -> Sequence[TodoItem]: ...
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
+
+from agent_cli.terminal.ansi import cells
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -28,16 +31,44 @@ class Controls:
         if not self.line.text.strip():
             return
         text = self.line.take().strip()
-        command = text.startswith("/") and not text.startswith("//")
         if not live.busy:
             live.send(text)
-        elif command and live.session.may_aside(text):
+        elif live.session.may_aside(text):
             live.aside(text)
         else:
             live.queued.append(text)
-            if not command:
-                live.session.queue(text)
+            live.session.queue(text)
         live.draw_soon()
+
+    def show_more(self) -> None:
+        """The latest call in full; pressed again, the one before. What is longer than the screen goes to the pager."""
+        live = self.live
+        entry = live.transcript.details.next()
+        if entry is None:
+            live.hint_for("There is nothing more to show", 2.0)
+            return
+        writer = live.transcript.writer
+        lines = list(entry.lines())
+        rows = sum(max(1, -(-cells(line.plain) // max(writer.console.width, 1))) for line in lines)
+        if rows < live.app.screen.get_size().rows:
+            writer.settle()
+            for line in lines:
+                writer.put(line)
+            live.draw_soon()
+        else:
+            live.page("\n".join(line.plain for line in lines))
+
+    def paste_image(self) -> None:
+        """The image in the clipboard, as a word in the line."""
+
+        def look() -> None:
+            word = self.line.pictures.from_clipboard()
+            if word:
+                self.live.soon(lambda: self.line.buffer.insert_text(word))
+            else:
+                self.live.soon(lambda: self.live.hint_for("There is no image in the clipboard", 2.0))
+
+        threading.Thread(target=look, daemon=True).start()
 
     def send_now(self) -> None:
         """Interrupt, and begin anew with the draft and what is queued."""
@@ -52,7 +83,7 @@ class Controls:
     def take_back(self) -> bool:
         """The last queued message, into the line again; False where there is none."""
         queued = self.live.queued
-        if not queued or not (self.live.session.take_back(queued[-1]) or queued[-1].startswith("/")):
+        if not queued or not self.live.session.take_back(queued[-1]):
             return False
         self.line.put_back(queued.pop())
         return True

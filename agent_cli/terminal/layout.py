@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.styles import Style
@@ -32,9 +33,10 @@ def make_layout(
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
 
     def prefix(number: int, wrap_count: int) -> StyleAndTextTuples:
+        label = f"[vi] {line.label}" if vi_navigation_mode() else line.label
         if number == 0 and wrap_count == 0:
-            return [("class:ask" if line.replying else "class:prompt", line.label)]
-        return [("", " " * cells(line.label) if wrap_count or number else "")]
+            return [("class:ask" if line.replying else "class:prompt", label)]
+        return [("", " " * cells(label) if wrap_count or number else "")]
 
     typing = Window(
         BufferControl(line.buffer, search_buffer_control=search.control, preview_search=True),

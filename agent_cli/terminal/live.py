@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +26,7 @@ from agent_cli.terminal.calls import LONG, RESTORE_TITLE, RING, SAVE_TITLE, titl
 from agent_cli.terminal.contract import LOOK, Look, Session
 from agent_cli.terminal.controls import Controls
 from agent_cli.terminal.decisions import Ask
+from agent_cli.terminal.dialogs import in_pager
 from agent_cli.terminal.guarded import Questions
 from agent_cli.terminal.keys import make_keys
 from agent_cli.terminal.layout import make_layout, style_of
@@ -131,9 +133,9 @@ class Live:
 
     def wear(self, **changes: Any) -> None:
         """Change the look, from any thread."""
+        self.look = self.look.but(**changes)
 
         def change() -> None:
-            self.look = self.look.but(**changes)
             self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
             self.draw_soon()
 
@@ -202,9 +204,11 @@ class Live:
             case Ended(leave=leave):
                 self._idle(leave)
             case MessageAdded(message=UserMessage(text=text)):
-                if text in self.queued:
-                    self.queued.remove(text)
-                    self.echo(text)
+                # What it mentions stands below it by now.
+                said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
+                if said is not None:
+                    self.queued.remove(said)
+                    self.echo(said)
             case _:
                 self.transcript(item)
 
@@ -299,6 +303,15 @@ class Live:
             raise Cancelled
         loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
         return waiting.wait()
+
+    def page(self, text: str) -> None:
+        """Show a long text in the pager, from the thread that draws."""
+
+        def show() -> None:
+            with suppress(Cancelled):
+                self.outside(lambda: in_pager(text))
+
+        threading.Thread(target=show, name="pager", daemon=True).start()
 
     def hint_for(self, text: str, seconds: float) -> None:
         """A word above the line, for a while."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
-from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
 from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
@@ -70,7 +70,7 @@ class LiveRepl(Repl):
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names),
+            InputLine(history, self._commands, self._file_names, self.pictures),
             AtomicOutput(sys.stdout, terminal_size),
             look=Look(
                 theme=settings.terminal.theme,
@@ -124,7 +124,7 @@ class LiveRepl(Repl):
             self.say(f"> {first}")
             self.take_turn(first)
 
-    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+    def _interruptible(self, run: Callable[[], object]) -> None:
         run()
 
     def _listen(self, event: Event) -> None:
@@ -176,6 +176,18 @@ class LiveRepl(Repl):
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
+    @property
+    def theme(self) -> str:
+        return self.live.look.theme
+
+    def look(self, theme: str) -> None:
+        self.live.wear(theme=theme)
+
+    def switch_vim(self) -> bool | None:
+        on = not self.live.look.vim
+        self.live.wear(vim=on)
+        return on
+
     # What a command may ask, with keys and a menu.
 
     def confirm(self, question: str) -> bool:
@@ -203,10 +215,7 @@ class LiveRepl(Repl):
 
     def send(self, text: str) -> None:
         try:
-            if text.startswith("/") and not text.startswith("//"):
-                run_slash(self, text)
-            else:
-                self.take_turn(text)
+            self.handle(text)
         except Mistake as mistake:
             self.say(str(mistake))
         except Cancelled:
@@ -229,14 +238,20 @@ class LiveRepl(Repl):
         self.agent.conversation.interrupt()
 
     def queue(self, text: str) -> None:
-        self.agent.conversation.inbox.append(text)
+        if not self._waits(text):
+            self.agent.conversation.inbox.append(text)
 
     def take_back(self, text: str) -> bool:
         try:
             self.agent.conversation.inbox.remove(text)
         except ValueError:
-            return False
+            return self._waits(text)
         return True
+
+    def _waits(self, text: str) -> bool:
+        """Whether it is for after the turn: a command, ours or the shell's, or a message with images."""
+        command = text.startswith("/") and not text.startswith("//")
+        return command or is_bang(text) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan

@@ -13,9 +13,9 @@ from typing import cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
+from agent_cli.attach import attach_images
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
-from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.drive import Listener
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
@@ -24,11 +24,14 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
+from agent_cli.terminal.bang import is_bang, run_bang
 from agent_cli.terminal.console import make_console, styled
 from agent_cli.terminal.dialogs import Dialogs
 from agent_cli.terminal.input import read_line
+from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
+from agent_cli.terminal.themes import Tinted
 from agent_cli.terminal.trusting import ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
@@ -64,10 +67,13 @@ class Repl(Dialogs):
         self.options = options
         self.place = find_place(os.environ)
         self.layers = read_settings(options, self.place)
-        plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
-        self._console = make_console(self.layers.settings().color, os.environ, plain=plain)
+        settings = self.layers.settings()
+        plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
+        self._tint = Tinted(sys.stdout, settings.terminal.theme)
+        self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
         self._settle_trust()
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
+        self.pictures = Pictures()
         self.show = self._open_screen()
         self.listener: Listener = self.show
         self.agent = self._build(options)
@@ -122,10 +128,8 @@ class Repl(Dialogs):
         while True:
             try:
                 text = read_line("> ").strip()
-                if text.startswith("/") and not text.startswith("//"):
-                    run_slash(self, text)
-                elif text:
-                    self.take_turn(text)
+                if text:
+                    self.handle(text)
             except KeyboardInterrupt:
                 self.say("(Ctrl-D or /exit leaves)")
             except (EOFError, Leave):
@@ -147,15 +151,27 @@ class Repl(Dialogs):
         conversation = self.agent.conversation
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
+    def handle(self, text: str) -> None:
+        """What a line means: a slash command, a command of the shell, or a message. Raises Leave, Mistake."""
+        if text.startswith("/") and not text.startswith("//"):
+            run_slash(self, text)
+        elif is_bang(text):
+            self._interruptible(lambda: run_bang(self, text))
+        else:
+            self.take_turn(text)
+
     def take_turn(self, text: str) -> None:
-        """Send a message and show the turn that it starts."""
+        """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
+        context = conversation.kit.context
+        named = map(str, self.pictures.within(text, context.workspace.cwd))
+        media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
-            self._interruptible(lambda: conversation.say(text, self.listener))
+            self._interruptible(lambda: conversation.say(text, self.listener, media))
         except ToolError as error:
             self.say(str(error))
 
-    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+    def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
         conversation = self.agent.conversation
         pressed = 0
@@ -191,6 +207,17 @@ class Repl(Dialogs):
     def say(self, text: str) -> None:
         self._console.print(styled(text))
 
+    def show_markdown(self, text: str) -> None:
+        """A text of the model's that is not part of the transcript."""
+        if not self._console.is_terminal:
+            self.say(text)
+            return
+        # The parser and the lexers, which the prompt need not wait for.
+        from agent_cli.terminal.render import MarkdownStream
+
+        stream = MarkdownStream(self._console.width, color=not self._console.no_color)
+        self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
+
     def start_over(self) -> None:
         """A new session with the same options. Raises Mistake."""
         fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False, image=())
@@ -206,6 +233,19 @@ class Repl(Dialogs):
         """Change what is permitted. Raises Mistake."""
         check_mode(mode, os.environ)
         self.agent.conversation.kit.policy.mode = cast(Mode, mode)
+
+    @property
+    def theme(self) -> str:
+        """The name of the colours."""
+        return self._tint.theme
+
+    def look(self, theme: str) -> None:
+        """Change the colours for the rest of the session."""
+        self._tint.theme = theme
+
+    def switch_vim(self) -> bool | None:
+        """Change whether the line is edited with the keys of vi; None where there is no editor."""
+        return None
 
     def show_plan(self) -> None:
         plan = self.agent.conversation.kit.context.plan

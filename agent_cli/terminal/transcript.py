@@ -25,6 +25,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.console import styled
+from agent_cli.terminal.details import Details
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.views import lines_of, result_of
 from agent_cli.terminal.writing import Writer
@@ -133,12 +134,14 @@ class Transcript(Show):
         self.writer = self._out = LiveWriter(console, sink, whole_thoughts=verbose)
         self._outputs: dict[str, _Output] = {}
         self._plan: TodoView | None = None
+        self.details = Details()
         self.doing = ""
         self.turn = Usage()
         self._streamed = 0
 
     def __call__(self, event: Event) -> None:
         self._follow(event)
+        self.details(event)
         if isinstance(event, ToolProgress):
             self._outputs.setdefault(event.call_id, _Output()).add(event.text)
         else:

@@ -83,11 +83,12 @@ class Idle:
         self.token.cancel()
 
     def queue(self, text: str) -> None:
-        self.inbox.append(text)
+        if not text.startswith("/"):
+            self.inbox.append(text)
 
     def take_back(self, text: str) -> bool:
         if text not in self.inbox:
-            return False
+            return text.startswith("/")
         self.inbox.remove(text)
         return True
 
