@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
@@ -21,10 +21,11 @@ from agent_cli.config.prompts import (
 from agent_cli.config.schema import Settings
 from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
-from agent_cli.core.events import Event
+from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
+from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -76,6 +77,20 @@ class Agent:
         self.commands = commands
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self._log = log
+        self.name = restored.name if restored else ""
+        self._unsaid: SessionNamed | None = None
+
+    def rename(self, name: str, by: Literal["person", "model"] = "person", usage: Usage = Usage()) -> None:  # noqa: B008
+        """Call the session something; from any thread. A session in which nothing was said keeps it until then."""
+        self.name = name
+        self._unsaid = SessionNamed(name, by, usage)
+        self.keep_name()
+
+    def keep_name(self) -> None:
+        """Write the name down, once there is something that it is the name of."""
+        if self._unsaid is not None and self.conversation.history:
+            named, self._unsaid = self._unsaid, None
+            self.conversation.record(named)
 
     def close(self) -> None:
         """End what runs in the background, and release the session."""
