@@ -14,6 +14,7 @@ from agent_cli.core.events import (
     SubagentEvent,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolRequested,
     ToolStarted,
     TurnFinished,
@@ -21,6 +22,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.session.lines import Line, read
+from agent_tools.display import CommandOutput
 from agent_tools.values import Mismatch, Value, from_plain
 
 # So much of a log is looked at, so many steps and characters of an answer are shown again.
@@ -110,6 +112,9 @@ def bounded(question: str, events: list[Event]) -> Exchange:
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
         else:
+            if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
+                # What a command prints is no record of its own.
+                shown.append(ToolProgress(event.call_id, event.display.output[:CHARACTERS].rstrip("\n") + "\n"))
             shown.append(event)
     return Exchange(question, tuple(shown[-STEPS:]), max(0, len(shown) - STEPS))
 
