@@ -15,9 +15,9 @@ from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
 from agent_cli.config.commands import Command, expanded, find_commands
 from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import (
-    prompt,
-)
+from agent_cli.config.memory import Memory, load_memory
+from agent_cli.config.nearby import Nearby
+from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
 from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
@@ -33,9 +33,9 @@ from agent_cli.gate import make_policy, rule_saver
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
-from agent_cli.opening import make_header, model_name, new_log, open_session
+from agent_cli.opening import changed_memory, make_header, model_name, new_log, open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, check_mode
+from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
@@ -65,6 +65,7 @@ class Agent:
         log: SessionLog | None,
         restored: Restored | None,
         commands: Mapping[str, Command],
+        memory: Memory,
     ) -> None:
         self.conversation = conversation
         self.place = place
@@ -75,6 +76,7 @@ class Agent:
         self.header = header
         self.restored = restored
         self.commands = commands
+        self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self._log = log
         self.name = restored.name if restored else ""
@@ -130,7 +132,14 @@ def build(
         schema = _schema(options.json_schema)
         tools.append(StructuredOutput(schema))
         guards.append(answer_guard)
-    header = make_header(options, place, settings, model, tools, restored)
+    memory = Memory()
+    if not options.bare:
+        sources = memory_sources(place, settings, layers.trust, context.readable)
+        memory = load_memory(sources)
+        context.nearby = Nearby(sources, memory)
+        for cut in memory.cuts:
+            warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
+    header = make_header(options, place, settings, model, tools, restored, memory)
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
@@ -168,11 +177,12 @@ def build(
         restored.history if restored else (),
     )
     conversation.attached = attached
+    conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
         started = restored.started
         conversation.closing = lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN
-    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
+    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands, memory)
 
 
 def switch_model(agent: Agent, name: str) -> None:

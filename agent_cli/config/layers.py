@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.config.reading import LIMIT, RULES_LIMIT, SettingsError, check_value, decode, nearest, places
+from agent_cli.config.reading import (
+    LIMIT,
+    RULES_LIMIT,
+    SettingsError,
+    check_value,
+    decode,
+    decode_in_part,
+    nearest,
+    places,
+)
 from agent_cli.config.schema import Permissions, RuleEntry, Sandbox, Scope, Settings, tables
 from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.core.trust import Trust
@@ -40,9 +49,11 @@ class Layers:
 
     origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the person. held: what
     an untrusted project would have set. read: the layers that were there, in order. trust: how the project stands.
+    mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it is raised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mistakes: list[str] | None = None) -> None:
+        self.mistakes = mistakes
         self.origins: dict[str, str] = {}
         self.overridden: list[str] = []
         self.ignored: list[str] = []
@@ -96,7 +107,7 @@ class Layers:
 
     def add_text(self, text: str, source: str, base: Path, voice: Voice = "own") -> None:
         """Read settings from TOML, or from JSON where the text begins with a brace. Raises SettingsError."""
-        data = decode(text, source)
+        data = decode(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
         self.add(data, source, base, voice, places(text, source))
 
@@ -113,11 +124,17 @@ class Layers:
             elif cls is None:
                 layer.set(Settings, self._values, "", key, value)
             elif not isinstance(value, dict):
-                raise SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]")
+                self.wrong(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
             else:
                 for name, inner in value.items():
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
+
+    def wrong(self, error: SettingsError) -> None:
+        """Raise a mistake, or take it down."""
+        if self.mistakes is None:
+            raise error
+        self.mistakes.append(str(error))
 
 
 class _Layer:
@@ -131,7 +148,13 @@ class _Layer:
         self.where = where
 
     def set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str = "") -> None:
-        """Check one value and take it, or hold it back. Raises SettingsError."""
+        """Check one value and take it, or hold it back. Raises SettingsError, unless mistakes are taken down."""
+        try:
+            self._set(cls, into, table, key, raw, spelled)
+        except SettingsError as error:
+            self._layers.wrong(error)
+
+    def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
         place = self.where(spelled or key, table)
@@ -179,7 +202,8 @@ class _Layer:
             try:
                 rule = read_rule(entry.list, entry.rule, place, self._base)
             except BadRule as error:
-                raise SettingsError(f"{place}: permissions.{key}: {error}") from None
+                self._layers.wrong(SettingsError(f"{place}: permissions.{key}: {error}"))
+                continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
             if self._voice != "own":
                 more["own"] = False

@@ -142,7 +142,10 @@ class Settings(Value):
 
     system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
     append_system_prompt: Annotated[str, "added to the system prompt"] = ""
-    memory_files: Annotated[tuple[str, ...], "names of memory files, nearest first"] = ("AGENTS.md", "CLAUDE.md")
+    memory_files: Annotated[tuple[str, ...], "names of memory files; all that a folder has are read"] = (
+        "AGENTS.md",
+        "CLAUDE.md",
+    )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200

@@ -41,7 +41,7 @@ class Conversation:
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's.
-    attached: what is shown with the next message (once).
+    attached: what is shown with the next message (once). last: how the latest turn ended.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -55,6 +55,7 @@ class Conversation:
         self.frame: Callable[[str], str] = str
         self.expand: Callable[[str], str] = str
         self.attached: tuple[Media, ...] = ()
+        self.last: TurnResult | None = None
         self._under_way: list[Message] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -80,6 +81,7 @@ class Conversation:
         finally:
             self._under_way = []
         self.history += result.end.messages
+        self.last = result
         return result
 
     def _follow(self, event: Event) -> None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.core.usage import Usage
@@ -26,8 +27,10 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
-from agent_cli.terminal.console import make_console, styled
-from agent_cli.terminal.dialogs import Dialogs
+from agent_cli.terminal.commands.memory import take_note
+from agent_cli.terminal.console import hanging, make_console, shown_path, styled
+from agent_cli.terminal.dialogs import Beginning, Dialogs
+from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.resuming import adopt, greet_back
@@ -74,7 +77,10 @@ class Repl(Dialogs):
         plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._tint = Tinted(sys.stdout, settings.terminal.theme)
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
+        self._first = is_first_start(self.place)
         self._settle_trust()
+        if self._first:
+            choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
@@ -157,11 +163,13 @@ class Repl(Dialogs):
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
     def handle(self, text: str) -> None:
-        """What a line means: a slash command, a command of the shell, or a message. Raises Leave, Mistake."""
+        """What a line means: a slash command, a command of the shell, a note, or a message. Raises Leave, Mistake."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
             self._interruptible(lambda: run_bang(self, text))
+        elif note := note_in(text):
+            take_note(self, note)
         else:
             self.take_turn(text)
 
@@ -202,11 +210,15 @@ class Repl(Dialogs):
     def _greet(self) -> None:
         agent = self.agent
         mode = agent.conversation.kit.policy.mode
-        self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self.place.cwd}")
+        self.say(f"agent {__version__} · {agent.model.name} · {mode}")
+        self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
             greet_back(self)
+        elif self._first:
+            for hint in HINTS:
+                self.say(hint)
         else:
             self.say("  /help lists the commands")
 
@@ -217,7 +229,14 @@ class Repl(Dialogs):
             self.say(f"To go on with this session: agent{where} --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
-        self._console.print(styled(text))
+        """A line for the person; on a terminal it is wrapped by words."""
+        if not self._console.is_terminal:
+            self._console.print(styled(text))
+            return
+        for line in text.split("\n"):
+            indent = " " * (len(line) - len(line.lstrip(" ")))
+            for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
+                self._console.print(row)
 
     def show_markdown(self, text: str) -> None:
         """A text of the model's that is not part of the transcript."""

@@ -62,13 +62,15 @@ def _tail(live: Live, room: int) -> list[str]:
 def _status(live: Live, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
-    return status_line(transcript.doing, live.seconds, sent, received, width, stopping=live.stopping)
+    return status_line(transcript.status(), live.seconds, sent, received, width, stopping=live.stopping)
 
 
 def below(live: Live) -> list[Line]:
     """Below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
-    return [*_menu(live, width), toolbar(live.session.toolbar(), width)]
+    own = live.session.status_line()
+    bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)
+    return [*_menu(live, width), bar]
 
 
 def _menu(live: Live, width: int) -> list[Line]:

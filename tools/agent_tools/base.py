@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -93,6 +93,22 @@ class UserCommand(Protocol):
         """The whole prompt. Raises ToolError."""
 
 
+class Nearby(Protocol):
+    """What the model should know near files that were touched; see `notices`."""
+
+    def notices(self, ctx: ToolContext) -> list[str]:
+        """Texts for the model, each once."""
+
+    def retold(self) -> list[str]:
+        """All texts so far, for a history from which they were cut."""
+
+    def nested(self) -> Nearby:
+        """For a conversation of its own."""
+
+    def restored(self, texts: Iterable[str]) -> None:
+        """Take what these messages of the conversation have told as told."""
+
+
 class ToolContext:
     """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
 
@@ -102,7 +118,7 @@ class ToolContext:
     file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
     background. pages: what WebFetch has read lately. commands: the person's, by name, that the
-    model may use.
+    model may use. nearby: the memory of folders that are touched.
     """
 
     def __init__(
@@ -129,6 +145,7 @@ class ToolContext:
         self.jobs = Jobs()
         self.pages: dict[str, Page] = {}
         self.commands: Mapping[str, UserCommand] = {}
+        self.nearby: Nearby | None = None
         self._told: dict[str, object] = {}
         self._root = True
 
@@ -138,6 +155,7 @@ class ToolContext:
         child.__dict__.update(self.__dict__)
         child.seen, child.plan = {}, ()
         child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
+        child.nearby = self.nearby.nested() if self.nearby is not None else None
         child._root = False
         return child
 
@@ -160,7 +178,8 @@ class ToolContext:
 
     def notices(self) -> list[str]:
         """What happened meanwhile that the model should know at its next round; each is told once."""
-        return self.jobs.notices(self, root=self._root)
+        near = self.nearby.notices(self) if self.nearby is not None else []
+        return [*self.jobs.notices(self, root=self._root), *near]
 
     def close(self) -> None:
         """End what runs in the background, and remove what was kept for reading."""
