@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
@@ -25,7 +25,6 @@ from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
-from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -82,10 +81,9 @@ class Agent:
         self.name = restored.name if restored else ""
         self._unsaid: SessionNamed | None = None
 
-    def rename(self, name: str, by: Literal["person", "model"] = "person", usage: Usage = Usage()) -> None:  # noqa: B008
+    def rename(self, named: SessionNamed) -> None:
         """Call the session something; from any thread. A session in which nothing was said keeps it until then."""
-        self.name = name
-        self._unsaid = SessionNamed(name, by, usage)
+        self.name, self._unsaid = named.name, named
         self.keep_name()
 
     def keep_name(self) -> None:

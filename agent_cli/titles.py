@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from agent_cli.assembly import Agent
 from agent_cli.config.prompts import prompt
+from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.usage import Usage
 from agent_cli.model.transport import ModelError, Request, TextChunk, UsageChunk
@@ -59,7 +60,7 @@ class Titles:
         title = clean_name("".join(parts))
         # What the person has said meanwhile counts more.
         if title and not agent.name and not self._cancel.cancelled:
-            agent.rename(title, "model", usage)
+            agent.rename(SessionNamed(title, opened.label, usage))
             self._paid(usage)
 
 

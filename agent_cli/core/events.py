@@ -190,10 +190,10 @@ class SubagentEvent(Value):
 
 
 class SessionNamed(Value):
-    """The session has a name from here on: the person's, or a title that a model made, for `usage`."""
+    """The session has a name from here on: the person's, or a title that `model` made, for `usage`."""
 
     name: str
-    by: Literal["person", "model"] = "person"
+    model: str = ""
     usage: Usage = Usage()
 
 

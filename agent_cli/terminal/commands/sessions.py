@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.place import Mistake
 from agent_cli.session.export.write import ENDINGS, document, format_of, write_document
@@ -80,14 +81,14 @@ def _fork(repl: Repl, words: str) -> None:
         return
     old = repl.fork()
     if name := clean_name(words):
-        repl.agent.rename(name)
+        repl.agent.rename(SessionNamed(name))
     repl.say(f"In a copy of this session; the other one: agent --resume {old[:8]}")
 
 
 @slash("rename", "give this session a name", "NAME", aside=True)
 def _rename(repl: Repl, words: str) -> None:
     if name := clean_name(words):
-        repl.agent.rename(name)
+        repl.agent.rename(SessionNamed(name))
     repl.say(f"This session is called {repl.agent.name}." if repl.agent.name else "This session has no name.")
 
 
