@@ -178,13 +178,9 @@ def _make(worktree: Worktree) -> None:
             raise
         # Its folder was removed by hand.
         git(repo, "worktree", "add", "--force", *how)
-    left = git(repo, "status", "--porcelain", "--untracked-files=no").count("\n") if _dirty(repo) else -1
-    behind = f" Your {counted(left + 1, 'uncommitted change')} stay where they are." if left >= 0 else ""
-    worktree.told = f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{behind}"
-
-
-def _dirty(repo: Path) -> bool:
-    return bool(git(repo, "status", "--porcelain", "--untracked-files=no"))
+    changed = git(repo, "status", "--porcelain", "--untracked-files=no").splitlines()
+    left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
+    worktree.told = f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}"
 
 
 def bring_settings(worktree: Worktree, state: Path, *, by_setting: bool) -> None:
