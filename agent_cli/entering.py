@@ -37,10 +37,11 @@ def entered(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
 
 
 def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
-    """Take the project's trust along, where it has any that is more than a flag."""
+    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises Mistake."""
     trust = read_settings(options, Place(worktree.repo, worktree.repo, place.home, place.env)).trust
-    if trust.trusted and not options.trust and not options.bare:
-        bring_settings(worktree, state_folder(place.env), by_setting=trust.by.startswith("the setting"))
+    trusted = trust.trusted and not options.trust and not options.bare
+    by_setting = trust.by.startswith("the setting")
+    bring_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
 
 
 def with_session(options: RunOptions) -> RunOptions | None:

@@ -183,16 +183,15 @@ def _make(worktree: Worktree) -> None:
     worktree.told = f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}"
 
 
-def bring_settings(worktree: Worktree, state: Path, *, by_setting: bool) -> None:
-    """The project is trusted: what takes effect there takes effect here, as far as it is the same.
+def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
+    """What takes effect in the project takes effect here, as far as it is the same.
 
-    Files that git does not know, such as .agentrc.local, are copied. Trust goes with them where the worktree then has
-    just what the person agreed to; by_setting: where it is agreed to whatever the project brings.
+    Files that git does not know, such as .agentrc.local, are copied. trusted: the person trusts the project; trust
+    goes along where the worktree has just what they agreed to. by_setting: they agreed to whatever the project brings.
     """
-    theirs = fingerprints(worktree.repo)
-    if theirs is None:
-        return
-    for name in theirs.keys() - {GIT}:
+    theirs = fingerprints(worktree.repo) or {}
+    own = [path.name for path in worktree.repo.glob("*.local.md")]
+    for name in (theirs.keys() | set(own)) - {GIT}:
         source, target = worktree.repo / name, worktree.path / name
         if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
             with suppress(OSError):
@@ -201,7 +200,7 @@ def bring_settings(worktree: Worktree, state: Path, *, by_setting: bool) -> None
     ours = fingerprints(worktree.path)
     # The configuration of git is one for both, and is not found beside a worktree.
     same = ours is not None and ours == {name: print_ for name, print_ in theirs.items() if name != GIT or GIT in ours}
-    if ours is not None and (by_setting or same):
+    if trusted and ours is not None and (by_setting or same):
         agree(worktree.path, state, ours)
 
 

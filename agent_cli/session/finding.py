@@ -80,8 +80,9 @@ def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
             f"Session {text} is of {shorten(root)}: go on with it there; "
             f"agent --resume {text} --fork-session makes a copy of it here"
         )
-    how = f"begins with {text}" if is_id_like(text) else f"fits {shorten(text, 60)!r}"
-    return f"No session of this project {how}. See: agent sessions list"
+    if is_id_like(text):
+        return f"No session of this project begins with {text}. See: agent sessions list"
+    return f"No session of this project fits {shorten(text, 60)!r}. See: agent sessions list"
 
 
 def _other_files(store: SessionStore) -> Iterable[Path]:
