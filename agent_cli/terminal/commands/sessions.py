@@ -94,20 +94,21 @@ def _rename(repl: Repl, words: str) -> None:
 
 @slash("export", "write this session as markdown, HTML or JSON, by the file's name", "[FILE]", aside=True)
 def _export(repl: Repl, words: str) -> None:
-    session_id = repl.agent.header.session_id
-    path = repl.place.cwd / Path(words).expanduser() if words else _free(repl.place.cwd, f"session-{session_id[:8]}")
+    log = _store(repl).path(repl.agent.header.session_id)
+    if not log.exists():
+        repl.say("There is nothing to export: this session has no record on disk.")
+        return
+    path = repl.place.cwd / Path(words).expanduser() if words else _free(repl.place.cwd, f"session-{log.stem[:8]}")
     try:
-        made = document(_store(repl).path(session_id), format_of(path.name) or "markdown")
+        made = document(log, format_of(path.name) or "markdown")
         try:
             write_document(path, made, replace=False)
         except FileExistsError:
             if not repl.confirm(f"{path.name} exists already. Replace it?"):
                 return
             write_document(path, made, replace=True)
-    except (NoSession, FileNotFoundError):
-        raise Mistake(
-            "There is nothing to export: this session has no record on disk, or there is no such folder."
-        ) from None
+    except NoSession as error:
+        raise Mistake(str(error)) from None
     except OSError as error:
         raise Mistake(f"Cannot write {path}: {error.strerror or error}.") from None
     repl.say(f"This session is in {path}.")
