@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test quick lint types tests fuzz crashes schemas bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz crashes mcp schemas bench versions wheel clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
@@ -34,6 +34,10 @@ fuzz: $(VENV)/.dev
 crashes: $(VENV)/.dev
 	CRASH_POINTS=$${CRASH_POINTS:-1000} CRASH_SEED=$${CRASH_SEED:-$$(date +%s)} MUTATIONS=$${MUTATIONS:-1000} \
 	  $(BIN)/pytest -n $(JOBS) tests/session/test_crashes.py tests/session/test_mutations.py
+
+# MCP servers from npm, which are fetched: server-everything and server-filesystem.
+mcp: $(VENV)/.dev
+	MCP_NPM=1 $(BIN)/pytest tests/mcp/test_real_servers.py
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

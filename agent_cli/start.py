@@ -159,8 +159,11 @@ def report_of(agent: Agent) -> Report:
         tools=tuple(agent.conversation.kit.tools),
         mode=settings.permissions.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
-        agents=tuple(agent.conversation.kit.agents),
-        commands=tuple(agent.commands),
+        agents=agent.conversation.kit.agents,
+        commands=agent.commands,
+        skills=tuple(agent.added.skills),
+        plugins=settings.plugins,
+        servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )

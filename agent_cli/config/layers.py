@@ -21,7 +21,7 @@ from agent_cli.config.reading import (
     nearest,
     places,
 )
-from agent_cli.config.schema import Permissions, RuleEntry, Sandbox, Scope, Settings, tables
+from agent_cli.config.schema import Mcp, McpServer, Permissions, RuleEntry, Sandbox, Scope, Settings, tables
 from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.core.trust import Trust
 from agent_tools.regular import NotPlain, read_regular
@@ -44,11 +44,21 @@ class Held(Value):
     shown: str
 
 
+class Declared(Value):
+    """An MCP server as a layer declares it. own: the layer is the person's."""
+
+    name: str
+    server: McpServer
+    source: str
+    own: bool
+
+
 class Layers:
     """The merged settings, with the origin of each key and what was left out.
 
     origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the person. held: what
     an untrusted project would have set. read: the layers that were there, in order. trust: how the project stands.
+    servers: the MCP servers that count; they hold secrets, so they are no part of the settings that are saved.
     mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it is raised.
     """
 
@@ -61,6 +71,7 @@ class Layers:
         self.read: list[str] = []
         self.rules: list[Rule] = []
         self.trust = Trust()
+        self.servers: list[Declared] = []
         self.imported: list[str] = []
         self._values: dict[str, Any] = {}
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in tables()}
@@ -169,6 +180,9 @@ class _Layer:
                 value = self._tightening(cls, hints[key], name, key, value, into)
                 if value is None:
                     return
+        if cls is Mcp and key == "servers":
+            layers.servers += [Declared(n, server, self._source, self._voice == "own") for n, server in value.items()]
+            value = {}
         if key == "additional_directories":
             value = tuple(str(self._base / os.path.expanduser(folder)) for folder in value)
         if cls is Permissions and key in (*_LISTS, "rules"):
@@ -242,6 +256,8 @@ def _shown(value: Any) -> str:
     """A value for the question about trust, in full."""
     if isinstance(value, tuple):
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)
+    if isinstance(value, dict):
+        return ", ".join(value)
     return str(value)
 
 

@@ -20,8 +20,9 @@ _PATTERNS = re.compile(
     re.DOTALL,
 )
 # The last word of a text, which may be the beginning of a key, and how far back it, or a block of a key, may begin.
-_LAST_WORD = re.compile(r"[\w.+/=-]+\Z", re.ASCII)
+_LAST_WORD = r"(?a:[\w.+/=-]+)\Z"
 _FAR_BACK = 8_192
+_BLOCK_END = r"-----END [A-Z ]*-----"
 
 
 class Redactor:
@@ -44,10 +45,11 @@ class Redactor:
 
     def settled(self, text: str) -> int:
         """How much of a text that still grows can be written: the rest may become a secret."""
-        word = _LAST_WORD.search(text, max(0, len(text) - _FAR_BACK))
-        end = word.start() if word else len(text)
-        block = text.rfind("-----BEGIN ", max(0, len(text) - _FAR_BACK))
-        if block >= 0 and "-----END " not in text[block:]:
+        start = max(0, len(text) - _FAR_BACK)
+        word = re.search(_LAST_WORD, text[start:])
+        end = start + word.start() if word else len(text)
+        block = text.rfind("-----BEGIN ", start)
+        if block >= 0 and not re.search(_BLOCK_END, text[block:]):
             end = min(end, block)
         for value in self._plain:
             shared = next((n for n in range(min(len(value), len(text)), 0, -1) if text.endswith(value[:n])), 0)

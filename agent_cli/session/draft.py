@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.session.owner import is_running
-from agent_cli.session.private import replace_file
+from agent_cli.session.private import draft_file, replace_file
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
@@ -41,15 +41,11 @@ class Draft(Value):
         return bool(self.text or self.queue)
 
 
-def draft_file(folder: Path, session_id: str) -> Path:
-    return folder / f"{session_id}.draft"
-
-
 class DraftFile:
     """The draft of one session. Nothing here raises; a disk that refuses keeps what it has."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
-        self.path = draft_file(folder, session_id)
+        self.path = draft_file(folder / f"{session_id}.jsonl")
         self._session_id = session_id
         self._last: tuple[str, tuple[str, ...]] | None = None
 
@@ -96,7 +92,7 @@ def take_orphan(folder: Path) -> Draft:
             continue
         taken = folder / f".{draft.session_id}.draft.{os.urandom(4).hex()}"
         try:
-            os.rename(draft_file(folder, draft.session_id), taken)  # noqa: PTH104 - as everywhere in this room
+            os.rename(folder / f"{draft.session_id}.draft", taken)  # noqa: PTH104 - as everywhere in this room
         except OSError:
             continue
         found = _read(taken)

@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 VERSION = 1
-# Written by `SessionLog` in this order; `data` is the last key before `crc`.
-_HEAD = re.compile(
-    rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
-)
-_BEGINS = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"')
-_ENDS = re.compile(rb',"crc":\d{1,10}\}')
+# Written by `SessionLog` in this order; `data` is the last key before `crc`. Patterns are made when a log is read.
+_HEAD = rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
+_BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
+_ENDS = rb',"crc":\d{1,10}\}'
 # What other programs end a line with, in UTF-8, and the mark that some put before the first.
-_FOREIGN = re.compile(rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+")
+_FOREIGN = rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+"
 _TRIES = 8
 
 
@@ -69,7 +67,7 @@ def _whole(line: bytes) -> bytes | None:
 
 def _good(raw: bytes) -> Line | None:
     body = _whole(raw)
-    head = _HEAD.match(body) if body is not None else None
+    head = re.match(_HEAD, body) if body is not None else None
     return Line(raw, body, head) if body is not None and head else None
 
 
@@ -91,14 +89,14 @@ def read_bytes(data: bytes) -> Iterator[Line | None]:
 
 def _salvaged(raw: bytes) -> Iterator[Line | None]:
     """What a line holds that is not just one good record."""
-    starts = [m.start() for m in _BEGINS.finditer(raw)]
+    starts = [m.start() for m in re.finditer(_BEGINS, raw)]
     if not _is_foreign(raw[: starts[0]] if starts else raw):
         yield None
     for start, end in zip(starts, [*starts[1:], len(raw)], strict=False):
         piece = raw[start:end]
         line = None
         rest = b""
-        for found in list(_ENDS.finditer(piece))[: -_TRIES - 1 : -1]:
+        for found in list(re.finditer(_ENDS, piece))[: -_TRIES - 1 : -1]:
             if (line := _good(piece[: found.end()])) is not None:
                 rest = piece[found.end() :]
                 break
@@ -110,4 +108,13 @@ def _salvaged(raw: bytes) -> Iterator[Line | None]:
 
 def _is_foreign(piece: bytes) -> bool:
     """Whether a piece is nothing but ends of lines as others write them."""
-    return not piece or _FOREIGN.fullmatch(piece) is not None
+    return not piece or re.fullmatch(_FOREIGN, piece) is not None
+
+
+def in_order(found: list[Line | None]) -> list[Line]:
+    """The records, each once, by their number; what has the same number stays as it came."""
+    once: dict[str, Line] = {}
+    for line in found:
+        if line is not None:
+            once.setdefault(line.id, line)
+    return sorted(once.values(), key=lambda line: line.seq)

@@ -32,7 +32,6 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.session.lines import VERSION, sealed
-from agent_cli.session.mend import mend
 from agent_cli.session.owner import claim, holder, release
 from agent_cli.session.partial import Unfinished
 from agent_cli.session.private import private_folder, sync_folder
@@ -118,6 +117,9 @@ class SessionLog:
         Returns the name under which the file is kept as it was, or why nothing could be done, as what follows
         "the file as it was".
         """
+        # What few sessions need.
+        from agent_cli.session.mend import mend
+
         if self._fd < 0:
             return "was left as it is"
         with self._lock:

@@ -6,16 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.session.lines import Line, read
-from agent_cli.session.private import sync_folder
-
-# So many copies of one session are kept; the last makes room for a newer one, the first is the nearest to what was.
-COPIES = 3
-
-
-def kept_copies(log: Path) -> list[Path]:
-    """The names that copies of a damaged log have, whether they are there or not."""
-    return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]
+from agent_cli.session.lines import in_order, read
+from agent_cli.session.private import kept_copies, sync_folder
 
 
 def mend(log: Path) -> tuple[str, int]:
@@ -43,15 +35,6 @@ def mend(log: Path) -> tuple[str, int]:
         raise
     sync_folder(log.parent)
     return kept.name, fd
-
-
-def in_order(found: list[Line | None]) -> list[Line]:
-    """The records, each once, by their number; what has the same number stays as it came."""
-    once: dict[str, Line] = {}
-    for line in found:
-        if line is not None:
-            once.setdefault(line.id, line)
-    return sorted(once.values(), key=lambda line: line.seq)
 
 
 def _keep(log: Path) -> Path:

@@ -11,9 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-
-def owner_file(log: Path) -> Path:
-    return log.with_suffix(".owner")
+from agent_cli.session.private import owner_file
 
 
 def claim(log: Path) -> None:

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_cli.core.events import Event
-from agent_cli.session.lines import VERSION, Line, read, read_bytes
-from agent_cli.session.mend import in_order
+from agent_cli.session.lines import VERSION, Line, in_order, read, read_bytes
 from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_cli.session.state import KINDS, State
 from agent_tools.values import Mismatch, from_plain
@@ -145,7 +144,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
     history = state.history.end()
     if first is None or last is None or not (history or (header and not reading.bad)):
         what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
-        raise NoSession(f"Nothing of session {name} can be read: {what}.")
+        raise NoSession(f"Nothing that was said in session {name} can be read: {what}. Begin a new one without -c.")
     saved = state.turn.saved
     told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), state.turn.model, "", (), "")
     return Restored(

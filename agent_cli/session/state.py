@@ -112,6 +112,9 @@ class State:
                 self.name, self.usage = name, self.usage + usage
             case ApprovalRequested(call_id=call_id):
                 self.requests[call_id] = event
+                # A review before this call was answered; now the call itself is asked about.
+                self.questions.pop(call_id, None)
+                self.answers.pop(call_id, None)
                 self.decisions.pop(call_id, None)
                 self.asked_at = time
             case ApprovalResolved():
@@ -190,6 +193,7 @@ class State:
             grants=tuple(self.grants),
             saved=self.turn.saved,
             asked_at=self.asked_at,
+            kept=self.paused.kept,
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: history.end() for call_id, history in self.nested.items()},

@@ -127,6 +127,8 @@ class Live:
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
+        # Work that was begun before there was a loop counts its seconds from here on.
+        self._second()
 
     def _style(self) -> BaseStyle:
         return style_of(self.look.theme)

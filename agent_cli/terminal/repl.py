@@ -14,13 +14,16 @@ from typing import Any, cast
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
+from agent_cli.config.layers import Layers
 from agent_cli.config.notes import note_in
+from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
+from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
+from agent_cli.place import Mistake, Place, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
@@ -37,7 +40,7 @@ from agent_cli.terminal.resuming import adopt, greet_back
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
-from agent_cli.terminal.trusting import ask_trust
+from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.titles import Titles
 from agent_cli.waiting import reopen
@@ -45,20 +48,24 @@ from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
 
+AFTER_PROMPT = 0.5
+
 
 def run_repl(options: RunOptions) -> int:
     """A session until the person leaves; the exit code. Raises Mistake before it has begun."""
-    repl = _screen_for(options, os.environ)(options)
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    repl = _screen_for(options, layers.settings(), os.environ)(options, place, layers)
     try:
         return repl.run(" ".join(options.prompt))
     finally:
         repl.agent.close()
 
 
-def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
+def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
     """The application where a person sits at a terminal that can draw it; else line by line."""
-    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and sys.platform != "win32"
-    if options.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
+    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and not env.get("CI") and sys.platform != "win32"
+    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
     # prompt-toolkit: a fifth of a second that a pipe must not pay for.
     from agent_cli.terminal.live_repl import LiveRepl
@@ -69,16 +76,15 @@ def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
 class Repl(Dialogs):
     """The session's parts and the loop over messages."""
 
-    def __init__(self, options: RunOptions) -> None:
-        self.options = options
-        self.place = find_place(os.environ)
-        self.layers = read_settings(options, self.place)
+    def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
+        self.options, self.place, self.layers = options, place, layers
         settings = self.layers.settings()
         plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._tint = Tinted(sys.stdout, settings.terminal.theme)
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
         self._first = is_first_start(self.place)
         self._settle_trust()
+        self._settle_servers()
         if self._first:
             choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
@@ -104,6 +110,14 @@ class Repl(Dialogs):
             if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self.layers = read_settings(self.options, self.place)
+
+    def _settle_servers(self) -> None:
+        """Ask about the project's MCP servers that were not approved as they are declared now."""
+        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
+            if ask_server(self._console, read_line, found, why) and (
+                problem := approvals_of(self.place).approve(found)
+            ):
+                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -221,10 +235,14 @@ class Repl(Dialogs):
                 self.say(hint)
         else:
             self.say("  /help lists the commands")
+        # What takes its time begins when the prompt stands.
+        self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
         self._titles.close()
-        if self.agent.conversation.history and self.agent.settings.save_sessions:
+        if self.agent.unsaved:
+            self._warn(self.agent.unsaved)
+        elif self.agent.conversation.history and self.agent.settings.save_sessions:
             where = f" --worktree {self.options.worktree}" if self.options.worktree else ""
             self.say(f"To go on with this session: agent{where} --resume {self.agent.header.session_id[:8]}")
 
@@ -275,6 +293,7 @@ class Repl(Dialogs):
         self.agent.close()
         self.agent = agent
         adopt(self)
+        agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
         """Go on with another model. Raises Mistake."""

@@ -20,6 +20,7 @@ from agent_cli.terminal.panels import (
 )
 from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import TAIL
+from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -34,7 +35,7 @@ def above(live: Live) -> list[Line]:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
     if live.hint:
-        rows.append((("class:hint", clip(live.hint, width)),))
+        rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if (ask := live.questions.ask) is not None:
         bar = folded(ask.bar, width)
         # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.

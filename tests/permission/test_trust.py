@@ -294,6 +294,8 @@ def test_the_programs_story(repository: Path) -> None:
     """Untrusted, one line; --trust for one run; agent trust for good; a change; --bare."""
     model = script(repository / "s.toml", [{"text": "ok"}])
     (repository / ".agentrc").write_text('max_rounds = 7\nappend_system_prompt = "x"\n')
+    # A server wants a yes of its own.
+    (repository / ".mcp.json").unlink()
     run = ["-p", "--model", model, "hi"]
 
     def told(*args: str) -> list[str]:

@@ -216,6 +216,7 @@ class Story:
         self.replies = script(self.dice)
         self.acknowledged: set[str] = set()
         self.problems: list[str] = []
+        self.bad = 0
 
     def tell(self) -> int:
         """Run it; the kills that hit."""
@@ -258,13 +259,16 @@ class Story:
         try:
             found = restore(data, "s")
         except NoSession as error:
-            if self.acknowledged or b"\n" in data.strip(b"\0"):
+            # A first message that was not acknowledged may be gone; then there is nothing to open, and it says so.
+            if self.acknowledged:
                 self._wrong(f"{kind}: {error}")
-            else:
-                self.path.unlink()
+            self.path.unlink()
+            self.bad = 0
             return
-        if found.bad and kind in ("call", "none"):
+        # A kill between two calls of the system leaves whole records; what was damaged before may still be.
+        if found.bad > (self.bad if kind == "call" else 0) and kind in ("call", "none"):
             self._wrong(f"{kind}: {found.bad} damaged records")
+        self.bad = found.bad
         if why := unpaired(found.history):
             self._wrong(f"{kind}: {why}")
 

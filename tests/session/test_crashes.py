@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.session.store import SessionStore
 from tests.helpers import ROOT, agent, call, clean_env, script
@@ -23,6 +25,7 @@ SEED = int(os.environ.get("CRASH_SEED", "1"))
 RUNS = max(3, POINTS // 50)
 
 
+@pytest.mark.timeout(600)
 def test_kills_at_every_kind_of_point(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.session.crashing", str(POINTS), str(SEED), str(tmp_path)]
     env = {**clean_env(tmp_path / "home"), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}

@@ -1,6 +1,33 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, cost, looks, memory, model, plan, rules, session, sessions, status
+from agent_cli.terminal.commands import (
+    asking,
+    cost,
+    extensions,
+    looks,
+    mcp,
+    memory,
+    model,
+    plan,
+    rules,
+    session,
+    sessions,
+    status,
+)
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "asking", "cost", "looks", "memory", "model", "plan", "rules", "session", "sessions", "status"]
+__all__ = [
+    "REGISTRY",
+    "asking",
+    "cost",
+    "extensions",
+    "looks",
+    "mcp",
+    "memory",
+    "model",
+    "plan",
+    "rules",
+    "session",
+    "sessions",
+    "status",
+]
