@@ -89,12 +89,13 @@ class Worktree:
         """How many commits are reachable from here and from no other branch, nor from what is checked out there."""
         here = git(self.path, "rev-parse", "HEAD")
         there = git(self.repo, "rev-parse", "HEAD")
-        own = self._exists()
+        own = self.has_branch()
         tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
         others = ["--not", there, f"--exclude={self.branch}", "--branches", "--remotes"]
         return int(git(self.path, "rev-list", "--count", *tips, *others))
 
-    def _exists(self) -> bool:
+    def has_branch(self) -> bool:
+        """Whether its branch is there."""
         try:
             return bool(git(self.repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
         except GitFailed:
@@ -107,7 +108,7 @@ class Worktree:
         return [name for name in names if not _same(self.path / name, self.repo / name)]
 
     def _remove(self, state: Path) -> None:
-        own = self._exists()
+        own = self.has_branch()
         # Out of the folder first: it may be the working directory.
         os.chdir(self.repo)
         git(self.repo, "worktree", "remove", "--force", str(self.path))
@@ -165,7 +166,7 @@ def _make(worktree: Worktree) -> None:
     if (path / ".git").exists():
         worktree.told = f"Back in the worktree {path}, branch {worktree.branch}."
         return
-    old = worktree._exists()
+    old = worktree.has_branch()
     how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
     try:
         git(repo, "rev-parse", "--verify", "--quiet", "HEAD")
@@ -199,7 +200,7 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
                 shutil.copyfile(source, target)
     ours = fingerprints(worktree.path)
     # The configuration of git is one for both, and is not found beside a worktree.
-    same = ours is not None and ours == {name: print_ for name, print_ in theirs.items() if name != GIT or GIT in ours}
+    same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
     if trusted and ours is not None and (by_setting or same):
         agree(worktree.path, state, ours)
 
