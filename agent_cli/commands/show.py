@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_cli.commands.output import put, put_json
 from agent_cli.commands.which import log_of
+from agent_cli.core.hooks import hook_line
 from agent_cli.core.usage import Usage
 from agent_cli.place import Mistake
 from agent_cli.session.story import CallTold, TurnTold, tell
@@ -66,6 +67,7 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
             lines.append(f"  round {current}")
         lines.append(f"    {_call(call)}")
         lines += [f"        {fact}" for fact in call.facts]
+    lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
     for call_id, used in turn.agents.items():
         lines.append(f"  sub-agent {call_id}: {_used(used)}")

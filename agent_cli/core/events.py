@@ -169,11 +169,32 @@ class Compacted(Value):
     summary: str
 
 
+class HookStarted(Value):
+    """A hook begins to run. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
+
+    hook_id: str
+    event: str
+    name: str
+    command: str
+
+
 class HookRan(Value):
+    """A hook has run. exit_code: None where it was ended. note: what was wrong with it, or why it said no.
+
+    outcome: "blocked" where it said no; "cancelled" where it was ended. stdout and stderr are its beginnings.
+    """
+
     event: str
     command: str
     exit_code: int | None
     duration_ms: int
+    hook_id: str = ""
+    name: str = ""
+    source: str = ""
+    outcome: Literal["success", "blocked", "error", "cancelled"] = "success"
+    note: str = ""
+    stdout: str = ""
+    stderr: str = ""
 
 
 class UsageAdded(Value):
@@ -241,6 +262,7 @@ Event = (
     | PlanChanged
     | PlanContinued
     | Compacted
+    | HookStarted
     | HookRan
     | UsageAdded
     | SubagentEvent
@@ -248,7 +270,7 @@ Event = (
     | Warned
     | TurnFinished
 )
-UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress)
+UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, HookStarted)
 
 
 def innermost(event: Event) -> Event:

@@ -59,7 +59,7 @@ def run_repl(options: RunOptions) -> int:
     try:
         return repl.run(" ".join(options.prompt))
     finally:
-        repl.agent.close()
+        repl.agent.close("prompt_input_exit")
 
 
 def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
@@ -269,7 +269,8 @@ class Repl(Dialogs):
 
     def start_over(self) -> None:
         """A new session with the same options. Raises Mistake."""
-        self._change_session()
+        self._change_session("clear")
+        self.agent.conversation.source = "clear"
 
     def go_on_with(self, session_id: str) -> None:
         """Leave this session for another one. Raises Mistake; then nothing has changed."""
@@ -286,11 +287,11 @@ class Repl(Dialogs):
             self.switch_model(conversation.options.label)
         return old
 
-    def _change_session(self, **changes: Any) -> None:
+    def _change_session(self, why: str = "other", **changes: Any) -> None:
         """Another session, with the same options but for what names one. Raises Mistake; then nothing has changed."""
         fresh = {"continue_": False, "resume": None, "session_id": None, "fork_session": False, "image": ()}
         agent = self._build(self.options.but(**fresh | changes))
-        self.agent.close()
+        self.agent.close(why)
         self.agent = agent
         adopt(self)
         agent.begin(AFTER_PROMPT)
