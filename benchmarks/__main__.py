@@ -33,7 +33,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, files, sessions, hooked,
+    bash, edit, decisions, files, hooked, sessions,
 )  # fmt: skip
 
 

@@ -44,14 +44,18 @@ class Redactor:
         return _PATTERNS.sub(HIDDEN, text)
 
     def settled(self, text: str) -> int:
-        """How much of a text that still grows can be written: the rest may become a secret."""
+        """How much of a text that still grows can be written: the rest may become a secret, or is the end of one."""
         start = max(0, len(text) - _FAR_BACK)
         word = re.search(_LAST_WORD, text[start:])
         end = start + word.start() if word else len(text)
-        block = text.rfind("-----BEGIN ", start)
-        if block >= 0 and not re.search(_BLOCK_END, text[block:]):
-            end = min(end, block)
-        for value in self._plain:
-            shared = next((n for n in range(min(len(value), len(text)), 0, -1) if text.endswith(value[:n])), 0)
-            end = min(end, len(text) - shared)
+        before = -1
+        # What is held back must not begin in the middle of a secret either.
+        while end != before:
+            before = end
+            block = text.rfind("-----BEGIN ", start, end)
+            if block >= 0 and not re.search(_BLOCK_END, text[block:end]):
+                end = block
+            for value in self._plain:
+                sizes = range(min(len(value), end), 0, -1)
+                end -= next((n for n in sizes if text.endswith(value[:n], 0, end)), 0)
         return end

@@ -42,8 +42,10 @@ class Unfinished:
 
     def take(self) -> tuple[int, str]:
         """What can be saved and was not yet: where it begins in the answer, and the text."""
-        whole = "".join(self._pieces)
-        self._pieces = [whole]
+        # Meanwhile more may come on the other thread: only what was there is replaced, in one step.
+        pieces, count = self._pieces, len(self._pieces)
+        whole = "".join(pieces[:count])
+        pieces[:count] = [whole]
         ready = self._redact(whole[: self._redact.settled(whole)])
         start = len(self._saved)
         if not ready.startswith(self._saved):

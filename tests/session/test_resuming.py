@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
 from agent_cli.core.events import Event, MessageAdded, TextDelta, ToolStarted, TurnStarted, UsageAdded
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.redact import Redactor
 from agent_cli.core.usage import Usage
 from agent_cli.session.ending import ending
 from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
 from agent_cli.session.lines import unsealed
 from agent_cli.session.log import SessionLog
+from agent_cli.session.partial import Unfinished
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import NoSession, restore
 from agent_cli.session.store import SessionStore
@@ -222,3 +225,31 @@ def test_the_end_of_a_conversation_as_it_was(work: Path) -> None:
     assert any(isinstance(e, ToolStarted) for e in shown.events)
     assert ending(path, 2).events[0] == MessageAdded(UserMessage("one"))
     assert ending(path, 1, 600).cut and ending(path.with_name("none")).events == ()
+
+
+def test_no_word_is_lost_between_the_threads() -> None:
+    """Words that came while a piece was being taken used to be dropped."""
+    took: list[str] = []
+    lock = Lock()
+
+    def take() -> None:
+        with lock:
+            took.append(unfinished.take()[1])
+
+    unfinished = Unfinished(Redactor({}), take, seconds=0)
+    words = [f"{number} " for number in range(20_000)]
+    for word in words:
+        unfinished.feed(word)
+    take()
+    assert "".join(took) == "".join(words)
+
+
+def test_wherever_a_piece_ends_no_part_of_a_secret_is_in_it() -> None:
+    value = "correct horse battery"
+    redact = Redactor({"MY_PASSWORD": value})
+    block = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----"
+    whole = f"a {value}x b {value} c {value}{value} {block} d{block} sk-ant-api03-abcdefghijklmnopqrst e "
+    clean = redact(whole)
+    for size in range(len(whole) + 1):
+        assert clean.startswith(redact(whole[: redact.settled(whole[:size])])), whole[:size]
+    assert redact(whole[: redact.settled(whole)]) == clean
