@@ -222,6 +222,10 @@ class LiveRepl(Repl):
         self.live.wear(vim=on)
         return on
 
+    def send_sequence(self, sequence: str) -> bool:
+        self.live.soon(lambda: self.live.send_quietly(sequence))
+        return True
+
     # What a command may ask, with keys and a menu.
 
     def confirm(self, question: str) -> bool:
