@@ -29,6 +29,7 @@ from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.gate import make_policy, rule_saver
+from agent_cli.keeping import keeper
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
@@ -79,6 +80,7 @@ class Agent:
     def close(self) -> None:
         """End what runs in the background, and release the session."""
         self.conversation.kit.context.close()
+        self.conversation.kit.watch.close()
         if self._log is not None:
             self._log.close()
 
@@ -140,6 +142,7 @@ def build(
     )
     kit.agents = builtin_agent_types() if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
+    kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     conversation = Conversation(
         kit,

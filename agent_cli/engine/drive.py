@@ -66,10 +66,12 @@ class Conversation:
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
         self.frame, self.attached = str, ()
+        self.kit.watch.turn(self.history, new=True)
         return self._run(show, self.options)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
+        self.kit.watch.turn(self.history, new=False)
         return self._run(show, self.options.but(spent=spent))
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:

@@ -92,7 +92,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     )
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
-    kit.nested_shell = parent.nested_shell
+    kit.nested_shell, kit.watch = parent.nested_shell, parent.watch
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

@@ -22,7 +22,7 @@ from agent_cli.engine.repeats import Repeats
 from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
-from agent_tools.base import Tool, ToolContext
+from agent_tools.base import Effect, Tool, ToolContext
 from agent_tools.display import TodoItem
 from agent_tools.media import MediaKind
 from agent_tools.shell_state import Carried
@@ -85,6 +85,28 @@ class Opened:
         self.takes = takes
 
 
+class Watch:
+    """Is told around each call that may change files (see `watched`); this one looks away."""
+
+    def turn(self, history: Sequence[Message], *, new: bool) -> None:
+        """A turn begins, or goes on, with this history."""
+
+    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        """A call is about to run; what a person should know."""
+        return ()
+
+    def after(self, call: str) -> Sequence[str]:
+        """It has ended, however it did."""
+        return ()
+
+    def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        """For the question about a call: what of it could not be taken back."""
+        return ()
+
+    def close(self) -> None:
+        """The conversation is over."""
+
+
 class Kit:
     """What a turn works with; everything in it can be a fake.
 
@@ -141,6 +163,7 @@ class Kit:
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
         self.save_rule: Callable[[str], str] | None = None
         self.ids: set[str] = set()
+        self.watch = Watch()
 
     def spent_by(self, result: TurnResult) -> Spent:
         """What a turn with this kit had spent when it ended, its predecessors included."""

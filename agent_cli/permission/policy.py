@@ -98,6 +98,12 @@ class Policy:
         judged.verdicts()
         return Terms(judged.hardening, names_network(judged.analysis), not self._free_in_sandbox())
 
+    def only_reads(self, command: str) -> bool:
+        """Whether a command is known to only read, whatever the rules say about it."""
+        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), "Bash", command)
+        judged.verdicts()
+        return judged.reads_only
+
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
         """What a person should know who is asked about a call; nothing where nobody will read it."""
         if not self._answered:

@@ -1,0 +1,118 @@
+"""What an undo would do, computed before anything happens: file by file, with what cannot or should not be put back.
+
+Only what the work touched is looked at. A file is put back without a question where it is still as the work left it;
+where somebody changed it since, or that is not certain, the person has to say so for that file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from agent_cli.snapshots.records import Change
+from agent_cli.snapshots.states import State, Touched, Unclear, current, touched
+from agent_cli.snapshots.store import Store
+from agent_tools.clipping import counted
+from agent_tools.values import Value
+
+Kind = Literal["ready", "ask", "lost"]
+
+
+class Item(Value):
+    """One file. want: how it is to be; now: how it is. kind: it can be put back, only if the person says so, or not.
+
+    why: for the latter two.
+    """
+
+    path: str
+    want: State | None
+    now: State | None
+    kind: Kind
+    why: str = ""
+
+    @property
+    def verb(self) -> str:
+        if self.want is None:
+            return "delete"
+        return "create again" if self.now is None else "change back"
+
+
+class Plan(Value):
+    """The files, by path, and what else does not come back."""
+
+    items: tuple[Item, ...]
+    notes: tuple[str, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Item, ...]:
+        return tuple(i for i in self.items if i.kind in kinds)
+
+    @property
+    def empty(self) -> bool:
+        return not self.items
+
+
+def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
+    """What it takes to be as before the changes, which are in order. Raises StoreError."""
+    with store.locked():
+        found = touched(store, changes)
+        wanted = [t.before.oid for t in found.values() if t.before is not None]
+        there = store.git.have(wanted)
+        items = [i for t in found.values() if (i := _item(t, there)) is not None]
+        return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes)))
+
+
+def _item(t: Touched, there: dict[str, int]) -> Item | None:
+    try:
+        now = current(t.path)
+    except Unclear as error:
+        # A file became a folder: it comes back when what is in the folder has gone.
+        if t.after is None and str(error) == "a folder is there" and t.before is not None and not t.doubt:
+            return Item(t.path, t.before, None, "ready")
+        return Item(t.path, t.before, None, "lost", str(error))
+    if t.doubt.startswith("is not kept"):
+        return Item(t.path, t.before, now, "lost", t.doubt)
+    if now == t.before:
+        return None
+    if t.before is not None and t.before.oid not in there:
+        return Item(t.path, t.before, now, "lost", "its content is no longer in the store")
+    if t.doubt:
+        return Item(t.path, t.before, now, "ask", t.doubt)
+    if now != t.after:
+        how = "deleted" if now is None else "created anew" if t.after is None else "changed"
+        return Item(t.path, t.before, now, "ask", f"was {how} since")
+    return Item(t.path, t.before, now, "ready")
+
+
+def _notes(store: Store, changes: Sequence[Change]) -> Iterable[str]:
+    """What is no file of the folders, and stays as it is."""
+    first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
+    if first:
+        yield f"the commit of the branch is not changed back (it was {first[:10]}; see git reflog)"
+    if not store.scanners:
+        yield "only files that were written or named are kept here: this folder is no project"
+
+
+def account(items: Sequence[Item], root: str) -> list[str]:
+    """The files of a plan, a line each, with the reason where they are not simply put back."""
+    lines = []
+    for item in items:
+        name = os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path
+        lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
+    return lines
+
+
+def summed(store: Store, changes: Sequence[Change]) -> str:
+    """What changes did, in words: "3 files created, 2 modified"; "" for nothing. Raises StoreError."""
+    found = [t for t in touched(store, changes).values() if t.before != t.after]
+    created = sum(t.before is None for t in found)
+    deleted = sum(t.after is None for t in found)
+    modified = len(found) - created - deleted
+    parts = [(created, "created"), (modified, "modified"), (deleted, "deleted")]
+    told = [(n, word) for n, word in parts if n]
+    if not told:
+        return ""
+    first, *rest = told
+    return ", ".join([f"{counted(first[0], 'file')} {first[1]}", *(f"{n} {word}" for n, word in rest)])
+
+
