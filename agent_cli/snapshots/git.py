@@ -164,7 +164,6 @@ class Git:
         rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
-
     def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
         """Keep the objects as a pack of our own; its name. Raises StoreError."""
         feed = "\n".join([*oids, ""]).encode()
@@ -186,8 +185,7 @@ def objects_of(root: Path) -> list[str]:
 
 
 def ignored_in(root: Path, home: str) -> str | None:
-    """The patterns beside .gitignore by which git ignores files in the repository at `root`; None where there is none.
-    """
+    """The patterns beside .gitignore by which git ignores files in a repository; None where `root` is none."""
     if not os.path.lexists(root / ".git"):
         return None
     found = [folder / "info/exclude" for folder in git_folders(root)]

@@ -6,17 +6,22 @@ where somebody changed it since, or that is not certain, the person has to say s
 
 from __future__ import annotations
 
+import calendar
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from agent_cli.snapshots.ignored import changed_ignored
 from agent_cli.snapshots.records import Change
+from agent_cli.snapshots.scan import NESTED, look, mark_of
 from agent_cli.snapshots.states import State, Touched, Unclear, current, touched
 from agent_cli.snapshots.store import Store
 from agent_tools.clipping import counted
 from agent_tools.values import Value
 
 Kind = Literal["ready", "ask", "lost"]
+_LISTED = 10
 
 
 class Item(Value):
@@ -59,7 +64,7 @@ def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
         items = [i for t in found.values() if (i := _item(t, there)) is not None]
-        return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes)))
+        return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
 
 
 def _item(t: Touched, there: dict[str, int]) -> Item | None:
@@ -70,25 +75,46 @@ def _item(t: Touched, there: dict[str, int]) -> Item | None:
         if t.after is None and str(error) == "a folder is there" and t.before is not None and not t.doubt:
             return Item(t.path, t.before, None, "ready")
         return Item(t.path, t.before, None, "lost", str(error))
-    if t.doubt.startswith("is not kept"):
-        return Item(t.path, t.before, now, "lost", t.doubt)
+    left = t.after
+    state = look("/", t.path)
+    if state is not None:
+        mark = f"~{mark_of(state)}"
+        if t.before is not None and t.before.oid == mark:
+            return None
+        left = now if left is not None and left.oid == mark else left
+    if t.before is not None and t.before.unkept:
+        return Item(t.path, t.before, now, "lost", f"was not kept: {t.before.unkept}")
     if now == t.before:
         return None
     if t.before is not None and t.before.oid not in there:
         return Item(t.path, t.before, now, "lost", "its content is no longer in the store")
     if t.doubt:
         return Item(t.path, t.before, now, "ask", t.doubt)
-    if now != t.after:
+    if now != left:
         how = "deleted" if now is None else "created anew" if t.after is None else "changed"
         return Item(t.path, t.before, now, "ask", f"was {how} since")
     return Item(t.path, t.before, now, "ready")
 
 
-def _notes(store: Store, changes: Sequence[Change]) -> Iterable[str]:
+def _near(path: str, store: Store) -> str:
+    root = f"{store.where.roots[0]}/"
+    return path.removeprefix(root)
+
+
+def _notes(store: Store, changes: Sequence[Change], found: Collection[str]) -> Iterable[str]:
     """What is no file of the folders, and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
         yield f"the commit of the branch is not changed back (it was {first[:10]}; see git reflog)"
+    began = min((c.time for c in changes if c.time), default="")
+    if began and any(s.base != "/" for c in changes for s in c.before):
+        names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
+        if names := [n for n in names if n not in found]:
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            listed = ", ".join(_near(n, store) for n in names[:_LISTED])
+            yield f"ignored by git, changed since, and not put back: {listed}{more}"
+    if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
+        yield f"repositories of their own are not looked into: {', '.join(nested[:_LISTED])}"
     if not store.scanners:
         yield "only files that were written or named are kept here: this folder is no project"
 
@@ -114,5 +140,3 @@ def summed(store: Store, changes: Sequence[Change]) -> str:
         return ""
     first, *rest = told
     return ", ".join([f"{counted(first[0], 'file')} {first[1]}", *(f"{n} {word}" for n, word in rest)])
-
-

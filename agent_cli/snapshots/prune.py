@@ -144,5 +144,3 @@ def _roots(folder: Path) -> Iterator[str]:
 def _loose_and_packed(home: Path) -> Iterator[Path]:
     yield from home.glob("objects/[0-9a-f][0-9a-f]/*")
     yield from home.glob("objects/pack/*")
-
-

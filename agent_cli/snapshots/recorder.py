@@ -20,8 +20,6 @@ from agent_cli.snapshots.store import Store, Where
 from agent_tools.base import Effect
 from agent_tools.clipping import counted, shorten
 
-# Within this the state after one call is that before the next: nobody else was asked, and no model.
-_SAME_SECONDS = 0.1
 _MOST_SKIPPED = 500
 _LISTED = 5
 
@@ -38,7 +36,6 @@ class Recorder:
         self._written = -1
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
-        self._last: tuple[tuple[Shot, ...], float] = ((), 0.0)
         self._said: set[str] = set()
 
     @property
@@ -64,7 +61,7 @@ class Recorder:
             with store.locked():
                 named = self._named(effects, cwd)
                 files = self._all_named(named) if whole else list(named.files)
-                shots = self._folders() if whole else ()
+                shots = store.shots() if whole else ()
                 loose = store.loose(files) if whole else files
                 if loose:
                     shots = (*shots, *store.shots(loose, whole=False))
@@ -86,8 +83,6 @@ class Recorder:
             store = self.store
             with store.locked():
                 shots = store.shots(before.named, whole=whole)
-                if whole:
-                    self._last = (tuple(s for s in shots if s.base != "/"), time.monotonic())
                 store.pin(before.shots, shots)
                 shots = tuple(_short(s) for s in shots)
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
@@ -123,12 +118,6 @@ class Recorder:
     def _all_named(self, named: Named) -> list[str]:
         """The named files, and the ignored ones that a `git clean` would take."""
         return [*named.files, *(p for folder in named.cleans for p in self.store.ignored(folder))]
-
-    def _folders(self) -> tuple[Shot, ...]:
-        shots, at = self._last
-        if shots and time.monotonic() - at < _SAME_SECONDS:
-            return shots
-        return self.store.shots()
 
     def _turn_number(self) -> int:
         """The number of the running turn, written down when it changes something for the first time."""

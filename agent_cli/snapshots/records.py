@@ -109,6 +109,7 @@ class Change(Value):
     after: tuple[Shot, ...] | None
     heads: tuple[str, str] = ("", "")
     time: str = ""
+    named: tuple[str, ...] = ()
 
 
 class Story(Value):
@@ -157,4 +158,4 @@ def _change(before: Before, after: After | None) -> Change:
         changed = {s.base: s for s in after.shots}
         shots = tuple(changed.get(s.base, s) for s in before.shots)
     heads = (before.head, after.head if after else before.head)
-    return Change(before.turn, before.call, before.tool, before.summary, before.shots, shots, heads, before.time)
+    return Change(before.turn, before.call, before.tool, before.summary, before.shots, shots, heads, before.time, before.named)

@@ -9,8 +9,9 @@ import json
 import os
 import re
 import stat
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,12 @@ class Scanner:
 
     def scan(self) -> Shot:
         """The folder as it is now. Called under the store's lock. Raises StoreError."""
-        known = self._known()
+        known, began = self._known(), int(time.time())
         fresh = known is None or not self.index.exists()
         first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
         gone, dirty, others = self._differences()
+        if known is not None:
+            dirty += sorted(set(self._other_modes(known)) - {*dirty, *gone})
         gone = [p for p in gone if p not in set(first)]
         wanted = self._chosen([*first, *dirty], others)
         removed = [*gone, *(p for p in wanted.skipped if p in set(dirty))]
@@ -72,9 +75,11 @@ class Scanner:
         # Whoever is killed from here on leaves an index whose tree is not known.
         self._state.unlink(missing_ok=True)
         update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
-        return self._written(known, fresh, removed, wanted)
+        return self._written(known, fresh, removed, wanted, began)
 
-    def _written(self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted) -> Shot:
+    def _written(
+        self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted, began: int
+    ) -> Shot:  # fmt: skip
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
         if fresh or known is None:
             table = Modes.of_all(self.base, self._paths())
@@ -82,14 +87,24 @@ class Scanner:
             table = Modes.from_plain(known["modes"])
             table.change(self.base, removed, wanted.add)
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
-        state = {"tree": tree, "perms": perms, "modes": table.plain()}
+        added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
+        young = [p for p in added if (s := look(self.base, p)) and s.st_ctime >= began - 1]
+        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young}
         write_whole(self._state, json.dumps(state).encode("ascii"))
         return Shot(self.base, tree, perms, wanted.skipped)
+
+    def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
+        """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
+        table = Modes.from_plain(known["modes"])
+        for path in known["young"]:
+            mode = _mode(self.base, path)
+            if mode is not None and mode != table.of(path, bool(mode & 0o100)):
+                yield path
 
     def _known(self) -> dict[str, Any] | None:
         try:
             known: dict[str, Any] = json.loads(self._state.read_bytes())
-            return known if known["tree"] and known["perms"] and known["modes"] else None
+            return known if known["tree"] and known["perms"] and known["modes"] and "young" in known else None
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 

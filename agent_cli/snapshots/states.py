@@ -21,11 +21,15 @@ _LARGEST = 2 << 30
 
 
 class State(Value):
-    """A file or a link: the object with its content, and its permissions (0 for a link)."""
+    """A file or a link: the object with its content, and its permissions (0 for a link).
+
+    unkept: why its content is not kept; the object is then only a mark by which a change of it is seen.
+    """
 
     oid: str
     mode: int
     link: bool = False
+    unkept: str = ""
 
 
 class Unclear(Exception):
@@ -54,23 +58,17 @@ def touched(store: Store, changes: Sequence[Change]) -> dict[str, Touched]:
             if not known.doubt and not doubt and known.after != old:
                 doubt = "was changed by someone else in between"
             found[path] = known.but(after=new, doubt=known.doubt or doubt)
-        for path, why in _lost(change).items():
-            known = found.get(path, Touched(path, None, None))
-            found[path] = known.but(doubt=why)
     return {path: t for path, t in found.items() if t.doubt or t.before != t.after}
 
 
 def _all_differences(store: Store, changes: Sequence[Change]) -> list[dict[str, tuple[State | None, State | None]]]:
     """For each change the files that differ. A change without an end is compared with how things are now."""
     reader = _Reader(store)
-    now: dict[str, Shot] | None = None
     found = []
     for change in changes:
         after = change.after
         if after is None:
-            if now is None:
-                named = [f"/{p}" for s in change.before if s.base == "/" for p in reader.paths(s)]
-                now = {s.base: s for s in store.shots(named)}
+            now = {s.base: s for s in store.shots(change.named)}
             after = tuple(now.get(s.base, s) for s in change.before)
         ends = {s.base: s for s in after}
         merged: dict[str, tuple[State | None, State | None]] = {}
@@ -80,30 +78,12 @@ def _all_differences(store: Store, changes: Sequence[Change]) -> list[dict[str, 
     return found
 
 
-def _lost(change: Change) -> dict[str, str]:
-    """The files that no snapshot has and that a change made other than they were."""
-    found: dict[str, str] = {}
-    ends = {s.base: s for s in change.after or ()}
-    for start in change.before:
-        end = ends.get(start.base, start)
-        for path in start.skipped.keys() | end.skipped.keys():
-            old, new = start.skipped.get(path), end.skipped.get(path)
-            if (old and old[1]) != (new and new[1]):
-                why = (new or old or ("", ""))[0]
-                found[os.path.join(start.base, path)] = f"is not kept: {why}"
-    return found
-
-
 class _Reader:
     """Reads trees and permissions of a store, each once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._modes: dict[str, Modes] = {}
-
-    def paths(self, shot: Shot) -> list[str]:
-        out = self._store.git.run("ls-tree", "-r", "-z", "--name-only", shot.tree)
-        return [os.fsdecode(n) for n in out.split(b"\0") if n]
 
     def differences(self, start: Shot, end: Shot) -> dict[str, tuple[State | None, State | None]]:
         """The files of a folder that differ between two states. Raises StoreError."""
@@ -117,6 +97,12 @@ class _Reader:
                 path = os.fsdecode(name)
                 pair = (_state(path, mode, oid, old), _state(path, mode2, oid2, new))
                 found[os.path.join(start.base, path)] = pair
+        for path in start.skipped.keys() | end.skipped.keys():
+            place = os.path.join(start.base, path)
+            was, left = found.get(place, (None, None))
+            pair = (_unkept(start, path) or was, _unkept(end, path) or left)
+            if pair[0] != pair[1]:
+                found[place] = pair
         odd = [] if start.perms == end.perms else sorted(old.odd.keys() | new.odd.keys())
         odd = [p for p in odd if os.path.join(start.base, p) not in found]
         for path, state in self.entries(end, odd).items():
@@ -148,6 +134,12 @@ class _Reader:
             except (StoreError, ValueError, LookupError, TypeError):
                 self._modes[oid] = Modes((0o644, 0o755), {})
         return self._modes[oid]
+
+
+def _unkept(shot: Shot, path: str) -> State | None:
+    """What stands for a file that is not in a snapshot; None where it is, or is a repository of its own."""
+    why, mark = shot.skipped.get(path, ("", ""))
+    return State(f"~{mark}", 0, unkept=why) if mark else None
 
 
 def entry(store: Store, shot: Shot, path: str) -> State | None:
@@ -207,7 +199,3 @@ def _through_link(folder: str) -> State | None:
 def oid_of(data: bytes) -> str:
     """The name under which git keeps a content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-
-
