@@ -63,16 +63,27 @@ def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
         found = touched(store, changes)
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
-        items = [i for t in found.values() if (i := _item(t, there)) is not None]
+        items = [i for t in found.values() if (i := _item(t, there, found)) is not None]
         return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
 
 
-def _item(t: Touched, there: dict[str, int]) -> Item | None:
+def _stands(t: Touched) -> bool:
+    """Whether a file is still as the work left it."""
+    try:
+        return current(t.path) == t.after
+    except Unclear:
+        return False
+
+
+def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item | None:
     try:
         now = current(t.path)
     except Unclear as error:
-        # A file became a folder: it comes back when what is in the folder has gone.
-        if t.after is None and str(error) == "a folder is there" and t.before is not None and not t.doubt:
+        # A file became a folder, or its folder a link: it comes back when what the work left there has gone.
+        above = found.get(error.link)
+        gives_way = above is not None and above.before is None and not above.doubt and _stands(above)
+        gives_way = gives_way or str(error) == "a folder is there"
+        if t.after is None and gives_way and t.before is not None and not t.doubt and t.before.oid in there:
             return Item(t.path, t.before, None, "ready")
         return Item(t.path, t.before, None, "lost", str(error))
     left = t.after

@@ -158,4 +158,5 @@ def _change(before: Before, after: After | None) -> Change:
         changed = {s.base: s for s in after.shots}
         shots = tuple(changed.get(s.base, s) for s in before.shots)
     heads = (before.head, after.head if after else before.head)
-    return Change(before.turn, before.call, before.tool, before.summary, before.shots, shots, heads, before.time, before.named)
+    b = before
+    return Change(b.turn, b.call, b.tool, b.summary, b.shots, shots, heads, b.time, b.named)

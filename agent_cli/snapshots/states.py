@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -33,7 +34,12 @@ class State(Value):
 
 
 class Unclear(Exception):
-    """What stands at a path is no file that can be compared; the text says what."""
+    """What stands at a path is no file that can be compared; the text says what. link: what is in its way, if a link.
+    """
+
+    def __init__(self, text: str, link: str = "") -> None:
+        super().__init__(text)
+        self.link = link
 
 
 class Touched(Value):
@@ -159,9 +165,9 @@ def current(path: str) -> State | None:
     folder, name = os.path.split(path)
     try:
         directory = open_directory(Path(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return _through_link(folder)
     except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return _through_link(folder)
         raise Unclear(f"its folder cannot be looked into: {error.strerror}") from None
     try:
         state = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -189,7 +195,7 @@ def _through_link(folder: str) -> State | None:
     here = folder
     while here != os.path.dirname(here):  # noqa: PTH120
         if os.path.islink(here):  # noqa: PTH114
-            raise Unclear(f"{here} is a link now")
+            raise Unclear(f"{here} is a link now", here)
         if os.path.lexists(here):
             return None
         here = os.path.dirname(here)  # noqa: PTH120

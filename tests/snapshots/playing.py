@@ -88,8 +88,8 @@ class Play:
     def call(self, number: int, *, crash: bool = False) -> None:
         self.calls += 1
         call, before = f"c{self.calls}", tree_of(self.root)
-        if self.random.random() < 0.4:
-            path = self._path(ignored=True)
+        path = self._path(ignored=True)
+        if self.random.random() < 0.4 and not any(p.is_symlink() or p.is_file() for p in (self.root / path).parents):
             self.recorder.before(call, "Write", "Write", [Effect("write", str(self.root / path))], str(self.root))
             self._put(path, self._content())
         else:
@@ -132,7 +132,7 @@ class Play:
                 if old != new:
                     first, last, between = found.get(path, (old, old, False))
                     found[path] = (first, new, between or last != old)
-        return found
+        return {path: t for path, t in found.items() if t[0] != t[1] or t[2]}
 
     def _disturb(self, name: str) -> None:
         path, dice = self.root / name, self.random.random()
