@@ -15,9 +15,9 @@ from agent_cli.attach import attach_images
 from agent_cli.config.agent_types import builtin_agent_types
 from agent_cli.config.commands import Command, expanded, find_commands
 from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import (
-    prompt,
-)
+from agent_cli.config.memory import Memory, load_memory
+from agent_cli.config.nearby import Nearby
+from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
 from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
@@ -30,12 +30,13 @@ from agent_cli.engine.structured import StructuredOutput, answer_guard, read_sch
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.gate import make_policy, rule_saver
 from agent_cli.keeping import keeper
+from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
-from agent_cli.opening import make_header, model_name, new_log, open_session
+from agent_cli.opening import changed_memory, make_header, model_name, new_log, open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, check_mode
+from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
@@ -64,6 +65,7 @@ class Agent:
         log: SessionLog | None,
         restored: Restored | None,
         commands: Mapping[str, Command],
+        memory: Memory,
     ) -> None:
         self.conversation = conversation
         self.place = place
@@ -74,13 +76,22 @@ class Agent:
         self.header = header
         self.restored = restored
         self.commands = commands
+        self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
+        self.mcp: Joined | None = None
         self._log = log
+
+    def begin(self, after: float = 0.0) -> None:
+        """Start what may be made ready beside the prompt, so many seconds from now."""
+        if self.mcp is not None:
+            self.mcp.servers.begin(after)
 
     def close(self) -> None:
         """End what runs in the background, and release the session."""
         self.conversation.kit.context.close()
         self.conversation.kit.watch.close()
+        if self.mcp is not None:
+            self.mcp.servers.close()
         if self._log is not None:
             self._log.close()
 
@@ -116,7 +127,14 @@ def build(
         schema = _schema(options.json_schema)
         tools.append(StructuredOutput(schema))
         guards.append(answer_guard)
-    header = make_header(options, place, settings, model, tools, restored)
+    memory = Memory()
+    if not options.bare:
+        sources = memory_sources(place, settings, layers.trust, context.readable)
+        memory = load_memory(sources)
+        context.nearby = Nearby(sources, memory)
+        for cut in memory.cuts:
+            warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
+    header = make_header(options, place, settings, model, tools, restored, memory)
     log = log or new_log(settings, store, header, restored, warn)
     if restored is not None:
         context.seen |= restored.seen
@@ -153,10 +171,30 @@ def build(
         restored.history if restored else (),
     )
     conversation.attached = attached
+    conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF
-    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
+    agent = Agent(conversation, place, layers, settings, model, info, header, log, restored, commands, memory)
+    join_servers(agent, options, warn)
+    return agent
+
+
+def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None]) -> None:
+    """Give the session its MCP servers; where no person watches, they are waited for here. Raises Mistake."""
+    try:
+        servers = make_servers(options, agent.place, agent.layers, agent.settings, warn)
+        if servers is None:
+            return
+        conversation, context = agent.conversation, agent.conversation.kit.context
+        agent.mcp = joined = Joined(servers, agent, warn)
+        conversation.prepare = joined.settle
+        conversation.expand = lambda text: joined.expand(expanded(text, agent.commands, context))
+        if not conversation.kit.attended:
+            joined.settle()
+    except BaseException:
+        agent.close()
+        raise
 
 
 def switch_model(agent: Agent, name: str) -> None:
@@ -202,7 +240,8 @@ def choose_tools(
     Raises Mistake for a name that is no tool.
     """
     known = {tool.name: tool for tool in BUILTIN}
-    if settings.tools is not None and (unknown := [n for n in settings.tools if n not in known and n != "default"]):
+    named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
+    if unknown := [n for n in named if n not in known]:
         raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
     if restored is not None:
         return [known[n] for n in restored.header.tools if n in known]
@@ -218,7 +257,7 @@ def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tu
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:
     try:
-        text = prompt(f"tools/{tool.name}")
+        text = tool.told or prompt(f"tools/{tool.name}")
     except FileNotFoundError:
         text = (tool.__doc__ or tool.name).strip()
     here = tool.teach(context) if context is not None else ""
@@ -275,6 +314,8 @@ def saved_with(options: RunOptions, place: Place, settings: Settings, trust: Tru
     """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
     return {
         "settings": to_plain(settings),
+        "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
+        "strict_mcp_config": options.strict_mcp_config,
         "cwd": str(place.cwd),
         "root": str(place.root),
         "on_ask": options.on_ask,

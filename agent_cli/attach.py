@@ -12,27 +12,28 @@ from agent_tools.workspace import Workspace
 
 
 def attach_images(
-    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind]
+    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str = "--image: "
 ) -> tuple[Media, ...]:
-    """The images at these paths, made to fit a model. Raises Mistake for one that cannot be shown to it."""
-    return tuple(_attach(path, workspace, model, takes) for path in paths)
+    """The images at these paths, made to fit a model. named: how a mistake begins. Raises Mistake for one that cannot
+    be shown to it."""
+    return tuple(_attach(path, workspace, model, takes, named) for path in paths)
 
 
-def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind]) -> Media:
+def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
     # Only who shows an image pays for this.
     from agent_tools.image_header import sniff
     from agent_tools.images import show_image
 
     if "image" not in takes:
         raise Mistake(
-            f"--image: {model} takes no images, as far as is known. Choose a model that does, or set "
+            f"{named}{model} takes no images, as far as is known. Choose a model that does, or set "
             'model_takes = ["image"].'
         )
     try:
         data = workspace.read(workspace.resolve(path))
         image = sniff(data)
         if image is None:
-            raise Mistake(f"--image: {one_line(path)} is not an image.")
+            raise Mistake(f"{named}{one_line(path)} is not an image.")
         return show_image(data, image, one_line(path))[0]
     except ToolError as error:
-        raise Mistake(f"--image: {error}") from None
+        raise Mistake(f"{named}{error}") from None

@@ -105,7 +105,7 @@ def _decide(agent: Agent, calls: list[str], decision: str, asked: Asked, *, ever
         tell_pending(session_id, pending_items(waiting))
         return SUSPENDED
     take_plan(project_store(agent.place).folder, session_id)
-    return resume(asked, agent.conversation, report_of(agent, bare=False), waiting.spent)
+    return resume(asked, agent.conversation, report_of(agent), waiting.spent)
 
 
 def _session_and_calls(words: list[str], place: Place) -> tuple[str, list[str]]:

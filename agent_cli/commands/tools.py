@@ -31,6 +31,7 @@ from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import Cancelled
 from agent_tools.clipping import one_line
 from agent_tools.inert import inert
+from agent_tools.media import Media
 from agent_tools.values import Value
 
 
@@ -41,6 +42,7 @@ class Ran(Value):
     is_error: bool
     denied: bool = False
     hint: str = ""
+    media: tuple[Media, ...] = ()
 
 
 def list_tools(as_json: bool) -> int:
@@ -73,14 +75,14 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     watch = Signals(lambda: context.cancel.cancel())
     try:
         with watch:
-            ran = _left_out(name, settings) or _run(call, context, policy)
+            ran = _left_out(name, settings) or run_call(call, context, policy)
     finally:
         context.close()
     _print(ran, as_json)
     return 128 + watch.caught if watch.caught else int(ran.is_error)
 
 
-def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
+def run_call(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     """One call through the executor: prepare, permit, run, finish."""
     rules: list[str] = []
 
@@ -103,7 +105,7 @@ def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     last = turn.history[-1]
     if not isinstance(last, ToolMessage):
         return Ran("Interrupted." if context.cancel.cancelled else "This tool needs a person to answer.", True)
-    return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "")
+    return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
 
 
 def _ignore(event: Event) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
-from agent_cli.config.mentions import mentioned_files
+from agent_cli.config.mentions import mentioned_files, with_files
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.regular import read_regular, read_start
 from agent_tools.values import Value
@@ -82,11 +82,11 @@ def _words(arguments: str) -> list[str]:
 
 
 def expanded(text: str, commands: Mapping[str, Command], ctx: ToolContext) -> str:
-    """What a message means: a command's prompt for `/name arguments`, else the message itself. Raises ToolError."""
-    if not text.startswith("/"):
-        return text
-    name, arguments = split_call(text)
-    return commands[name].expand(arguments, ctx) if name in commands else text
+    """What a message means: a command's prompt for `/name arguments`, else itself and the files that it mentions.
+
+    Raises ToolError."""
+    name, arguments = split_call(text) if text.startswith("/") else ("", "")
+    return commands[name].expand(arguments, ctx) if name in commands else with_files(text, ctx)
 
 
 def split_call(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Files that a prompt mentions as `@path`: their text, for the model to read below it.
+"""Files that a prompt mentions as `@path` or `@path:10-40`: their text, for the model to read below it.
 
 Only text files of the workspace that may be read without a question; whatever else stands behind an @ stays a word.
 """
@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.textfile import decode
+from agent_tools.textfile import decode, split_lines
 
 EACH = 30_000
 TOGETHER = 90_000
 LARGEST = 10_000_000
 _MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
+_LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
@@ -23,13 +24,30 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
     left = TOGETHER
     seen: set[str] = set()
     for mention in re.finditer(_MENTION, prompt):
-        name = next((n for n in (mention[1], mention[1].rstrip(_PUNCTUATION)) if _is_open(n, ctx)), "")
-        if not name or name in seen:
+        name, lines = _named(mention[1], ctx)
+        if not name or f"{name}{lines}" in seen:
             continue
-        seen.add(name)
-        content = _content(name, min(EACH, left), ctx)
+        seen.add(f"{name}{lines}")
+        content = _content(name, lines, min(EACH, left), ctx)
         left -= len(content)
-        yield f'<file path="{name}">\n{content}\n</file>'
+        shown = f' lines="{lines[0]}-{lines[1]}"' if lines else ""
+        yield f'<file path="{name}"{shown}>\n{content}\n</file>'
+
+
+def with_files(prompt: str, ctx: ToolContext) -> str:
+    """A prompt with the files that it mentions below it."""
+    return "\n\n".join([prompt, *mentioned_files(prompt, ctx)]) if "@" in prompt else prompt
+
+
+def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
+    """The file that a mention names, and its lines, from 1; "" where there is none."""
+    for name in dict.fromkeys((mention, mention.rstrip(_PUNCTUATION))):
+        if _is_open(name, ctx):
+            return name, None
+        if (found := _LINES.fullmatch(name)) and _is_open(found[1], ctx):
+            first = max(int(found[2]), 1)
+            return found[1], (first, max(int(found[3] or first), first))
+    return "", None
 
 
 def _is_open(name: str, ctx: ToolContext) -> bool:
@@ -43,13 +61,19 @@ def _is_open(name: str, ctx: ToolContext) -> bool:
     return ctx.readable is None or ctx.readable(path)
 
 
-def _content(name: str, room: int, ctx: ToolContext) -> str:
+def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> str:
     try:
         text = decode(ctx.workspace.read(ctx.workspace.resolve(name), LARGEST))
     except ToolError as error:
         return f"[{error}]"
     if text is None:
         return "[no text file; Read may show more of it]"
-    if len(text.content) <= room:
-        return text.content.rstrip("\n")
-    return f"{text.content[:room]}\n[cut here, after {room:,} of {len(text.content):,} characters; Read shows the rest]"
+    content = text.content
+    if lines is not None:
+        every = split_lines(content)
+        content = "".join(every[lines[0] - 1 : lines[1]])
+        if lines[1] > len(every):
+            content += f"[the file has {len(every):,} lines]"
+    if len(content) <= room:
+        return content.rstrip("\n")
+    return f"{content[:room]}\n[cut here, after {room:,} of {len(content):,} characters; Read shows the rest]"

@@ -127,6 +127,34 @@ class Undo(Value):
     days: Annotated[float, "days after which the snapshots of a session go", USER] = 14.0
 
 
+class McpServer(Value):
+    """An MCP server: a command that speaks over its standard streams, or a URL. See docs/mcp.md."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
+    cwd: str = ""
+    type: Literal["", "stdio", "http", "streamable-http", "sse"] = ""
+    url: str = ""
+    headers: dict[str, str] = {}  # noqa: RUF012
+    timeout: float = 0.0
+
+
+class Mcp(Value):
+    """MCP servers and how they are used, under [mcp]."""
+
+    servers: Annotated[dict[str, McpServer], "servers by name, as [mcp.servers.NAME]"] = {}  # noqa: RUF012
+    disabled: Annotated[tuple[str, ...], "names of servers that are not started"] = ()
+    wait: Annotated[float, "seconds that the first request of -p waits for servers"] = 10.0
+    start_timeout: Annotated[float, "seconds a server may take to come up"] = 30.0
+    call_timeout: Annotated[float, "seconds one call may take; 0: no limit"] = 600.0
+    tool_search: Annotated[
+        Literal["auto", "always", "never"],
+        "when tools of servers are found by ToolSearch instead of being sent: those beyond schema_share, or all",
+    ] = "auto"
+    schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
+
+
 class Settings(Value):
     """The settings of a run, all layers merged."""
 
@@ -152,7 +180,10 @@ class Settings(Value):
 
     system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
     append_system_prompt: Annotated[str, "added to the system prompt"] = ""
-    memory_files: Annotated[tuple[str, ...], "names of memory files, nearest first"] = ("AGENTS.md", "CLAUDE.md")
+    memory_files: Annotated[tuple[str, ...], "names of memory files; all that a folder has are read"] = (
+        "AGENTS.md",
+        "CLAUDE.md",
+    )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
@@ -195,6 +226,7 @@ class Settings(Value):
     web: Annotated[Web, "what the web tools may do"] = Web()
     sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
     undo: Annotated[Undo, "what is kept so that work can be taken back"] = Undo()
+    mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 
 

@@ -59,6 +59,7 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         args = tool.read(call.arguments)
         if together and tool.alone(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
+        tool, args = tool.stands_for(args, context)
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.name == "WebFetch":

@@ -41,7 +41,8 @@ class Conversation:
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's.
-    attached: what is shown with the next message (once).
+    attached: what is shown with the next message (once). last: how the latest turn ended. prepare: called before each
+    turn, on its thread; it may change `kit` and `options`.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -55,12 +56,17 @@ class Conversation:
         self.frame: Callable[[str], str] = str
         self.expand: Callable[[str], str] = str
         self.attached: tuple[Media, ...] = ()
+        self.prepare: Callable[[], None] = lambda: None
+        self.last: TurnResult | None = None
+        self._under_way: list[Message] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
 
         Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
         """
+        self.kit.context.cancel = CancelToken()
+        self.prepare()
         text = self.expand(text)
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
@@ -72,13 +78,27 @@ class Conversation:
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
         self.kit.watch.turn(self.history, new=False)
+        self.prepare()
         return self._run(show, self.options.but(spent=spent))
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()
-        result = drive(run_turn(self.history, self.kit, options), self.record, show)
+        try:
+            result = drive(run_turn(self.history, self.kit, options), self.record, self._follow, show)
+        finally:
+            self._under_way = []
         self.history += result.end.messages
+        self.last = result
         return result
+
+    def _follow(self, event: Event) -> None:
+        if isinstance(event, MessageAdded):
+            self._under_way.append(event.message)
+
+    @property
+    def so_far(self) -> list[Message]:
+        """The history with what the running turn has added; from any thread."""
+        return [*self.history, *self._under_way]
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
@@ -88,7 +108,8 @@ class Conversation:
 
     def _take_inbox(self) -> list[str]:
         texts, self.inbox = self.inbox, []
-        return texts
+        # What is ours begins with a tag, and mentions nothing.
+        return [text if text.startswith("<") else self.expand(text) for text in texts]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

@@ -17,9 +17,10 @@ from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
 from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.checking import Prepared, may_change
+from agent_cli.engine.questions import ask_during
 from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Action, Turn
-from agent_tools.base import Ask, ToolError, ToolResult
+from agent_tools.base import Ask, AskPerson, ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ def run(
 
 
 def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
-    """Pass a running tool's progress on as events, and its questions to the small model."""
-    answer = None
+    """Pass a running tool's progress on as events, and its questions to the small model or to the person."""
+    answer: str | None = None
     while True:
         try:
             step = outcome.send(answer)
@@ -100,6 +101,12 @@ def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, T
         answer = None
         if isinstance(step, Ask):
             answer = yield from ask_aside(turn, step)
+        elif isinstance(step, AskPerson):
+            try:
+                answer = yield from ask_during(turn, call_id, step)
+            except Cancelled:
+                outcome.close()
+                raise
         else:
             yield ToolProgress(call_id, step.text)
 

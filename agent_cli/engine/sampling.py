@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Literal
 
 from agent_cli.core.events import Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
@@ -16,7 +16,7 @@ from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
 from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
-from agent_cli.engine.turn import Turn
+from agent_cli.engine.turn import Turn, TurnOptions
 from agent_cli.model.transport import (
     CallDelta,
     CallStart,
@@ -100,10 +100,14 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
 
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
     """The whole request for the next round; always the previous one plus a suffix."""
-    options = turn.options
-    history = forget_thinking(turn.history, options.keep_thinking)
+    history = forget_thinking(turn.history, turn.options.keep_thinking)
     if turn.has_media:
-        history = only_taken(history, options.takes)
+        history = only_taken(history, turn.options.takes)
+    return request_of(turn.options, history, tool_choice)
+
+
+def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
+    """A request with these messages, and all else as in every request of the conversation."""
     return Request(
         model=options.model,
         system=options.system,

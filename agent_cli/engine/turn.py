@@ -12,7 +12,15 @@ from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
 from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.media import has_media
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, call_ids, with_open_calls_closed
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    call_ids,
+    with_open_calls_closed,
+)
 from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
@@ -207,6 +215,8 @@ class Turn:
         self._known = len(self.history)
         kit.ids |= call_ids(self.history)
         kit.context.takes = options.takes
+        if kit.context.nearby is not None:
+            kit.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:

@@ -51,6 +51,7 @@ class Report(Value):
     windows: tuple[int | None, ...]
     agents: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
 
 
@@ -185,6 +186,7 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
             slash_commands=report.commands,
             apiKeySource=report.key_source,
             agents=report.agents,
+            mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
             memory_paths=report.memory,
         )
 

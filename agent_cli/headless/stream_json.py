@@ -53,7 +53,6 @@ class StreamJson:
             {
                 "type": "system",
                 "subtype": "init",
-                "mcp_servers": [],
                 "model": self._model,
                 "agent_version": __version__,
                 "output_style": "default",

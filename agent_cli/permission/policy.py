@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import Rule, read_rule
+from agent_cli.core.rules import Rule, RuleList, read_rule
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
@@ -25,6 +25,8 @@ from agent_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.permission.commands import CommandJudge
+
+SESSION = "this session"
 
 
 class Policy:
@@ -69,9 +71,19 @@ class Policy:
 
     def grant(self, text: str) -> Rule:
         """Allow what `text` names for the rest of this session."""
-        rule = read_rule("allow", text, "this session", self._workspace.root)
+        return self.add("allow", text)
+
+    def add(self, kind: RuleList, text: str) -> Rule:
+        """A rule for the rest of this session. Raises BadRule."""
+        rule = read_rule(kind, text, SESSION, self._workspace.root)
         self._rules.append(rule)
         return rule
+
+    def remove(self, rule: Rule) -> None:
+        """Take a rule of this session back. Raises ValueError for any other."""
+        if rule.source != SESSION:
+            raise ValueError(rule.source)
+        self._rules.remove(rule)
 
     def within(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
         """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
@@ -134,6 +146,8 @@ class Policy:
             from agent_cli.permission.proposals import rule_for_url
 
             return rule_for_url(tool, effect.target)
+        if effect.kind == "call" and tool.startswith("mcp__"):
+            return tool
         if effect.kind == "prompt":
             return "" if set("()") & set(effect.target) else f"{tool}({effect.target})"
         path = Path(effect.target)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
+
+from agent_cli.terminal.ansi import cells
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -16,7 +19,7 @@ class Controls:
     def __init__(self, live: Live) -> None:
         self.live = live
         self.line = live.line
-        self._ctrl_c_at = 0.0
+        self._ctrl_c_at = self._escape_at = -TWICE
 
     def enter(self) -> None:
         """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
@@ -28,16 +31,44 @@ class Controls:
         if not self.line.text.strip():
             return
         text = self.line.take().strip()
-        command = text.startswith("/") and not text.startswith("//")
         if not live.busy:
             live.send(text)
-        elif command and live.session.may_aside(text):
+        elif live.session.may_aside(text):
             live.aside(text)
         else:
             live.queued.append(text)
-            if not command:
-                live.session.queue(text)
+            live.session.queue(text)
         live.draw_soon()
+
+    def show_more(self) -> None:
+        """The latest call in full; pressed again, the one before. What is longer than the screen goes to the pager."""
+        live = self.live
+        entry = live.transcript.details.next()
+        if entry is None:
+            live.hint_for("There is nothing more to show", 2.0)
+            return
+        writer = live.transcript.writer
+        lines = list(entry.lines())
+        rows = sum(max(1, -(-cells(line.plain) // max(writer.console.width, 1))) for line in lines)
+        if rows < live.app.screen.get_size().rows:
+            writer.settle()
+            for line in lines:
+                writer.put(line)
+            live.draw_soon()
+        else:
+            live.page("\n".join(line.plain for line in lines))
+
+    def paste_image(self) -> None:
+        """The image in the clipboard, as a word in the line."""
+
+        def look() -> None:
+            word = self.line.pictures.from_clipboard()
+            if word:
+                self.live.soon(lambda: self.line.buffer.insert_text(word))
+            else:
+                self.live.soon(lambda: self.live.hint_for("There is no image in the clipboard", 2.0))
+
+        threading.Thread(target=look, daemon=True).start()
 
     def send_now(self) -> None:
         """Interrupt, and begin anew with the draft and what is queued."""
@@ -52,19 +83,25 @@ class Controls:
     def take_back(self) -> bool:
         """The last queued message, into the line again; False where there is none."""
         queued = self.live.queued
-        if not queued or not (self.live.session.take_back(queued[-1]) or queued[-1].startswith("/")):
+        if not queued or not self.live.session.take_back(queued[-1]):
             return False
         self.line.put_back(queued.pop())
         return True
 
     def escape(self) -> None:
-        """Close the menu; go back from a reply; interrupt."""
+        """Close the menu; go back from a reply; interrupt; twice on an empty line: choose where to go back to."""
         if self.line.menu and not self.line.picking:
             self.line.close_menu()
         elif self.line.replying:
             self.live.questions.back()
         elif self.live.busy:
             self.live.interrupt()
+        elif not self.line.buffer.text:
+            now = self.live.clock()
+            again, self._escape_at = now - self._escape_at <= TWICE, now
+            if again and self.live.session.knows("/rewind"):
+                self._escape_at = 0.0
+                self.live.send("/rewind")
 
     def ctrl_c(self) -> None:
         """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""

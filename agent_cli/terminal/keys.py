@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_replace_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.open_in_editor import load_open_in_editor_bindings
 from prompt_toolkit.key_binding.key_bindings import KeyBindingsBase, merge_key_bindings
@@ -51,7 +51,7 @@ def make_keys(controls: Controls) -> KeyBindingsBase:
     def _interrupt(event: KeyPressEvent) -> None:
         controls.ctrl_c()
 
-    @keys.add("escape", filter=writing)
+    @keys.add("escape", filter=writing & ~vi_insert_mode & ~vi_replace_mode)
     def _escape(event: KeyPressEvent) -> None:
         controls.escape()
 
@@ -100,6 +100,14 @@ def make_keys(controls: Controls) -> KeyBindingsBase:
     @keys.add(Keys.BracketedPaste, filter=writing)
     def _paste(event: KeyPressEvent) -> None:
         line.paste(event.data)
+
+    @keys.add("c-v", filter=writing)
+    def _paste_image(event: KeyPressEvent) -> None:
+        controls.paste_image()
+
+    @keys.add("c-o", filter=writing)
+    def _more(event: KeyPressEvent) -> None:
+        controls.show_more()
 
     @keys.add("c-l")
     def _clear_screen(event: KeyPressEvent) -> None:

@@ -14,6 +14,7 @@ from agent_cli.terminal.completing import Choice, complete, narrowed
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.pastes import Pastes
+from agent_cli.terminal.pictures import Pictures
 
 PROMPT = "> "
 # A longer message is kept in the history as it stood in the line, with its pastes folded.
@@ -21,17 +22,21 @@ LONGEST_KEPT = 20_000
 
 
 class InputLine:
-    """commands: names and help of what `/` may begin. files: names of what `@` may mention."""
+    """commands: names and help of what `/` may begin. files: names of what `@` may mention. values: what may follow the
+    name of a command."""
 
     def __init__(
         self,
         history: ProjectHistory,
         commands: Callable[[], Iterable[tuple[str, str]]],
         files: Callable[[], tuple[str, ...]],
+        pictures: Pictures | None = None,
+        values: Callable[[str], Iterable[str]] = lambda command: (),
     ) -> None:
         self.history = history
-        self._commands, self._files = commands, files
+        self._commands, self._files, self._values = commands, files, values
         self.pastes = Pastes()
+        self.pictures = pictures or Pictures()
         self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._changed)
         self.label = PROMPT
         self._aside: Document | None = None
@@ -91,7 +96,7 @@ class InputLine:
         self._put(Document(text))
 
     def paste(self, text: str) -> None:
-        self.buffer.insert_text(self.pastes.fold(text))
+        self.buffer.insert_text(self.pictures.pasted(text) or self.pastes.fold(text))
 
     def newline_for_backslash(self) -> bool:
         """A backslash before the cursor makes Enter a line end; False where there is none."""
@@ -115,7 +120,7 @@ class InputLine:
         if self.picking:
             self.menu, self.chosen = narrowed(self.buffer.text, self._options), 0
         else:
-            self.menu = [] if self.replying else complete(before, self._commands(), self._files)
+            self.menu = [] if self.replying else complete(before, self._commands(), self._files, self._values)
 
     def close_menu(self) -> None:
         self.menu, self.chosen = [], -1

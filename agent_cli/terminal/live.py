@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +26,7 @@ from agent_cli.terminal.calls import LONG, RESTORE_TITLE, RING, SAVE_TITLE, titl
 from agent_cli.terminal.contract import LOOK, Look, Session
 from agent_cli.terminal.controls import Controls
 from agent_cli.terminal.decisions import Ask
+from agent_cli.terminal.dialogs import in_pager
 from agent_cli.terminal.guarded import Questions
 from agent_cli.terminal.keys import make_keys
 from agent_cli.terminal.layout import make_layout, style_of
@@ -34,7 +36,7 @@ from agent_cli.terminal.slash import Leave
 from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import above, below
-from agent_cli.terminal.worker import Ended, Printed, Worker
+from agent_cli.terminal.worker import Ended, Printed, Said, Worker
 from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
 
@@ -125,15 +127,17 @@ class Live:
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
+        # Work that was begun before there was a loop counts its seconds from here on.
+        self._second()
 
     def _style(self) -> BaseStyle:
         return style_of(self.look.theme)
 
     def wear(self, **changes: Any) -> None:
         """Change the look, from any thread."""
+        self.look = self.look.but(**changes)
 
         def change() -> None:
-            self.look = self.look.but(**changes)
             self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
             self.draw_soon()
 
@@ -160,9 +164,11 @@ class Live:
 
     def _tick(self) -> None:
         """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
-        assert self.app.loop is not None
+        loop = self.app.loop
+        if loop is None:
+            return  # it is over
         if self.app.away:
-            self.app.loop.call_later(0.05, self._tick)
+            loop.call_later(0.05, self._tick)
             return
         self._frame_planned = False
         until = time.monotonic() + SLICE
@@ -174,7 +180,7 @@ class Live:
                 self.draw_soon()
         else:
             self._frame_planned = True
-            self.app.loop.call_soon(self._tick)
+            loop.call_soon(self._tick)
 
     def _frame(self) -> None:
         self._frame_at = self.clock()
@@ -197,14 +203,18 @@ class Live:
         match item:
             case Printed(text=text):
                 self._write(text.removesuffix("\n").split("\n"))
+            case Said(text=text):
+                self.echo(text)
             case Ask():
                 self.questions.put(item)
             case Ended(leave=leave):
                 self._idle(leave)
             case MessageAdded(message=UserMessage(text=text)):
-                if text in self.queued:
-                    self.queued.remove(text)
-                    self.echo(text)
+                # What it mentions stands below it by now.
+                said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
+                if said is not None:
+                    self.queued.remove(said)
+                    self.echo(said)
             case _:
                 self.transcript(item)
 
@@ -215,7 +225,8 @@ class Live:
     def echo(self, text: str) -> None:
         """A message of the person's, as the model sees it from here on."""
         first, *more = inert(text).split("\n")
-        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more)])
+        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more), ""])
+        self.transcript.writer.spaced()
 
     @property
     def seconds(self) -> float:
@@ -299,6 +310,15 @@ class Live:
             raise Cancelled
         loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
         return waiting.wait()
+
+    def page(self, text: str) -> None:
+        """Show a long text in the pager, from the thread that draws."""
+
+        def show() -> None:
+            with suppress(Cancelled):
+                self.outside(lambda: in_pager(text))
+
+        threading.Thread(target=show, name="pager", daemon=True).start()
 
     def hint_for(self, text: str, seconds: float) -> None:
         """A word above the line, for a while."""

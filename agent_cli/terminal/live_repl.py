@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
-from agent_cli.core.outcome import TurnResult
 from agent_cli.place import Mistake
 from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
@@ -34,6 +35,7 @@ from agent_cli.terminal.decisions import (
     words_for,
 )
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
@@ -43,8 +45,9 @@ from agent_cli.terminal.panels import fitted, short_count
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.worker import Sink
+from agent_cli.terminal.worker import Said, Sink
 from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 
@@ -65,12 +68,13 @@ class LiveRepl(Repl):
         transcript = Transcript(console, kept, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "history.jsonl" if settings.save_sessions else None)
         self._files: FileNames | None = None
+        self._status: StatusLine | None = None
         self._arguments: dict[str, dict[str, Any]] = {}
         self._branch, self._branch_at = "", -_BRANCH_SECONDS
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names),
+            InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
             look=Look(
                 theme=settings.terminal.theme,
@@ -121,10 +125,10 @@ class LiveRepl(Repl):
     def _begin(self, first: str) -> None:
         self._take_up_waiting()
         if first.strip():
-            self.say(f"> {first}")
-            self.take_turn(first)
+            self.live.bridge.emit(Said(first))
+            self.send(first)
 
-    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+    def _interruptible(self, run: Callable[[], object]) -> None:
         run()
 
     def _listen(self, event: Event) -> None:
@@ -176,6 +180,18 @@ class LiveRepl(Repl):
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
+    @property
+    def theme(self) -> str:
+        return self.live.look.theme
+
+    def look(self, theme: str) -> None:
+        self.live.wear(theme=theme)
+
+    def switch_vim(self) -> bool | None:
+        on = not self.live.look.vim
+        self.live.wear(vim=on)
+        return on
+
     # What a command may ask, with keys and a menu.
 
     def confirm(self, question: str) -> bool:
@@ -203,16 +219,16 @@ class LiveRepl(Repl):
 
     def send(self, text: str) -> None:
         try:
-            if text.startswith("/") and not text.startswith("//"):
-                run_slash(self, text)
-            else:
-                self.take_turn(text)
+            self.handle(text)
         except Mistake as mistake:
             self.say(str(mistake))
         except Cancelled:
             pass  # a command that asked, and was interrupted
         if self._files is not None:
             self._files.forget()
+
+    def knows(self, command: str) -> bool:
+        return command.removeprefix("/") in REGISTRY
 
     def may_aside(self, text: str) -> bool:
         return is_aside(text)
@@ -229,14 +245,20 @@ class LiveRepl(Repl):
         self.agent.conversation.interrupt()
 
     def queue(self, text: str) -> None:
-        self.agent.conversation.inbox.append(text)
+        if not self._waits(text):
+            self.agent.conversation.inbox.append(text)
 
     def take_back(self, text: str) -> bool:
         try:
             self.agent.conversation.inbox.remove(text)
         except ValueError:
-            return False
+            return self._waits(text)
         return True
+
+    def _waits(self, text: str) -> bool:
+        """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
+        command = text.startswith("/") and not text.startswith("//")
+        return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
@@ -265,9 +287,23 @@ class LiveRepl(Repl):
             *([f"sandbox {sandbox}"] if sandbox != "off" else []),
         ]
 
+    def status_line(self) -> str:
+        command = self.layers.settings().terminal.status_line
+        if not command:
+            return ""
+        if self._status is None:
+            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
+            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
+        self._status.refresh(session_facts(self.agent, self.show))
+        return self._status.text
+
     def _commands(self) -> Iterable[tuple[str, str]]:
         ours = [(command.name, command.help) for command in REGISTRY.values()]
         return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+
+    def _values(self, command: str) -> Iterable[str]:
+        known = REGISTRY.get(command)
+        return known.values(self) if known is not None and known.values is not None else ()
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:

@@ -13,10 +13,12 @@ from typing import cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
+from agent_cli.attach import attach_images
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
-from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.drive import Listener
+from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -24,17 +26,24 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
-from agent_cli.terminal.console import make_console, styled
-from agent_cli.terminal.dialogs import Dialogs
+from agent_cli.terminal.bang import is_bang, run_bang
+from agent_cli.terminal.commands.memory import take_note
+from agent_cli.terminal.console import hanging, make_console, shown_path, styled
+from agent_cli.terminal.dialogs import Beginning, Dialogs
+from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
+from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
-from agent_cli.terminal.trusting import ask_trust
+from agent_cli.terminal.themes import Tinted
+from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
+
+AFTER_PROMPT = 0.5
 
 
 def run_repl(options: RunOptions) -> int:
@@ -64,10 +73,17 @@ class Repl(Dialogs):
         self.options = options
         self.place = find_place(os.environ)
         self.layers = read_settings(options, self.place)
-        plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
-        self._console = make_console(self.layers.settings().color, os.environ, plain=plain)
+        settings = self.layers.settings()
+        plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
+        self._tint = Tinted(sys.stdout, settings.terminal.theme)
+        self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
+        self._first = is_first_start(self.place)
         self._settle_trust()
+        self._settle_servers()
+        if self._first:
+            choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
+        self.pictures = Pictures()
         self.show = self._open_screen()
         self.listener: Listener = self.show
         self.agent = self._build(options)
@@ -87,6 +103,14 @@ class Repl(Dialogs):
             if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self.layers = read_settings(self.options, self.place)
+
+    def _settle_servers(self) -> None:
+        """Ask about the project's MCP servers that were not approved as they are declared now."""
+        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
+            if ask_server(self._console, read_line, found, why) and (
+                problem := approvals_of(self.place).approve(found)
+            ):
+                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -122,10 +146,8 @@ class Repl(Dialogs):
         while True:
             try:
                 text = read_line("> ").strip()
-                if text.startswith("/") and not text.startswith("//"):
-                    run_slash(self, text)
-                elif text:
-                    self.take_turn(text)
+                if text:
+                    self.handle(text)
             except KeyboardInterrupt:
                 self.say("(Ctrl-D or /exit leaves)")
             except (EOFError, Leave):
@@ -147,15 +169,29 @@ class Repl(Dialogs):
         conversation = self.agent.conversation
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
+    def handle(self, text: str) -> None:
+        """What a line means: a slash command, a command of the shell, a note, or a message. Raises Leave, Mistake."""
+        if text.startswith("/") and not text.startswith("//"):
+            run_slash(self, text)
+        elif is_bang(text):
+            self._interruptible(lambda: run_bang(self, text))
+        elif note := note_in(text):
+            take_note(self, note)
+        else:
+            self.take_turn(text)
+
     def take_turn(self, text: str) -> None:
-        """Send a message and show the turn that it starts."""
+        """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
+        context = conversation.kit.context
+        named = map(str, self.pictures.within(text, context.workspace.cwd))
+        media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
-            self._interruptible(lambda: conversation.say(text, self.listener))
+            self._interruptible(lambda: conversation.say(text, self.listener, media))
         except ToolError as error:
             self.say(str(error))
 
-    def _interruptible(self, run: Callable[[], TurnResult]) -> None:
+    def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
         conversation = self.agent.conversation
         pressed = 0
@@ -176,20 +212,44 @@ class Repl(Dialogs):
     def _greet(self) -> None:
         agent = self.agent
         mode = agent.conversation.kit.policy.mode
-        self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self.place.cwd}")
+        self.say(f"agent {__version__} · {agent.model.name} · {mode}")
+        self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
             self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")
+        elif self._first:
+            for hint in HINTS:
+                self.say(hint)
         else:
             self.say("  /help lists the commands")
+        # What takes its time begins when the prompt stands.
+        self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
         if self.agent.conversation.history and self.agent.settings.save_sessions:
             self.say(f"To go on with this session: agent --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
-        self._console.print(styled(text))
+        """A line for the person; on a terminal it is wrapped by words."""
+        if not self._console.is_terminal:
+            self._console.print(styled(text))
+            return
+        for line in text.split("\n"):
+            indent = " " * (len(line) - len(line.lstrip(" ")))
+            for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
+                self._console.print(row)
+
+    def show_markdown(self, text: str) -> None:
+        """A text of the model's that is not part of the transcript."""
+        if not self._console.is_terminal:
+            self.say(text)
+            return
+        # The parser and the lexers, which the prompt need not wait for.
+        from agent_cli.terminal.render import MarkdownStream
+
+        stream = MarkdownStream(self._console.width, color=not self._console.no_color)
+        self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_over(self) -> None:
         """A new session with the same options. Raises Mistake."""
@@ -197,6 +257,7 @@ class Repl(Dialogs):
         agent = self._build(fresh)
         self.agent.close()
         self.agent = agent
+        agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
         """Go on with another model. Raises Mistake."""
@@ -206,6 +267,19 @@ class Repl(Dialogs):
         """Change what is permitted. Raises Mistake."""
         check_mode(mode, os.environ)
         self.agent.conversation.kit.policy.mode = cast(Mode, mode)
+
+    @property
+    def theme(self) -> str:
+        """The name of the colours."""
+        return self._tint.theme
+
+    def look(self, theme: str) -> None:
+        """Change the colours for the rest of the session."""
+        self._tint.theme = theme
+
+    def switch_vim(self) -> bool | None:
+        """Change whether the line is edited with the keys of vi; None where there is no editor."""
+        return None
 
     def show_plan(self) -> None:
         plan = self.agent.conversation.kit.context.plan

@@ -41,20 +41,21 @@ def undo_latest(play: Play, standing: list[int]) -> None:
         if path in listed or path in failed:
             assert post.get(path) == pre.get(path), f"{path} was listed, and changed all the same"
         elif path not in truth:
-            assert post.get(path) == pre.get(path) or under(path, truth), f"{path} was not touched by the turn"
+            assert post.get(path) == pre.get(path) or under(path, truth) or is_ignored(path), f"{path} was not touched"
         elif post.get(path) != truth[path][0]:
-            relative = os.path.relpath(path, play.root)
-            ignored = relative.startswith("ignored/") or relative.endswith(".log") or ".log/" in relative
             noted = any("ignored by git" in note for note in plan.notes)
-            assert ignored and (noted or path not in pre), f"{path} is not as it was, and nothing said so"
+            assert is_ignored(path) and (noted or path not in pre), f"{path} is not as it was, and nothing said so"
     # And it is not afraid without a reason.
     for item in plan.of("ask", "lost"):
         first, last, between = truth.get(item.path, (None, None, True))
-        # What is ignored is only kept where a call names it; it may have been changed by one that did not.
-        ignored = "/ignored/" in item.path or ".log" in item.path
-        large = ignored or any(isinstance(s, tuple) and len(s[2]) > LIMIT for s in (first, last))
+        large = is_ignored(item.path) or any(isinstance(s, tuple) and len(s[2]) > LIMIT for s in (first, last))
         moved = pre.get(item.path) != last or between or number in play.torn or large
         assert moved, f"{item.path} could have been put back: {item.why}"
+
+
+def is_ignored(path: str) -> bool:
+    """What is ignored is only kept where a call names it, and may be changed by one that does not."""
+    return "/ignored/" in path or ".log" in path
 
 
 def under(path: str, truth: dict[str, tuple[object, object, bool]]) -> bool:

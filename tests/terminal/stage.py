@@ -73,6 +73,9 @@ class Idle:
     def finished(self) -> bool:
         return self._done.is_set()
 
+    def knows(self, command: str) -> bool:
+        return command == "/rewind"
+
     def may_aside(self, text: str) -> bool:
         return text.startswith("/todos")
 
@@ -83,11 +86,12 @@ class Idle:
         self.token.cancel()
 
     def queue(self, text: str) -> None:
-        self.inbox.append(text)
+        if not text.startswith("/"):
+            self.inbox.append(text)
 
     def take_back(self, text: str) -> bool:
         if text not in self.inbox:
-            return False
+            return text.startswith("/")
         self.inbox.remove(text)
         return True
 
@@ -96,6 +100,9 @@ class Idle:
 
     def toolbar(self) -> Iterable[str]:
         return ["model", "default"]
+
+    def status_line(self) -> str:
+        return ""
 
     def next_mode(self) -> None:
         self.modes += 1

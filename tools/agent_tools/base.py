@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -76,6 +76,13 @@ class Ask(Value):
     max_tokens: int = 2_000
 
 
+class AskPerson(Value):
+    """A question to the person, yielded by a running tool, which is sent their words; None where nobody answers."""
+
+    question: str
+    options: tuple[str, ...] = ()
+
+
 Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
 
@@ -93,6 +100,22 @@ class UserCommand(Protocol):
         """The whole prompt. Raises ToolError."""
 
 
+class Nearby(Protocol):
+    """What the model should know near files that were touched; see `notices`."""
+
+    def notices(self, ctx: ToolContext) -> list[str]:
+        """Texts for the model, each once."""
+
+    def retold(self) -> list[str]:
+        """All texts so far, for a history from which they were cut."""
+
+    def nested(self) -> Nearby:
+        """For a conversation of its own."""
+
+    def restored(self, texts: Iterable[str]) -> None:
+        """Take what these messages of the conversation have told as told."""
+
+
 class ToolContext:
     """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
 
@@ -102,7 +125,7 @@ class ToolContext:
     file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
     background. pages: what WebFetch has read lately. commands: the person's, by name, that the
-    model may use.
+    model may use. nearby: the memory of folders that are touched.
     """
 
     def __init__(
@@ -129,6 +152,7 @@ class ToolContext:
         self.jobs = Jobs()
         self.pages: dict[str, Page] = {}
         self.commands: Mapping[str, UserCommand] = {}
+        self.nearby: Nearby | None = None
         self._told: dict[str, object] = {}
         self._root = True
 
@@ -138,6 +162,7 @@ class ToolContext:
         child.__dict__.update(self.__dict__)
         child.seen, child.plan = {}, ()
         child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
+        child.nearby = self.nearby.nested() if self.nearby is not None else None
         child._root = False
         return child
 
@@ -160,7 +185,8 @@ class ToolContext:
 
     def notices(self) -> list[str]:
         """What happened meanwhile that the model should know at its next round; each is told once."""
-        return self.jobs.notices(self, root=self._root)
+        near = self.nearby.notices(self) if self.nearby is not None else []
+        return [*self.jobs.notices(self, root=self._root), *near]
 
     def close(self) -> None:
         """End what runs in the background, and remove what was kept for reading."""
@@ -173,12 +199,14 @@ class ToolContext:
 class Tool(ABC, Generic[A]):
     """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments."""
 
-    name: ClassVar[str]
+    name: str
     Args: type[A]
     # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
     asks_person: ClassVar[bool] = False
     # A tool whose work is a turn of its own, run by the engine.
     nested: ClassVar[bool] = False
+    # What the model is told of a tool that has no prompt file.
+    told: str = ""
     # A tool that only looks, and may run beside others of its kind.
     side_by_side: ClassVar[bool] = False
 
@@ -188,7 +216,7 @@ class Tool(ABC, Generic[A]):
 
     @abstractmethod
     def run(self, args: A, ctx: ToolContext) -> Outcome:
-        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or `Ask`) and returns one.
+        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or a question) and returns one.
 
         Raises ToolError for failures the model should read, Cancelled when the turn is interrupted.
         """
@@ -209,6 +237,13 @@ class Tool(ABC, Generic[A]):
         """The checked arguments. Raises ToolError with the mistakes in words."""
         args: A = read_arguments(self.Args, arguments)
         return args
+
+    def stands_for(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
+        """The tool that is really called, and its arguments: what is decided on, asked about and run.
+
+        Raises ToolError where there is none.
+        """
+        return self, args
 
     def preview(self, args: A, ctx: ToolContext) -> Display | None:
         """What would happen, for the approval question: a diff, or nothing where the summary says it all.

@@ -37,6 +37,10 @@ class Workspace:
         self._home = home
         self.scratch = Scratch()
 
+    def widen(self, folder: Path) -> None:
+        """Let one more directory count as inside, for this workspace and those that are copied from it later."""
+        self.roots = (*self.roots, Path(os.path.realpath(folder)))
+
     def copy(self) -> Workspace:
         """The same directories, with a working directory that moves by itself."""
         other = Workspace.__new__(type(self))

@@ -1,6 +1,6 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import model, plan, session
+from agent_cli.terminal.commands import asking, cost, looks, mcp, memory, model, plan, rules, session, status
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "model", "plan", "session"]
+__all__ = ["REGISTRY", "asking", "cost", "looks", "mcp", "memory", "model", "plan", "rules", "session", "status"]

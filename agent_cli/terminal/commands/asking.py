@@ -1,0 +1,38 @@
+"""Questions that are not part of the conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_cli.engine.beside import ask_beside
+from agent_cli.model.transport import ModelError
+from agent_cli.terminal.slash import slash
+from agent_tools.cancel import Cancelled, CancelToken
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+
+@slash("btw", "ask beside the conversation; neither question nor answer is kept in it", "QUESTION", aside=True)
+def _btw(repl: Repl, words: str) -> None:
+    conversation = repl.agent.conversation
+    kit = conversation.kit
+    if not words or kit.open_model is None:
+        repl.say("Say what you want to know: /btw QUESTION")
+        return
+    if kit.context.cancel.cancelled:
+        kit.context.cancel = CancelToken()
+    opened = kit.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
+    answer: list[str] = []
+    steps = ask_beside(opened, conversation.options, conversation.so_far, words, kit.context.cancel)
+    try:
+        while True:
+            answer.append(next(steps))
+    except StopIteration as stop:
+        repl.show.usage += stop.value
+    except ModelError as error:
+        repl.say(error.failure.message)
+        return
+    except Cancelled:
+        return
+    repl.show_markdown("".join(answer).strip() or "(no answer)")

@@ -1,0 +1,243 @@
+"""What makes the input line good to live in: shell commands, mentions, images, asides, search, vi, choices."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+from tests.helpers import call, script
+from tests.model.server import ModelServer, Reply
+from tests.pty.drawn import Drawn
+
+SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}
+
+
+def png(path: Path) -> Path:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0\0\0\0")) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+    return path
+
+
+def logged(work: Path) -> str:
+    """The log of the one session."""
+    (log,) = (p for p in (work.parent / "home").rglob("*.jsonl") if p.name != "history.jsonl")
+    return log.read_text()
+
+
+def test_a_shell_command_runs_at_once_and_the_model_hears_of_it(work: Path) -> None:
+    replies = [{"text": "I see it.", "expect": "$ echo seen; cd sub\nseen"}]
+    (work / "sub").mkdir()
+    with Drawn(["--model", script(work / "s.toml", replies)], work) as screen:
+        screen.ready()
+        screen.line("!!echo secret-word")
+        screen.wait("exit code 0")
+        screen.line("!echo seen; cd sub")
+        screen.wait("● ! echo seen; cd sub")
+        screen.line("!!pwd")
+        screen.wait("/work/sub\n")
+        screen.line("well?")
+        screen.wait("I see it.")
+        screen.leave()
+    log = logged(work)
+    assert "secret-word" not in log and "$ echo seen" in log
+
+
+def test_a_shell_command_is_interrupted(work: Path) -> None:
+    with Drawn(["--model", script(work / "s.toml", [])], work) as screen:
+        screen.ready()
+        screen.line("!sleep 60")
+        screen.wait("! sleep 60")
+        screen.wait("interrupt")
+        screen.type("\x03")
+        screen.gone("esc to interrupt")
+        screen.wait("interrupted")
+        screen.leave()
+
+
+def test_a_mention_brings_the_lines_of_a_file(work: Path) -> None:
+    (work / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 31)))
+    replies = [{"text": "Three.", "expect": '<file path="n.txt" lines="10-12">\nline 10\nline 11\nline 12\n</file>'}]
+    with Drawn(["--model", script(work / "s.toml", replies)], work) as screen:
+        screen.ready()
+        screen.line("look at @n.txt:10-12, please")
+        screen.wait("Three.")
+        assert "\n> look at @n.txt:10-12, please\n" in screen.text()
+        screen.leave()
+
+
+def test_a_dropped_image_is_a_word_in_the_line_and_is_sent(work: Path) -> None:
+    image = png(work.parent / "a shot.png")
+    replies = [{"text": "A dot.", "expect": "[Image #1 a shot.png]"}]
+    (work / ".agentrc").write_text("")
+    home = work.parent / "home" / ".config" / "agent"
+    home.mkdir(parents=True, exist_ok=True)
+    model = script(work / "s.toml", replies)
+    (work / "settings.toml").write_text('model_takes = ["image"]\n')
+    with Drawn(["--model", model, "--settings", "settings.toml"], work) as screen:
+        screen.ready()
+        quoted = str(image).replace(" ", "\\ ")
+        screen.type(f"\x1b[200~{quoted}\x1b[201~")
+        screen.wait("[Image #1 a shot.png]")
+        screen.line(" what is this?")
+        screen.wait("A dot.")
+        screen.leave()
+    log = logged(work)
+    assert "iVBORw0KGgo" in log
+
+
+def test_a_question_beside_the_conversation_is_answered_and_not_kept(work: Path) -> None:
+    slow = {"text": "one two three four five six seven eight nine THE-END", "pause": 0.2}
+    replies = [{"text": "A."}, {"text": "It is **blue**."}, slow]
+    with Drawn(["--model", script(work / "s.toml", replies)], work) as screen:
+        screen.ready()
+        screen.line("a")
+        screen.wait("A.")
+        screen.line("/btw what colour is it?")
+        screen.wait("It is blue.")
+        screen.gone("esc to interrupt")
+        # The script answers by the length of the history, so a turn that runs and a question beside it get the same.
+        screen.line("b")
+        screen.wait("> b\n\nIt is blue.")
+        screen.gone("esc to interrupt")
+        screen.line("c")
+        screen.wait("three")
+        screen.line("/btw and now?")
+        screen.until(lambda: screen.text().count("THE-END") == 2, "both answers")
+        screen.leave()
+    assert "what colour" not in logged(work) and "and now" not in logged(work)
+
+
+def test_ctrl_o_shows_what_was_shortened_then_the_call_before(work: Path) -> None:
+    (work / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 6)))
+    long = call("Bash", command="seq 200")
+    replies = [{"calls": [call("Read", file_path="n.txt")]}, {"calls": [long]}, {"text": "Done."}]
+    pager = work / "pager"
+    pager.write_text(f"#!/bin/sh\ncat > {work}/paged\necho PAGED; read x < /dev/tty\n")
+    pager.chmod(0o755)
+    model = script(work / "s.toml", replies)
+    with Drawn(["--model", model, "--allowedTools", "Bash(seq:*)", "--", "go"], work, PAGER=str(pager)) as screen:
+        screen.wait("Done.")
+        screen.gone("interrupt")
+        screen.type("\x0f")
+        screen.wait("PAGED")
+        screen.type("\r")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
+        assert "\n  200\n" in (work / "paged").read_text()
+        screen.type("\x0f")
+        screen.wait("line 4")
+        screen.leave()
+
+
+def test_ctrl_r_finds_what_was_typed(work: Path) -> None:
+    with Drawn(["--model", script(work / "s.toml", [{"text": "A."}, {"text": "B."}, {"text": "C."}])], work) as screen:
+        screen.ready()
+        screen.line("the first needle")
+        screen.wait("A.")
+        screen.line("something else")
+        screen.wait("B.")
+        screen.type("\x12need")
+        screen.wait("the first needle")
+        screen.type("\r\r")
+        screen.wait("C.")
+        assert screen.text().count("> the first needle") == 2
+        screen.leave()
+
+
+def test_vi_keys_by_command_and_setting(work: Path) -> None:
+    (work / "settings.toml").write_text("[terminal]\nvim = true\n")
+    model = script(work / "s.toml", [{"text": "A."}, {**SLOW}])
+    with Drawn(["--model", model, "--settings", "settings.toml"], work) as screen:
+        screen.ready()
+        screen.type("abc def\x1b")
+        screen.wait("[vi] > abc def")
+        screen.type("bcwX\r")
+        screen.wait("\n> abc X\n")
+        screen.wait("A.")
+        screen.line("more")
+        screen.wait("three")
+        # The first Escape leaves insert mode, the next one interrupts.
+        screen.type("\x1b")
+        screen.wait("[vi] >")
+        screen.type("\x1b")
+        screen.wait("interrupted")
+        screen.type("i")
+        screen.gone("[vi]")
+        screen.line("/vim")
+        screen.wait("The keys of vi are off.")
+        screen.leave()
+
+
+def test_themes_change_the_colours_that_are_written(work: Path) -> None:
+    with Drawn(["--model", script(work / "s.toml", [{"text": "See `code`."}] * 2)], work) as screen:
+        screen.ready()
+        screen.line("a")
+        screen.until(lambda: b"\x1b[36mcode" in screen.raw, "cyan")
+        screen.line("/theme light")
+        screen.wait("theme: light")
+        seen = len(screen.raw)
+        screen.line("b")
+        screen.until(lambda: b"\x1b[34mcode" in screen.raw[seen:], "blue")
+        screen.line("/theme none")
+        screen.wait("theme: none")
+        screen.leave()
+
+
+def test_a_command_of_ones_own_writes_the_toolbar(work: Path) -> None:
+    bar = work / "bar"
+    bar.write_text(
+        "#!/bin/sh\ncat > facts\n"
+        "printf 'my \\033[31mred\\033[0m bar \\033]0;evil\\007 %s\\nsecond' \"$(wc -c < facts | tr -d ' ')\"\n"
+    )
+    bar.chmod(0o755)
+    (work / "settings.toml").write_text(f'[terminal]\nstatus_line = "{bar}"\n')
+    model = script(work / "s.toml", [{"text": "A."}])
+    with Drawn(["--model", model, "--settings", "settings.toml"], work) as screen:
+        screen.ready()
+        screen.wait(r"my red bar \x1b]0;evil\x07")
+        assert "second" not in screen.visible()
+        facts = json.loads((work / "facts").read_text())
+        assert facts["cwd"] == str(work) and facts["model"]["display_name"] == model
+        assert facts["permission_mode"] == "default"
+        screen.type("\x1b[Z")
+        screen.until(lambda: json.loads((work / "facts").read_text() or "{}").get("permission_mode") == "acceptEdits")
+        bar.write_text("#!/bin/sh\nexit 1\n")
+        screen.type("\x1b[Z")
+        screen.wait("· plan")
+        screen.leave()
+
+
+def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> None:
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
+    with Drawn([], work, **keys) as screen:
+        screen.wait("Which model?")
+        screen.wait("or nothing]")
+        screen.line("openai")
+        screen.wait("kept as `model`")
+        screen.ready()
+        screen.wait("· openai/")
+        screen.leave()
+    kept = (work.parent / "home" / ".agentrc").read_text()
+    assert kept.startswith('model = "openai/')
+    with Drawn([], work, **keys) as screen:
+        screen.ready()
+        screen.wait("· openai/")
+        assert "Which model?" not in screen.text()
+        screen.leave()
+
+
+def test_a_retry_counts_down_and_an_error_says_what_to_do(work: Path) -> None:
+    server = ModelServer([Reply(status=429, headers=(("retry-after", "9"),))], repeat=True)
+    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+    with server, Drawn(["--model", "openai/m", "go"], work, **env) as screen:
+        screen.wait("trying again in 9 s (1 of 5)")
+        screen.wait("* trying again in 8 s")
+        screen.wait("* trying again in 7 s")
+        screen.type("\x03")
+        screen.wait("interrupted")
+        screen.leave()
