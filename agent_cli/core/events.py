@@ -167,6 +167,13 @@ class Compacted(Value):
     summary: str
 
 
+class Rewound(Value):
+    """The person went back: the history goes on after its first `messages`; `plan` is what it was there."""
+
+    messages: int
+    plan: tuple[TodoItem, ...] = ()
+
+
 class HookRan(Value):
     event: str
     command: str
@@ -231,6 +238,7 @@ Event = (
     | PlanChanged
     | PlanContinued
     | Compacted
+    | Rewound
     | HookRan
     | UsageAdded
     | SubagentEvent

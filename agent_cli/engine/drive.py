@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, MessageAdded, PlanChanged
+from agent_cli.core.events import Event, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
@@ -99,6 +99,17 @@ class Conversation:
     def so_far(self) -> list[Message]:
         """The history with what the running turn has added; from any thread."""
         return [*self.history, *self._under_way]
+
+    def rewind(self, messages: int) -> None:
+        """Go back to where the history had so many messages; what came after is no part of it any more.
+
+        Files that the model has read are no longer known to it.
+        """
+        self.history = self.history[:messages]
+        self.inbox.clear()
+        self.kit.context.plan, self.kit.context.seen = (), {}
+        self.last = None
+        self.record(Rewound(messages))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""

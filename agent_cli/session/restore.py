@@ -12,6 +12,7 @@ from agent_cli.core.events import (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     SubagentEvent,
     ToolFinished,
     TurnFinished,
@@ -35,6 +36,7 @@ _STATEFUL: tuple[Any, ...] = (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     SubagentEvent,
     ToolFinished,
     TurnFinished,
@@ -81,6 +83,8 @@ class _State:
                 self.shell = shell or self.shell
             case PlanChanged(items=items):
                 self.plan = items
+            case Rewound(messages=messages, plan=plan):
+                self.history, self.plan, self.seen = self.history[:messages], plan, {}
             case TurnStarted():
                 self.started, self.paused, self.last = event, None, None
             case TurnPaused():

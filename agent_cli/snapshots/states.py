@@ -34,8 +34,7 @@ class State(Value):
 
 
 class Unclear(Exception):
-    """What stands at a path is no file that can be compared; the text says what. link: what is in its way, if a link.
-    """
+    """What stands at a path is no file that can be compared; the text says what. link: what is in its way, if a link."""
 
     def __init__(self, text: str, link: str = "") -> None:
         super().__init__(text)
@@ -109,21 +108,26 @@ class _Reader:
             pair = (_unkept(start, path) or was, _unkept(end, path) or left)
             if pair[0] != pair[1]:
                 found[place] = pair
-        odd = [] if start.perms == end.perms else sorted(old.odd.keys() | new.odd.keys())
-        odd = [p for p in odd if os.path.join(start.base, p) not in found]
+        if start.perms == end.perms:
+            return found
+        # Where other permissions are the usual ones, any file may have changed.
+        odd = sorted(old.odd.keys() | new.odd.keys()) if old.usual == new.usual else None
         for path, state in self.entries(end, odd).items():
+            if os.path.join(start.base, path) in found:
+                continue
             runs = bool(state.mode & 0o100)
             pair = (state.but(mode=old.of(path, runs)), state.but(mode=new.of(path, runs)))
             if pair[0] != pair[1]:
                 found[os.path.join(start.base, path)] = pair
         return found
 
-    def entries(self, shot: Shot, paths: Iterable[str]) -> dict[str, State]:
-        """The states of some files of a tree. Raises StoreError."""
-        names = list(paths)
+    def entries(self, shot: Shot, paths: Iterable[str] | None) -> dict[str, State]:
+        """The states of some files of a tree, or of all. Raises StoreError."""
+        names = [""] if paths is None else list(paths)
         found = {}
         for at in range(0, len(names), 500):
-            out = self._store.git.run("ls-tree", "-r", "-z", shot.tree, "--", *names[at : at + 500])
+            some = names[at : at + 500] if paths is not None else ()
+            out = self._store.git.run("ls-tree", "-r", "-z", shot.tree, "--", *some)
             for row in out.split(b"\0"):
                 if row:
                     head, _, name = row.partition(b"\t")

@@ -41,7 +41,7 @@ from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
-from agent_tools.display import TodoView
+from agent_tools.display import Display, TodoView
 
 AFTER_PROMPT = 0.5
 
@@ -239,6 +239,11 @@ class Repl(Dialogs):
             indent = " " * (len(line) - len(line.lstrip(" ")))
             for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
                 self._console.print(row)
+
+    def show_display(self, display: Display) -> None:
+        """A display, whole."""
+        for line in lines_of(display, whole=True):
+            self._console.print(line)
 
     def show_markdown(self, text: str) -> None:
         """A text of the model's that is not part of the transcript."""
