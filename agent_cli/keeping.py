@@ -60,6 +60,17 @@ class Keeper(Watch):
     def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         return self.recorder.facts(effects, cwd)
 
+    def summed(self) -> str:
+        if self._recorder is None:
+            return ""
+        from agent_cli.snapshots.git import StoreError
+        from agent_cli.snapshots.undoing import Undoing
+
+        with suppress(StoreError, OSError):
+            number = self._recorder.number
+            return Undoing(self._recorder.store).summed([number]) if number is not None else ""
+        return ""
+
     def close(self) -> None:
         """Let go of what is old, where something was kept and that is due."""
         if self._recorder is None:

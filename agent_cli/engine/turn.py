@@ -111,6 +111,10 @@ class Watch:
         """For the question about a call: what of it could not be taken back."""
         return ()
 
+    def summed(self) -> str:
+        """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
+        return ""
+
     def close(self) -> None:
         """The conversation is over."""
 

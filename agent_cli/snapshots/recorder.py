@@ -45,6 +45,11 @@ class Recorder:
             self._store = Store(self._where)
         return self._store
 
+    @property
+    def number(self) -> int | None:
+        """The number of the running or latest turn; None where it changed nothing."""
+        return self._written if self._written >= 0 else None
+
     def turn(self, history: Sequence[Message], *, new: bool) -> None:
         """A turn begins, or goes on, with this history."""
         at = next((n for n in range(len(history) - 1, -1, -1) if isinstance(history[n], UserMessage)), 0)

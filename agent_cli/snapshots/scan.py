@@ -260,7 +260,7 @@ def readable(path: str, state: os.stat_result) -> bool:
 
 def mark_of(state: os.stat_result) -> str:
     """What tells whether a file that is not kept has changed."""
-    return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}"
+    return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
 
 
 class Modes:

@@ -34,7 +34,7 @@ class State(Value):
 
 
 class Unclear(Exception):
-    """What stands at a path is no file that can be compared; the text says what. link: what is in its way, if a link."""
+    """What stands at a path is no file that can be compared; the text says what. link: one that is in its way."""
 
     def __init__(self, text: str, link: str = "") -> None:
         super().__init__(text)

@@ -17,6 +17,7 @@ from agent_cli.attach import attach_images
 from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
+from agent_cli.core.outcome import Complete, Suspended
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
@@ -190,6 +191,19 @@ class Repl(Dialogs):
             self._interruptible(lambda: conversation.say(text, self.listener, media))
         except ToolError as error:
             self.say(str(error))
+        else:
+            self._offer_undo()
+
+    def _offer_undo(self) -> None:
+        """After a turn that did not come to a good end: what it left, and how that is taken back."""
+        result = self.agent.conversation.last
+        good = isinstance(result, Complete | Suspended) and not getattr(result, "degraded", False)
+        refused = result is not None and any(d.by == "person" for d in result.end.denials)
+        if result is None or (good and not refused):
+            return
+        changed = self.agent.conversation.kit.watch.summed()
+        if changed:
+            self.say(f"  This turn left {changed}. /undo takes that back.")
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""

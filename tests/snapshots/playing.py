@@ -89,7 +89,8 @@ class Play:
         self.calls += 1
         call, before = f"c{self.calls}", tree_of(self.root)
         path = self._path(ignored=True)
-        if self.random.random() < 0.4 and not any(p.is_symlink() or p.is_file() for p in (self.root / path).parents):
+        in_the_way = any(p.is_symlink() or p.is_file() for p in (self.root / path).parents)
+        if self.random.random() < 0.4 and not in_the_way and not (self.root / path).is_dir():
             self.recorder.before(call, "Write", "Write", [Effect("write", str(self.root / path))], str(self.root))
             self._put(path, self._content())
         else:

@@ -1,4 +1,4 @@
-"""Work taken back: /undo, /redo, /rewind; and what it was: /diff. The store of snapshots is loaded when it is needed."""
+"""Work taken back: /undo, /redo, /rewind; and what it was: /diff. What they need is loaded when it is needed."""
 
 from __future__ import annotations
 
