@@ -24,3 +24,11 @@ def undo(
 
     chosen = tuple(files or ())
     raise typer.Exit(undo_session(session, listed=listed, to=to, redo=redo, yes=yes, force=force, files=chosen))
+
+
+@undoing_app.command()
+def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src/app.py:42.")]) -> None:
+    """Say which turn, prompt and model wrote a line."""
+    from agent_cli.commands.why import explain_line
+
+    raise typer.Exit(explain_line(line))
