@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.deciding import decisions
+from benchmarks.extending import files
+from benchmarks.hooked import hooked
 from benchmarks.keys import keys
+from benchmarks.logs import sessions
 from benchmarks.measure import Broken
 from benchmarks.rendering import render
 from benchmarks.requests import prefix, size
@@ -31,7 +34,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, snapshots,
+    bash, edit, decisions, files, hooked, sessions, snapshots,
 )  # fmt: skip
 
 

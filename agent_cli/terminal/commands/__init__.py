@@ -1,12 +1,28 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, cost, looks, mcp, memory, model, plan, rules, session, status, undo
+from agent_cli.terminal.commands import (
+    asking,
+    cost,
+    extensions,
+    hooks,
+    looks,
+    mcp,
+    memory,
+    model,
+    plan,
+    rules,
+    session,
+    status,
+    undo,
+)
 from agent_cli.terminal.slash import REGISTRY
 
 __all__ = [
     "REGISTRY",
     "asking",
     "cost",
+    "extensions",
+    "hooks",
     "looks",
     "mcp",
     "memory",

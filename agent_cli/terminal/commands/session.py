@@ -17,7 +17,7 @@ def _help(repl: Repl, words: str) -> None:
     for _, command in sorted(REGISTRY.items()):
         repl.say(f"  /{command.name} {command.usage}".ljust(22) + command.help)
     for name, own in repl.agent.commands.items():
-        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(own.path)))
+        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(getattr(own, "path", ""))))
     repl.say("  Ctrl-C interrupts a turn, Ctrl-D leaves.")
 
 
