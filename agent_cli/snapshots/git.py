@@ -45,6 +45,10 @@ class StoreError(Exception):
     """A snapshot could not be made or read; the text says why."""
 
 
+class TooMany(StoreError):
+    """A folder has more files than can be looked at around each call."""
+
+
 def find_git(path: str, root: str) -> str:
     """The absolute program, looked for in absolute folders outside the project only. Raises StoreError."""
     for folder in path.split(os.pathsep):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from agent_cli.core.messages import Message, UserMessage
-from agent_cli.snapshots.git import StoreError, write_whole
+from agent_cli.snapshots.git import StoreError, TooMany, write_whole
 from agent_cli.snapshots.named import Named, named_by
 from agent_cli.snapshots.records import After, Before, Turn
 from agent_cli.snapshots.scan import NESTED, Shot, look
@@ -37,6 +37,7 @@ class Recorder:
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
         self._said: set[str] = set()
+        self._folders = True
 
     @property
     def store(self) -> Store:
@@ -60,7 +61,7 @@ class Recorder:
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
         """Keep the state before a call; what a person should know about that."""
-        whole = any(e.kind in ("run", "call") for e in effects)
+        whole = self._folders and any(e.kind in ("run", "call") for e in effects)
         try:
             store = self.store
             with store.locked():
@@ -76,6 +77,10 @@ class Recorder:
                 store.manifest.add(record)
                 self._open[call] = (record, whole)
             return self._untold(shots)
+        except TooMany as error:
+            self._folders = False
+            said = f"From now on an undo has only the files that are written or named: {error}."
+            return [said, *self.before(call, tool, summary, effects, cwd)]
         except (StoreError, OSError) as error:
             return self._once(f"This call cannot be undone: {error}.")
 

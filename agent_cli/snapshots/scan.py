@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.snapshots.git import Git, StoreError, write_whole
+from agent_cli.snapshots.git import Git, StoreError, TooMany, write_whole
 from agent_cli.snapshots.seed import seed, user_index
 from agent_tools.values import Value
 
@@ -137,7 +137,7 @@ class Scanner:
     def _chosen(self, known: list[str], others: list[str]) -> _Wanted:
         """Which of the paths are to be read, within the bounds."""
         if len(others) > MOST_FILES:
-            raise StoreError(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
+            raise TooMany(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
         wanted = _Wanted(self.base)
         for path in others:
             if path.endswith("/"):

@@ -249,6 +249,18 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     ]
 
 
+def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_cli.snapshots.scan.MOST_FILES", 1)
+    session = Session(root)
+    session.run("rm a.txt")
+    session.run("echo x > b.txt")
+    assert len(session.said) == 1 and "only the files that are written or named" in session.said[0]
+    assert session.undo()[0] == session.undo()[0] == []
+    assert (root / "a.txt").read_text() == "one\n" and (root / "b.txt").read_bytes() == b"two\r\n"
+
+
 def test_objects_that_the_repository_drops_are_still_there(repository: Path) -> None:
     (repository / "a.txt").write_text("only in the index\n")
     git(repository, "add", "a.txt")
