@@ -100,6 +100,8 @@ class Undoing:
         return self._carry_out("redo", self.story().ops[number].turns, items, number)
 
     def _carry_out(self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int) -> dict[str, str]:
+        if not items:
+            return {}
         store = self.store
         everything = Bounds(store.where.bounds.total, store.where.bounds.total)
         index, paths = store.where.folder / "index-named", [i.path for i in items]
@@ -108,7 +110,7 @@ class Undoing:
             failed = put_back(store, items)
             after = capture(store.git, index, paths, everything)
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            if len(failed) < len(items) or not items:
+            if len(failed) < len(items):
                 store.manifest.add(Undone(kind, turns, (before,), (after,), of, now))
         return failed
 
