@@ -145,8 +145,6 @@ def test_an_answer_and_a_plan_under_way_with_messages_that_wait(place: Path) -> 
             screen.until(lambda: screen.input_line() == "> a draft", "the draft")
             screen.wait("queued: !ls")
             shot(screen, place, "queue")
-            screen.type("\x03")
-            screen.wait("interrupted")
 
 
 def test_a_plan_to_approve(place: Path) -> None:
