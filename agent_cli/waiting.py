@@ -118,6 +118,7 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     decided = Decided(waiting, approver, asker)
     kit = agent.conversation.kit
     kit.approver, kit.asker = decided.approve, decided.answer
+    agent.conversation.kept = waiting.kept
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)
     kit.nested_shell.update(waiting.nested_shell)
@@ -177,6 +178,8 @@ def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: s
         ("questions", "answer"): "answer", ("questions", "reject"): "answer",
         ("plan", "approve"): "approve", ("plan", "answer"): "revise",
         ("plan", "reject"): "revise" if text else "cancel",
+        ("review", "approve"): "approve", ("review", "answer"): "revise",
+        ("review", "reject"): "revise" if text else "cancel",
     }  # fmt: skip
     reply = QuestionAnswered(
         call_id,

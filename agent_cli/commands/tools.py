@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.assembly import load_commands, make_context, make_workspace, tool_specs
+from agent_cli.assembly import make_context, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
@@ -20,6 +20,7 @@ from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, Use
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.extending import load_extensions
 from agent_cli.gate import make_policy
 from agent_cli.headless.run import Signals, deny, say
 from agent_cli.model.scripted import Scripted
@@ -69,7 +70,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    context.commands = load_commands(options, place, layers, lambda text: say(f"agent: {text}"))
+    load_extensions(options, place, layers, settings, lambda text: say(f"agent: {text}")).join(context)
     # Long output is cut here: a file with all of it would be gone with this process.
     workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())

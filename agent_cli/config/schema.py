@@ -10,6 +10,7 @@ Those are about the person, not about the work: where their keys are, what is ke
 from functools import cache
 from typing import Annotated, Any, Literal
 
+from agent_cli.core.hooks import Hook
 from agent_cli.core.modes import Effort, Mode
 from agent_tools.values import Value, hints_of
 
@@ -175,6 +176,9 @@ class Settings(Value):
         "CLAUDE.md",
     )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
+    plugins: Annotated[
+        tuple[str, ...], "packages whose tools are loaded: their names in the entry points agent_cli.tools", USER
+    ] = ()
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500
@@ -189,6 +193,11 @@ class Settings(Value):
         "whose plans are put to the person: none, those of plan mode, every first one",
         tighten("off", "plan", "always"),
     ] = "plan"
+    review: Annotated[
+        Literal["off", "step", "files"],
+        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
+        tighten("off", "step", "files"),
+    ] = "off"
     plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
     plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5
@@ -196,6 +205,12 @@ class Settings(Value):
     after_edit: Annotated[
         dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
+    after_turn: Annotated[str, "command that has to succeed when a turn changed files, e.g. your tests"] = ""
+    after_turn_tries: Annotated[int, "how often its failure goes back to the model"] = 3
+    after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
+    hooks: Annotated[tuple[Hook, ...], "commands at named steps, as [[hooks]]: see hooks.md"] = ()
+    hook_continues: Annotated[int, "how often Stop hooks may send a turn on", TIGHTEN] = 5
+    disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
     verify: Annotated[tuple[str, ...], "beginnings of commands that check the work, beside the known runners"] = ()
 
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5

@@ -94,10 +94,10 @@ class ApprovalResolved(Value):
 
 
 class QuestionAsked(Value):
-    """The model, or a plan that wants approval, asks the person."""
+    """The model asks the person, or a plan wants approval, or what was done is to be looked at ("review")."""
 
     call_id: str
-    kind: Literal["questions", "plan"]
+    kind: Literal["questions", "plan", "review"]
     data: dict[str, Any]
 
 
@@ -137,13 +137,15 @@ class ToolFinished(Value):
 
 
 class TurnPaused(Value):
-    """The turn waits for a person. `spent` is what the resumed turn begins with."""
+    """The turn waits for a person. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
+    its prompts lent, and where its gates stand."""
 
     pending: int
     rounds_used: int
     rounds_left: int | None
     spent: Spent = Spent()
     mode: str = ""
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class TurnResumed(Value):
@@ -167,11 +169,32 @@ class Compacted(Value):
     summary: str
 
 
+class HookStarted(Value):
+    """A hook begins to run. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
+
+    hook_id: str
+    event: str
+    name: str
+    command: str
+
+
 class HookRan(Value):
+    """A hook has run. exit_code: None where it was ended. note: what was wrong with it, or why it said no.
+
+    outcome: "blocked" where it said no; "cancelled" where it was ended. stdout and stderr are its beginnings.
+    """
+
     event: str
     command: str
     exit_code: int | None
     duration_ms: int
+    hook_id: str = ""
+    name: str = ""
+    source: str = ""
+    outcome: Literal["success", "blocked", "error", "cancelled"] = "success"
+    note: str = ""
+    stdout: str = ""
+    stderr: str = ""
 
 
 class UsageAdded(Value):
@@ -231,13 +254,14 @@ Event = (
     | PlanChanged
     | PlanContinued
     | Compacted
+    | HookStarted
     | HookRan
     | UsageAdded
     | SubagentEvent
     | Warned
     | TurnFinished
 )
-UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress)
+UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, HookStarted)
 
 
 def innermost(event: Event) -> Event:

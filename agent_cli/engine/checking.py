@@ -64,6 +64,8 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.name == "WebFetch":
             decision = _unheard_of(turn, args.url, effects, decision)
+        if turn.kit.gates is not None:
+            decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
         return Prepared(call, tool, args, effects, tool.summary(args, context), decision)
     except ToolError as error:
         return str(error)
@@ -108,7 +110,9 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
     policy = turn.kit.policy
     # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
-    always = "" if item.decision.rule else policy.always_rule(item.tool.name, item.effects)
+    always = (
+        "" if item.decision.rule or item.decision.by == "hook" else policy.always_rule(item.tool.name, item.effects)
+    )
     return ApprovalRequested(
         call_id=item.call.id,
         tool=item.tool.name,

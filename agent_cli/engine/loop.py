@@ -36,6 +36,7 @@ from agent_cli.core.outcome import (
     TurnResult,
 )
 from agent_cli.engine.executor import Ended, run_calls
+from agent_cli.engine.lending import begin, give_back, kept
 from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
 from agent_cli.engine.running import INTERRUPTED
 from agent_cli.engine.sampling import build_request, sample
@@ -64,12 +65,16 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
     yield TurnStarted(options.label, kit.policy.mode, saved)
     try:
+        yield from begin(turn)
         result = yield from _rounds(turn)
     except Cancelled:
         yield from turn.close_open_calls(INTERRUPTED)
         result = Failed(turn.end("interrupted"))
     except ModelError as error:
         result = yield from _without_model(turn, error.failure)
+    finally:
+        give_back(turn)
+    yield from kit.hooks.finished()
     yield _finished(turn, result)
     return result
 
@@ -81,7 +86,12 @@ def _rounds(turn: Turn) -> Run:
         if over := (yield from _over(turn, None, ended)):
             return over
     while True:
-        for text in [*turn.kit.inbox(), *turn.kit.context.notices()]:
+        texts = turn.kit.inbox()
+        if texts and turn.kit.hooks.wants("UserPromptSubmit"):
+            from agent_cli.engine.session_hooks import incoming
+
+            texts = yield from incoming(turn.kit, texts)
+        for text in [*texts, *turn.kit.context.notices()]:
             yield from turn.add(UserMessage(text))
         if cap := turn.budget.reached():
             return (yield from _out_of_budget(turn, cap))
@@ -105,7 +115,30 @@ def _over(turn: Turn, answer: AssistantMessage | None, ended: Ended) -> Generato
     if ended.cancelled:
         yield from turn.close_open_calls("Not run: the user cancelled the work.")
         return Failed(turn.end("cancelled"))
-    return _complete(turn, answer, ended.finish) if ended.finish else None
+    if turn.stopped is not None:
+        yield from turn.close_open_calls("Not run: a hook ended the turn.")
+        yield Warned(f"A hook ended the turn: {turn.stopped}")
+        return _complete(turn, answer, reason="stopped_by_hook")
+    if ended.finish is None:
+        return None
+    if more := (yield from _closing(turn, answer)):
+        yield from turn.add(UserMessage(more))
+        return None
+    return _complete(turn, answer, ended.finish)
+
+
+def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
+    """Why the turn does not end yet: its check fails, or a hook says so."""
+    if turn.options.after_turn and turn.checks.wrote:
+        from agent_cli.engine.after_turn import failing
+
+        if more := (yield from failing(turn)):
+            return more
+    if turn.kit.hooks.wants("SubagentStop" if turn.kit.depth else "Stop"):
+        from agent_cli.engine.hooked import closing
+
+        return (yield from closing(turn, answer.text if answer else ""))
+    return None
 
 
 def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
@@ -128,17 +161,26 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if not answer.text.strip() and not turn.nudges.get("empty"):
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
+    gates = turn.kit.gates if turn.kit.depth == 0 else None
+    if gates is not None and (due := gates.unfinished(turn, answer.text)):
+        return due
     # After a refusal its text stands: a person or a rule has just said no to the way the work was going.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from continuation(turn, answer, prompt("plan_continue"))
         if more := more or failing_check(turn):
             return more
-    return next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None)
+    if more := next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None):
+        return more
+    if gates is not None and (more := (yield from gates.at_end(turn))):
+        return more
+    return (yield from _closing(turn, answer))
 
 
-def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None) -> TurnResult:
+def _complete(
+    turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None, reason: TerminalReason = "completed"
+) -> TurnResult:
     return Complete(
-        turn.end("completed"),
+        turn.end(reason),
         text=answer.text if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=unfinished(turn.kit.context.plan),
@@ -148,7 +190,8 @@ def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None
 
 def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
-    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.spent, turn.kit.policy.mode)
+    left, mode = turn.budget.rounds_left, turn.kit.policy.mode
+    yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, kept(turn))
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 

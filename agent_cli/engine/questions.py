@@ -19,24 +19,43 @@ CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.
 def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | None]:
     """The result that the person's reply makes, CANCELLED where they end the work, None where nobody replied yet."""
     suspend = _suspend(turn, item)
-    asked = QuestionAsked(item.call.id, suspend.kind, suspend.data)
+    reply = yield from put(turn, QuestionAsked(item.call.id, suspend.kind, suspend.data))
+    if isinstance(reply, Defer):
+        return None
+    if reply.verdict == "cancel":
+        return CANCELLED
+    if suspend.kind == "plan":
+        return _plan_result(turn, item, reply, suspend)
+    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+
+
+_WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
+
+
+def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
+    """Ask, and record what was said. Raises Cancelled."""
     yield asked
     clock = turn.kit.clock
     turn.kit.context.cancel.check()
+    call_person(turn, "elicitation_dialog", _WAITS.get(asked.kind, "The agent has a question"))
     started = clock()
     try:
         reply = turn.kit.asker(asked)
     finally:
         turn.budget.waited(clock() - started)
     if isinstance(reply, Defer):
-        yield QuestionAnswered(item.call.id, "defer", by="default")
-        return None
-    yield QuestionAnswered(item.call.id, reply.verdict, reply.text, reply.by, reply.mode or "")
-    if reply.verdict == "cancel":
-        return CANCELLED
-    if suspend.kind == "plan":
-        return _plan_result(turn, item, reply, suspend)
-    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+        yield QuestionAnswered(asked.call_id, "defer", by="default")
+    else:
+        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "")
+    return reply
+
+
+def call_person(turn: Turn, kind: str, message: str) -> None:
+    """Let the Notification hooks, where there are any, tell the person that a question waits."""
+    if turn.kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hooked import notify
+
+        notify(turn, kind, message)
 
 
 def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
@@ -47,6 +66,7 @@ def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, No
     yield asked
     clock = turn.kit.clock
     turn.kit.context.cancel.check()
+    call_person(turn, "elicitation_dialog", "A tool has a question")
     started = clock()
     try:
         reply = turn.kit.asker(asked)

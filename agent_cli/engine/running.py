@@ -16,6 +16,7 @@ from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
 from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.checking import Prepared
+from agent_cli.engine.lending import borrow
 from agent_cli.engine.questions import ask_during
 from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Action, Turn
@@ -65,11 +66,19 @@ def run(
         result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
     turn.budget.called(failed=result.is_error)
     turn.checks.note(item, result)
+    if result.lent:
+        yield from borrow(turn, result.lent)
     repeated = turn.repeats.note(item, result, before)
+    if turn.kit.gates is not None:
+        repeated += turn.kit.gates.note(item, result)
+    ms = round((turn.kit.clock() - started) * 1000)
+    if not result.is_error and turn.kit.hooks.wants("PostToolUse", item.tool.name):
+        from agent_cli.engine.hooked import after_call
+
+        note += yield from after_call(turn, item, result, ms)
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
-    ms = round((turn.kit.clock() - started) * 1000)
     moved = now if (now := context.carried()) != shell else None
     yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
     if context.plan != plan:

@@ -7,16 +7,21 @@ open Task call resumes it where it was.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.agent_types import AgentType
-from agent_cli.core.events import Event, MessageAdded, SubagentEvent
+from agent_cli.core.events import Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Kit, Turn
+from agent_cli.model.transport import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import Cancelled
+from agent_tools.lent import Lent
+
+if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
 
 MOST_DEPTH = 2
 
@@ -30,13 +35,21 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
         spent=turn.budget.spent,
         plan_review="off",
+        after_turn="",
         saved={},
         prefill="",
+        review="off",
+        lent=Lent(),
+        kept={},
     )
     if kind.model and turn.kit.open_model is not None:
-        own = turn.kit.open_model(kind.model)
-        kit.transport, kit.price = own.transport, own.price
-        options = options.but(model=own.model, label=own.label, takes=own.takes)
+        try:
+            own = turn.kit.open_model(kind.model)
+        except ModelError as error:
+            yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
+        else:
+            kit.transport, kit.price = own.transport, own.price
+            options = options.but(model=own.model, label=own.label, takes=own.takes)
     history = list(turn.kit.nested.get(item.call.id, ()))
     kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
     if shell := turn.kit.nested_shell.get(item.call.id):
@@ -44,7 +57,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
-    result = yield from _wrapped(turn.start(history, kit, options), kind.name, item.call.id)
+    result = yield from _wrapped(turn, turn.start(history, kit, options), kind.name, item.call.id)
     turn.usage += result.end.usage
     turn.budget.take(kit.spent_by(result))
     turn.denials += result.end.denials
@@ -53,6 +66,8 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     turn.kit.nested_shell[item.call.id] = kit.context.carried()
     if isinstance(result, Suspended):
         return result
+    if result.end.diagnostics.terminal_reason == "stopped_by_hook":
+        turn.stopped = "it ended the work of a sub-agent"
     turn.kit.nested.pop(item.call.id)
     return _result(result)
 
@@ -70,7 +85,7 @@ def _type_of(turn: Turn, name: str) -> AgentType:
 def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     """The parent's kit with the type's tools and a context of its own: what it read, and its plan."""
     parent = turn.kit
-    allowed = set(kind.tools) or set(parent.tools)
+    allowed = (set(kind.tools) or set(parent.tools)) - set(kind.not_tools)
     tools = [t for t in parent.tools.values() if t.name in allowed and t.name != "ExitPlanMode"]
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
@@ -92,7 +107,8 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     )
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
-    kit.nested_shell = parent.nested_shell
+    kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
+    kit.hooks, kit.agent = parent.hooks, kind.name
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 
@@ -103,12 +119,14 @@ def environment_of(system: str) -> str:
     return f"# Environment\n{rest}" if found else ""
 
 
-def _wrapped(run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
+def _wrapped(turn: Turn, run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
     while True:
         try:
             event = next(run)
         except StopIteration as stop:
             return stop.value
+        if isinstance(event, TurnFinished) and event.changed_files:
+            turn.checks.changed_since = turn.checks.wrote = True
         yield SubagentEvent(agent, call_id, event)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from agent_cli.core.events import (
     ApprovalResolved,
     Event,
+    HookRan,
     SubagentEvent,
     TextDelta,
     ToolFinished,
@@ -15,6 +16,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
+from agent_cli.core.hooks import hook_line, is_told
 from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.inert import inert
 
@@ -44,6 +46,8 @@ class Progress:
             case ToolFinished(call_id=call_id):
                 if summary := self._summaries.pop(call_id, ""):
                     self._say(f"{summary}{_ending(event)}")
+            case HookRan() if self._verbose or is_told(event):
+                self._say(hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {inert(text)}")
             case TurnFinished() if self._verbose:

@@ -12,6 +12,8 @@ from typing import Any
 from agent_cli import __version__
 from agent_cli.core.events import (
     Event,
+    HookRan,
+    HookStarted,
     MessageAdded,
     PlanChanged,
     PlanContinued,
@@ -35,11 +37,19 @@ from agent_tools.display import CommandOutput
 class StreamJson:
     """A listener that writes lines. `write` takes one plain object."""
 
-    def __init__(self, write: Callable[[dict[str, Any]], None], session_id: str, model: str, partial: bool) -> None:
+    def __init__(
+        self,
+        write: Callable[[dict[str, Any]], None],
+        session_id: str,
+        model: str,
+        partial: bool,
+        hook_events: bool = False,
+    ) -> None:
         self._write = write
         self._session_id = session_id
         self._model = model
         self._partial = partial
+        self._hook_events = hook_events
         self._usage = Usage()
         self._results: dict[str, ToolMessage] = {}
         self._parent: str | None = None
@@ -56,8 +66,6 @@ class StreamJson:
                 "model": self._model,
                 "agent_version": __version__,
                 "output_style": "default",
-                "skills": [],
-                "plugins": [],
                 **known,
             }
         )
@@ -79,6 +87,8 @@ class StreamJson:
                 self._result(finished)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
+            case HookStarted() | HookRan() as hook:
+                self._hook(hook)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
             case TurnResumed(reason=reason, rounds_left=left):
@@ -95,6 +105,19 @@ class StreamJson:
 
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
+
+    def _hook(self, event: HookStarted | HookRan) -> None:
+        """Those of a session's start always, as Claude Code does; the others where they were asked for."""
+        if not self._hook_events and event.event != "SessionStart":
+            return
+        known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
+        if isinstance(event, HookStarted):
+            self._system("hook_started", **known)
+            return
+        self._system(
+            "hook_response", **known, output=event.stdout + event.stderr, stdout=event.stdout, stderr=event.stderr,
+            exit_code=event.exit_code, outcome=event.outcome, duration_ms=event.duration_ms, note=event.note,
+        )  # fmt: skip
 
     def _assistant(self, message: AssistantMessage) -> None:
         """One line per content block; the last one carries the usage."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import Rule, RuleList, read_rule
+from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
@@ -85,6 +86,20 @@ class Policy:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
+    def lend(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
+        """Allow what the texts name until `take_back`; what is no rule is passed over."""
+        rules = []
+        for text in texts:
+            with suppress(BadRule):
+                rules.append(read_rule("allow", text, source, self._workspace.root).but(own=own))
+        self._rules += rules
+        return rules
+
+    def take_back(self, rules: Iterable[Rule]) -> None:
+        """The end of rules that were lent; those of the same words stay."""
+        gone = {id(rule) for rule in rules}
+        self._rules[:] = [rule for rule in self._rules if id(rule) not in gone]
+
     def within(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
         """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
         other = Policy.__new__(type(self))
@@ -109,6 +124,12 @@ class Policy:
         judged = self._judge(self._matcher(), "Bash", command)
         judged.verdicts()
         return Terms(judged.hardening, names_network(judged.analysis), not self._free_in_sandbox())
+
+    def only_reads(self, command: str) -> bool:
+        """Whether a command is known to change nothing, whatever rules allow."""
+        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), "Bash", command)
+        judged.verdicts()
+        return judged.reads_only
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
         """What a person should know who is asked about a call; nothing where nobody will read it."""
@@ -156,9 +177,10 @@ class Policy:
 
     def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":
-            return self._command(matcher, tool, effect.target)
+            # Whichever tool runs it, a command is a command: the rules for Bash hold.
+            return self._command(matcher, "Bash", effect.target)
         verdict = with_mode(judge(matcher, self._workspace, tool, effect), self.mode, effect.kind, self._workspace)
-        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule)
+        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, firm=verdict.firm)
 
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
@@ -171,7 +193,7 @@ class Policy:
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
-        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found))
+        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
 
     def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
         kind = "write" if verdict in judged.written else "run"

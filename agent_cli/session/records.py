@@ -50,6 +50,7 @@ class Waiting(Value):
     nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
     nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
     nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from agent_cli.terminal.decisions import (
     pick,
     plan,
     question,
+    review,
     words_for,
 )
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
@@ -171,6 +172,9 @@ class LiveRepl(Repl):
         if asked.kind == "questions":
             answers = [f"{q['question']} -> {self._put(question(q))}" for q in asked.data["questions"]]
             return Reply("answer", "\n".join(answers))
+        if asked.kind == "review":
+            looked: Reply = self._put(review(asked.data))
+            return looked
         answer = self._put(plan(asked.data))
         while isinstance(answer, Rewritten):
             answer = self._put(plan(asked.data, answer.plan))

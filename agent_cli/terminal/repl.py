@@ -14,13 +14,15 @@ from typing import ClassVar, cast
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
+from agent_cli.config.layers import Layers
 from agent_cli.config.notes import note_in
+from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
+from agent_cli.place import Mistake, Place, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
@@ -48,17 +50,19 @@ AFTER_PROMPT = 0.5
 
 def run_repl(options: RunOptions) -> int:
     """A session until the person leaves; the exit code. Raises Mistake before it has begun."""
-    repl = _screen_for(options, os.environ)(options)
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    repl = _screen_for(options, layers.settings(), os.environ)(options, place, layers)
     try:
         return repl.run(" ".join(options.prompt))
     finally:
-        repl.agent.close()
+        repl.agent.close("prompt_input_exit")
 
 
-def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
+def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
     """The application where a person sits at a terminal that can draw it; else line by line."""
-    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and sys.platform != "win32"
-    if options.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
+    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and not env.get("CI") and sys.platform != "win32"
+    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
     # prompt-toolkit: a fifth of a second that a pipe must not pay for.
     from agent_cli.terminal.live_repl import LiveRepl
@@ -71,10 +75,8 @@ class Repl(Dialogs):
 
     keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
 
-    def __init__(self, options: RunOptions) -> None:
-        self.options = options
-        self.place = find_place(os.environ)
-        self.layers = read_settings(options, self.place)
+    def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
+        self.options, self.place, self.layers = options, place, layers
         settings = self.layers.settings()
         plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._tint = Tinted(sys.stdout, settings.terminal.theme)
@@ -257,7 +259,8 @@ class Repl(Dialogs):
         """A new session with the same options. Raises Mistake."""
         fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False, image=())
         agent = self._build(fresh)
-        self.agent.close()
+        self.agent.close("clear")
+        agent.conversation.source = "clear"
         self.agent = agent
         agent.begin(AFTER_PROMPT)
 

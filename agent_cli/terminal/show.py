@@ -8,6 +8,7 @@ from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
+    HookRan,
     MessageAdded,
     PlanContinued,
     QuestionAsked,
@@ -23,6 +24,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
+from agent_cli.core.hooks import hook_line, is_told
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.advice import advice
@@ -44,6 +46,7 @@ class Show:
         self._errors: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         self._shown: dict[str, Display] = {}
+        self._verbose = verbose
         self.usage = Usage()
         self.context_tokens = 0
 
@@ -86,6 +89,10 @@ class Show:
             case UsageAdded(usage=usage):
                 self.usage += usage
                 self.context_tokens = usage.input + usage.output
+            case HookRan(outcome=outcome):
+                if is_told(event) or self._verbose:
+                    self._out.settle()
+                    self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
             case Warned(text=text):
                 self._say(f"warning: {text}", "ask")
             case TurnFinished():
@@ -104,6 +111,8 @@ class Show:
                 self._out.settle()
             case UsageAdded(usage=usage):
                 self.usage += usage
+            case HookRan() if is_told(event):
+                self._say(f"  [{agent}] {hook_line(event)}", "ask")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)

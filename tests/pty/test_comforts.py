@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -241,3 +242,34 @@ def test_a_retry_counts_down_and_an_error_says_what_to_do(work: Path) -> None:
         screen.type("\x03")
         screen.wait("interrupted")
         screen.leave()
+
+
+def test_an_image_is_taken_from_the_clipboard(work: Path) -> None:
+    image = png(work.parent / "held.png")
+    programs = work.parent / "programs"
+    programs.mkdir()
+    (programs / "xclip").write_text(f'#!/bin/sh\ntest "$4" = image/png && cat "{image}"\n')
+    (programs / "xclip").chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    with Drawn(["--model", script(work / "s.toml", [])], work, DISPLAY=":9", PATH=path) as screen:
+        screen.ready()
+        screen.type("\x16")
+        screen.wait("[Image #1 clipboard-")
+        screen.type("\x15")
+        image.write_bytes(b"no image")
+        screen.type("\x16")
+        screen.wait("There is no image in the clipboard")
+        screen.leave()
+
+
+def test_a_setting_chooses_lines_and_words(work: Path) -> None:
+    (work / "settings.toml").write_text("[terminal]\nplain = true\n")
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, {"text": "Some **words**."}]
+    with Drawn(["--model", script(work / "s.toml", replies), "--settings", "settings.toml"], work) as screen:
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
+        screen.line("go")
+        screen.wait("Some **words**.")
+        screen.wait("tool: Read a.txt")
+        screen.type("\x04")
+        screen.end()
+        assert b"\x1b" not in screen.raw

@@ -17,6 +17,7 @@ from agent_tools.arguments import read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.confined import Confinement, Terms
 from agent_tools.display import Display, TodoItem
+from agent_tools.lent import Lent, Prompted
 from agent_tools.media import Media, MediaKind
 from agent_tools.shell_jobs import Jobs
 from agent_tools.shell_state import Carried, ShellState
@@ -52,7 +53,7 @@ class Finish(Value):
 
 
 class ToolResult(Value):
-    """What came of a call: `text` and `media` for the model, `display` for the person."""
+    """What came of a call: `text` and `media` for the model, `display` for the person. lent: what holds from now on."""
 
     text: str
     display: Display | None = None
@@ -60,6 +61,7 @@ class ToolResult(Value):
     suspend: Suspend | None = None
     finish: Finish | None = None
     media: tuple[Media, ...] = ()
+    lent: Lent = Lent()
 
 
 class Progress(Value):
@@ -96,8 +98,25 @@ class UserCommand(Protocol):
     @property
     def hint(self) -> str: ...
 
-    def expand(self, arguments: str, ctx: ToolContext) -> str:
-        """The whole prompt. Raises ToolError."""
+    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+        """The whole prompt, with what it brings beside words. Raises ToolError."""
+
+
+class UserSkill(UserCommand, Protocol):
+    """A skill; folder: where its files are. lends: it allows calls without a question while it is followed."""
+
+    @property
+    def lends(self) -> bool: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+
+class Described(Protocol):
+    """Something that says of itself when it is of use."""
+
+    @property
+    def description(self) -> str: ...
 
 
 class Nearby(Protocol):
@@ -124,8 +143,9 @@ class ToolContext:
     env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
     file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
-    background. pages: what WebFetch has read lately. commands: the person's, by name, that the
-    model may use. nearby: the memory of folders that are touched.
+    background. pages: what WebFetch has read lately. commands, skills: the person's, by name, that the
+    model may use. agents: the types of sub-agents that are not shipped. nearby: the memory of folders that are
+    touched.
     """
 
     def __init__(
@@ -152,6 +172,8 @@ class ToolContext:
         self.jobs = Jobs()
         self.pages: dict[str, Page] = {}
         self.commands: Mapping[str, UserCommand] = {}
+        self.skills: Mapping[str, UserSkill] = {}
+        self.agents: Mapping[str, Described] = {}
         self.nearby: Nearby | None = None
         self._told: dict[str, object] = {}
         self._root = True

@@ -1,6 +1,33 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, cost, looks, mcp, memory, model, plan, rules, session, status
+from agent_cli.terminal.commands import (
+    asking,
+    cost,
+    extensions,
+    hooks,
+    looks,
+    mcp,
+    memory,
+    model,
+    plan,
+    rules,
+    session,
+    status,
+)
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "asking", "cost", "looks", "mcp", "memory", "model", "plan", "rules", "session", "status"]
+__all__ = [
+    "REGISTRY",
+    "asking",
+    "cost",
+    "extensions",
+    "hooks",
+    "looks",
+    "mcp",
+    "memory",
+    "model",
+    "plan",
+    "rules",
+    "session",
+    "status",
+]

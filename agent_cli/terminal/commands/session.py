@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 @slash("help", "this list", aside=True)
 def _help(repl: Repl, words: str) -> None:
     ours = [(f"/{command.name} {command.usage}", command.help) for _, command in sorted(REGISTRY.items())]
-    own = [(f"/{name} {own.hint}", own.description or str(own.path)) for name, own in repl.agent.commands.items()]
+    theirs = repl.agent.commands.items()
+    own = [(f"/{name} {own.hint}", own.description or str(getattr(own, "path", ""))) for name, own in theirs]
     for usage, text in (*ours, *own, *repl.keys):
         repl.say(f"  {usage:<19} {text}" if len(usage) < 20 else f"  {usage}  {text}")
 
