@@ -148,6 +148,7 @@ def test_an_answer_and_a_plan_under_way_with_messages_that_wait(place: Path) -> 
             screen.type("a draft")
             screen.until(lambda: screen.input_line() == "> a draft", "the draft")
             screen.wait("queued: !ls")
+            screen.wait("mode: plan\n")
             shot(screen, place, "queue")
             screen.type("\x03")
             screen.wait("interrupted")
