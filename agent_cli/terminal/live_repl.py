@@ -247,6 +247,16 @@ class LiveRepl(Repl):
             self.say(NO_EDITOR)
         return changed
 
+    def propose(self, text: str) -> None:
+        line = self.live.line
+
+        def put() -> None:
+            if not line.buffer.text and not line.replying:
+                line.put_back(text)
+                self.live.draw_soon()
+
+        self.live.soon(put)
+
     def page(self, text: str) -> None:
         if not self.live.outside(lambda: in_pager(text)):
             self.say(text)
