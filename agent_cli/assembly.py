@@ -25,6 +25,7 @@ from agent_cli.core.events import Event
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
+from agent_cli.core.window import Window
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -38,7 +39,7 @@ from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by
+from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by, window_of
 from agent_tools.base import Tool, ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.confined import Confinement
@@ -144,11 +145,15 @@ def build(
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
-            takes=takes, saved=saved_with(options, place, settings, layers.trust)
+            takes=takes,
+            context_window=window_of(info, settings),
+            saved=saved_with(options, place, settings, layers.trust),
         ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
     )
+    if restored is not None:
+        kit.window = Window(restored.compactions, restored.pins, restored.report)
     conversation.attached = attached
     conversation.expand = lambda text: expanded(text, commands, context)
     if restored is not None and restored.last is None:
@@ -165,6 +170,7 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation.kit.price = pricing(model, info)
     takes = taken_by(info, agent.settings)
     conversation.options = conversation.options.but(model=model.model, label=model.name, takes=takes)
+    conversation.options = conversation.options.but(context_window=window_of(info, agent.settings))
     agent.model, agent.info = model, info
 
 
@@ -240,7 +246,9 @@ def _schema(text: str) -> dict[str, Any]:
 
 
 def turn_options(settings: Settings, model: Resolved, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
-    """The flat options of a turn, from the settings."""
+    """The flat options of a turn, from the settings. Raises Mistake."""
+    if not 0 <= settings.compact_at <= 1:
+        raise Mistake("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     return TurnOptions(
         model=model.model,
         label=model.name,
@@ -265,6 +273,7 @@ def turn_options(settings: Settings, model: Resolved, header: Header, specs: tup
         plan_review=settings.plan_review,
         plan_nudges=settings.plan_nudges,
         plan_reminder=settings.plan_reminder,
+        compact_at=settings.compact_at,
     )
 
 

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "agent_cli.terminal": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session", "agent_cli.assembly",
        "agent_cli.place", "agent_cli.waiting", "agent_cli.options", "agent_cli.permission.decision",
-       "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.model.transport"},
+       "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.engine.context", "agent_cli.model.transport"},
 }  # fmt: skip
 # The doors: which file may import a heavy library, at any place in it.
 DOORS = {

@@ -36,11 +36,12 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if kind.model and turn.kit.open_model is not None:
         own = turn.kit.open_model(kind.model)
         kit.transport, kit.price = own.transport, own.price
-        options = options.but(model=own.model, label=own.label, takes=own.takes)
+        options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
     history = list(turn.kit.nested.get(item.call.id, ()))
     kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
     if shell := turn.kit.nested_shell.get(item.call.id):
         kit.context.carry_on(shell)
+    kit.window = turn.kit.nested_windows.setdefault(item.call.id, kit.window)
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
@@ -54,6 +55,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if isinstance(result, Suspended):
         return result
     turn.kit.nested.pop(item.call.id)
+    turn.kit.nested_windows.pop(item.call.id)
     return _result(result)
 
 
@@ -92,7 +94,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     )
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
-    kit.nested_shell = parent.nested_shell
+    kit.nested_shell, kit.nested_windows = parent.nested_shell, parent.nested_windows
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

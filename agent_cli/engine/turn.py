@@ -16,6 +16,7 @@ from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMes
 from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Window
 from agent_cli.engine.budget import Budget
 from agent_cli.engine.plan_guard import reminder
 from agent_cli.engine.repeats import Repeats
@@ -56,6 +57,8 @@ class TurnOptions(Value):
     plan_review: Literal["off", "plan", "always"] = "plan"
     plan_nudges: int = 5
     plan_reminder: int = 3
+    context_window: int | None = None
+    compact_at: float = 0.92
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
@@ -67,7 +70,7 @@ class Opened:
     """A model made ready.
 
     label: the name people use. model: the provider's own. price: adds the cost of a call. takes: what it can be shown
-    beside text.
+    beside text. window: how many tokens it takes, None where that is not known.
     """
 
     def __init__(
@@ -77,12 +80,14 @@ class Opened:
         transport: Transport,
         price: Price = lambda usage: usage,
         takes: frozenset[MediaKind] = frozenset(),
+        window: int | None = None,
     ) -> None:
         self.label = label
         self.model = model
         self.transport = transport
         self.price = price
         self.takes = takes
+        self.window = window
 
 
 class Kit:
@@ -141,6 +146,9 @@ class Kit:
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
         self.save_rule: Callable[[str], str] | None = None
         self.ids: set[str] = set()
+        # What the model is shown of the history, and the same for the histories of sub-agents that wait.
+        self.window = Window()
+        self.nested_windows: dict[str, Window] = {}
 
     def spent_by(self, result: TurnResult) -> Spent:
         """What a turn with this kit had spent when it ended, its predecessors included."""
@@ -185,9 +193,13 @@ class Turn:
         kit.ids |= call_ids(self.history)
         kit.context.takes = options.takes
         self.has_media = any(has_media(message) for message in self.history)
+        # What the model is shown of the history, and how often it was refused as too long at which length of it.
+        self.view = kit.window.view(self.history)
+        self.refusals, self.refused_at = 0, -1
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
+        self.view.append(message)
         self.has_media = self.has_media or has_media(message)
         yield MessageAdded(message)
 
@@ -237,7 +249,9 @@ class Turn:
         except ModelError:
             return self.fall_back(failure)
         self.transport, self.price = spare.transport, spare.price
-        self.options = self.options.but(label=spare.label, model=spare.model, takes=spare.takes)
+        self.options = self.options.but(
+            label=spare.label, model=spare.model, takes=spare.takes, context_window=spare.window
+        )
         self.kit.context.takes = spare.takes
         return True
 

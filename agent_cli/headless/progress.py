@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agent_cli.core.compacting import compacted_line
 from agent_cli.core.events import (
     ApprovalResolved,
+    Compacted,
     Event,
     SubagentEvent,
     TextDelta,
@@ -44,6 +46,8 @@ class Progress:
             case ToolFinished(call_id=call_id):
                 if summary := self._summaries.pop(call_id, ""):
                     self._say(f"{summary}{_ending(event)}")
+            case Compacted():
+                self._say(compacted_line(event))
             case Warned(text=text):
                 self._say(f"warning: {inert(text)}")
             case TurnFinished() if self._verbose:

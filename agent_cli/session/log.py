@@ -20,6 +20,7 @@ from agent_cli.core.events import (
     UNLOGGED,
     Event,
     MessageAdded,
+    Pinned,
     PlanChanged,
     ToolFinished,
     ToolStarted,
@@ -28,6 +29,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
+from agent_cli.core.usage import Usage
 from agent_cli.session.records import Header, Restored
 from agent_tools.values import Value, to_plain
 
@@ -103,6 +105,11 @@ class SessionLog:
             self._write("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
         if session.plan:
             self._write("PlanChanged", PlanChanged(session.plan))
+        for pin in session.pins:
+            self._write("Pinned", Pinned(pin))
+        for made in session.compactions:
+            # It counts from the end of the history, which has come farther since.
+            self._write("Compacted", made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
         self.sync()
 
     def _open(self, flags: int) -> None:

@@ -9,6 +9,7 @@ from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Compaction, Report
 from agent_tools.display import TodoItem
 from agent_tools.shell_state import Carried
 from agent_tools.values import Value
@@ -50,6 +51,7 @@ class Waiting(Value):
     nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
     nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
     nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
+    nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -59,7 +61,8 @@ class Waiting(Value):
 
 class Restored(Value):
     """A session as read from disk. `bad` counts damaged records that were skipped; seq and parent continue the log.
-    last: the end of the last turn; None while it runs, or where it broke off."""
+    last: the end of the last turn; None while it runs, or where it broke off. compactions, pins and report: what the
+    model is shown of the history, see `Window`."""
 
     header: Header
     history: tuple[Message, ...]
@@ -75,6 +78,9 @@ class Restored(Value):
     waiting: Waiting | None = None
     model: str = ""
     shell: Carried | None = None
+    compactions: tuple[Compaction, ...] = ()
+    pins: tuple[str, ...] = ()
+    report: Report | None = None
 
 
 class SessionInfo(Value):

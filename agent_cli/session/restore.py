@@ -7,8 +7,10 @@ from typing import Any
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Compacted,
     Event,
     MessageAdded,
+    Pinned,
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
@@ -17,10 +19,13 @@ from agent_cli.core.events import (
     TurnFinished,
     TurnPaused,
     TurnStarted,
+    Uncompacted,
+    UsageAdded,
 )
 from agent_cli.core.messages import Message, ToolMessage, pending_calls
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Window
 from agent_cli.session.log import unsealed
 from agent_cli.session.records import Header, Restored, Waiting
 from agent_tools.display import TodoItem
@@ -31,7 +36,9 @@ from agent_tools.values import Mismatch, from_plain
 _STATEFUL: tuple[Any, ...] = (
     ApprovalRequested,
     ApprovalResolved,
+    Compacted,
     MessageAdded,
+    Pinned,
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
@@ -40,6 +47,8 @@ _STATEFUL: tuple[Any, ...] = (
     TurnFinished,
     TurnPaused,
     TurnStarted,
+    Uncompacted,
+    UsageAdded,
 )
 _KINDS: dict[str, Any] = {c.__name__: c for c in _STATEFUL}
 
@@ -53,6 +62,8 @@ class _State:
 
     def __init__(self) -> None:
         self.history: list[Message] = []
+        self.window = Window()
+        self.nested_windows: dict[str, Window] = {}
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
         self.usage = Usage()
@@ -81,6 +92,10 @@ class _State:
                 self.shell = shell or self.shell
             case PlanChanged(items=items):
                 self.plan = items
+            case Compacted() | Uncompacted() | Pinned():
+                self._seen_otherwise(event)
+            case UsageAdded(usage=usage, aside=False):
+                self.window.reported(usage, len(self.history) + 1)
             case TurnStarted():
                 self.started, self.paused, self.last = event, None, None
             case TurnPaused():
@@ -102,6 +117,14 @@ class _State:
             case SubagentEvent(call_id=call_id, event=inner):
                 self._take_nested(call_id, inner, time)
 
+    def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
+        """The model is shown something else of the history than before."""
+        self.window.take(event, len(self.history))
+        if isinstance(event, Compacted):
+            self.seen |= event.seen
+            # What it cost is part of a turn's usage, unless the person asked for it between turns.
+            self.usage += event.usage if event.trigger == "manual" else Usage()
+
     def _take_nested(self, call_id: str, event: Event, time: str) -> None:
         """A sub-agent's history is kept until its Task call is answered; what it asks waits like any other call."""
         match event:
@@ -113,6 +136,8 @@ class _State:
                 self.nested_seen.setdefault(call_id, {}).update(seen)
                 if shell is not None:
                     self.nested_shell[call_id] = shell
+            case Compacted():
+                self.nested_windows.setdefault(call_id, Window()).take(event, len(self.nested.get(call_id, ())))
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
@@ -126,7 +151,7 @@ class _State:
                 self.grants.append(event.rule)
 
     def _forget(self, call_id: str) -> None:
-        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested):
+        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
             kept.pop(call_id, None)
 
     def waiting(self) -> Waiting | None:
@@ -147,6 +172,7 @@ class _State:
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: tuple(messages) for call_id, messages in self.nested.items()},
+            nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
         )
 
 
@@ -202,4 +228,7 @@ def restore(data: bytes, name: str) -> Restored:
         bad=bad,
         waiting=state.waiting(),
         model=state.started.model or header.model,
+        compactions=tuple(state.window.compactions),
+        pins=tuple(state.window.pins),
+        report=state.window.report,
     )

@@ -171,6 +171,10 @@ class Repl(Dialogs):
         except ToolError as error:
             self.say(str(error))
 
+    def run_beside(self, run: Callable[[], object]) -> None:
+        """Run what is no turn and takes a while; Ctrl-C is its interrupt."""
+        self._interruptible(run)
+
     def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
         conversation = self.agent.conversation

@@ -10,6 +10,8 @@ from rich.text import Text
 
 from agent_cli.core.events import (
     ApprovalRequested,
+    Compacted,
+    Compacting,
     Event,
     FirstChunk,
     QuestionAsked,
@@ -165,8 +167,10 @@ class Transcript(Show):
                 self.doing = self._summaries.get(call_id, tool)
             case ApprovalRequested() | QuestionAsked():
                 self.doing = "waiting for you"
-            case ToolFinished():
+            case ToolFinished() | Compacted():
                 self.doing = "working"
+            case Compacting():
+                self.doing = "compacting the conversation"
             case UsageAdded(usage=usage):
                 self.turn += usage
                 self._streamed = 0

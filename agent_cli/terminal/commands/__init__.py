@@ -1,6 +1,6 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, looks, model, plan, session
+from agent_cli.terminal.commands import asking, context, looks, model, plan, session
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "asking", "looks", "model", "plan", "session"]
+__all__ = ["REGISTRY", "asking", "context", "looks", "model", "plan", "session"]
