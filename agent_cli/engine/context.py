@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent_cli.core.counting import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
-from agent_cli.core.events import Pinned, Uncompacted
+from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.engine.drive import Conversation, Listener, drive
 from agent_cli.engine.loop import run_turn
@@ -142,7 +142,21 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
     window.take(event, len(conversation.history))
     conversation.record(event)
     show(event)
+    if on and not any(message.text in m.text for m in window.view(conversation.history)):
+        _bring_back(conversation, message)
     return ""
+
+
+def _bring_back(conversation: Conversation, message: Message) -> None:
+    """Show the model a message again that a compaction has taken away."""
+    text = f"<pinned>\n{message.text}\n</pinned>\nThe user pinned this message from earlier in the conversation."
+    if conversation.suspended:
+        conversation.inbox.append(text)
+        return
+    media = () if isinstance(message, AssistantMessage) else message.media
+    again = UserMessage(text, media)
+    conversation.history.append(again)
+    conversation.record(MessageAdded(again))
 
 
 def speaker(message: Message) -> str:

@@ -139,7 +139,8 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     shown = {file_of(c, cwd) for m in stay if isinstance(m, AssistantMessage) for c in m.calls if c.name == "Read"}
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
-    for message in reversed(gone):
+    # Those that the model had before it until now.
+    for message in reversed(gone[turn.kit.window.border(turn.history) :]):
         for call in reversed(message.calls) if isinstance(message, AssistantMessage) else ():
             path = file_of(call, cwd)
             if path and path not in shown and call.id not in failed:

@@ -1,4 +1,4 @@
-"""A model with a narrow window: it counts each request in its own way, refuses what does not fit, and checks the rest."""
+"""A model with a narrow window: it counts requests in its own way, refuses what does not fit, and checks the rest."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ Answer = Callable[[int, Request], dict[str, Any]]
 class Narrow:
     """A transport. `answer` gives the reply to the n-th request of the conversation, from 0, as a script has it.
 
-    bytes_per_token: its own tokenizer, which we do not know. reports: whether it tells what it counted. summary: what it
-    answers beside the conversation; None: it fails there.
+    bytes_per_token: its own tokenizer, which we do not know. reports: whether it tells what it counted. summary: what
+    it answers beside the conversation; None: it fails there.
     """
 
     def __init__(
