@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test quick lint types tests fuzz schemas bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz mcp schemas bench versions wheel clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
@@ -29,6 +29,10 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_proof.py tests/permission/test_corpus.py
+
+# MCP servers from npm, which are fetched: server-everything and server-filesystem.
+mcp: $(VENV)/.dev
+	MCP_NPM=1 $(BIN)/pytest tests/mcp/test_real_servers.py
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

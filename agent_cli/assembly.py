@@ -6,18 +6,17 @@ Nothing here prints or decides how a run looks; the front ends do. Mistakes are 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agent_cli.attach import attach_images
-from agent_cli.config.agent_types import builtin_agent_types
-from agent_cli.config.commands import Command, expanded, find_commands
+from agent_cli.config.commands import expanded
 from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import (
-    prompt,
-)
+from agent_cli.config.memory import Memory, load_memory
+from agent_cli.config.nearby import Nearby
+from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
 from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
@@ -29,20 +28,23 @@ from agent_cli.core.window import Window
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.extending import Extensions, load_extensions
 from agent_cli.gate import make_policy, rule_saver
+from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
-from agent_cli.opening import make_header, model_name, new_log, open_session
+from agent_cli.opening import changed_memory, make_header, model_name, new_log, open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, check_mode
+from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by, window_of
-from agent_tools.base import Tool, ToolContext
+from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
 from agent_tools.confined import Confinement
+from agent_tools.lent import Prompted
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
@@ -63,7 +65,8 @@ class Agent:
         header: Header,
         log: SessionLog | None,
         restored: Restored | None,
-        commands: Mapping[str, Command],
+        added: Extensions,
+        memory: Memory,
     ) -> None:
         self.conversation = conversation
         self.place = place
@@ -73,13 +76,23 @@ class Agent:
         self.info = info
         self.header = header
         self.restored = restored
-        self.commands = commands
+        self.commands: Mapping[str, UserCommand] = added.commands
+        self.added = added
+        self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
+        self.mcp: Joined | None = None
         self._log = log
+
+    def begin(self, after: float = 0.0) -> None:
+        """Start what may be made ready beside the prompt, so many seconds from now."""
+        if self.mcp is not None:
+            self.mcp.servers.begin(after)
 
     def close(self) -> None:
         """End what runs in the background, and release the session."""
         self.conversation.kit.context.close()
+        if self.mcp is not None:
+            self.mcp.servers.close()
         if self._log is not None:
             self._log.close()
 
@@ -107,15 +120,22 @@ def build(
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
     context.takes = takes = taken_by(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
-    commands = load_commands(options, place, layers, warn)
-    context.commands = {name: command for name, command in commands.items() if command.by_model}
-    tools = list(choose_tools(settings, layers.rules, context, restored))
+    added = load_extensions(options, place, layers, settings, warn)
+    added.join(context)
+    tools = list(choose_tools(settings, layers.rules, context, restored, added.tools))
     guards = []
     if options.json_schema is not None:
         schema = _schema(options.json_schema)
         tools.append(StructuredOutput(schema))
         guards.append(answer_guard)
-    header = make_header(options, place, settings, model, tools, restored)
+    memory = Memory()
+    if not options.bare:
+        sources = memory_sources(place, settings, layers.trust, context.readable)
+        memory = load_memory(sources)
+        context.nearby = Nearby(sources, memory)
+        for cut in memory.cuts:
+            warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
+    header = make_header(options, place, settings, model, tools, restored, memory)
     log = log or new_log(settings, store, header, restored, warn)
     if restored is not None:
         context.seen |= restored.seen
@@ -139,7 +159,7 @@ def build(
         fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
         small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
     )
-    kit.agents = builtin_agent_types() if "Task" in kit.tools else {}
+    kit.agents = added.agent_types if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     conversation = Conversation(
@@ -155,10 +175,35 @@ def build(
     if restored is not None:
         kit.window = Window(restored.compactions, restored.pins, restored.report)
     conversation.attached = attached
-    conversation.expand = lambda text: expanded(text, commands, context)
+    conversation.inbox += changed_memory(header, memory, restored)
+    conversation.expand = lambda text: expanded(text, added.commands, context)
     if restored is not None and restored.last is None:
         conversation.closing = BROKEN_OFF
-    return Agent(conversation, place, layers, settings, model, info, header, log, restored, commands)
+    agent = Agent(conversation, place, layers, settings, model, info, header, log, restored, added, memory)
+    join_servers(agent, options, warn)
+    return agent
+
+
+def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None]) -> None:
+    """Give the session its MCP servers; where no person watches, they are waited for here. Raises Mistake."""
+    try:
+        servers = make_servers(options, agent.place, agent.layers, agent.settings, warn)
+        if servers is None:
+            return
+        conversation, context = agent.conversation, agent.conversation.kit.context
+        agent.mcp = joined = Joined(servers, agent, warn)
+        conversation.prepare = joined.settle
+
+        def expand(text: str) -> str | Prompted:
+            given = expanded(text, agent.commands, context)
+            return joined.expand(given) if isinstance(given, str) else given
+
+        conversation.expand = expand
+        if not conversation.kit.attended:
+            joined.settle()
+    except BaseException:
+        agent.close()
+        raise
 
 
 def switch_model(agent: Agent, name: str) -> None:
@@ -198,20 +243,25 @@ def make_context(workspace: Workspace, settings: Settings, place: Place, *, dema
 
 
 def choose_tools(
-    settings: Settings, rules: list[Rule], context: ToolContext, restored: Restored | None
+    settings: Settings,
+    rules: list[Rule],
+    context: ToolContext,
+    restored: Restored | None,
+    more: Sequence[Tool[Any]] = (),
 ) -> list[Tool[Any]]:
     """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
 
-    Raises Mistake for a name that is no tool.
+    more: tools beside the built-in ones. Raises Mistake for a name that is no tool.
     """
-    known = {tool.name: tool for tool in BUILTIN}
-    if settings.tools is not None and (unknown := [n for n in settings.tools if n not in known and n != "default"]):
+    known = {tool.name: tool for tool in [*BUILTIN, *more]}
+    named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
+    if unknown := [n for n in named if n not in known]:
         raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
     if restored is not None:
         return [known[n] for n in restored.header.tools if n in known]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
     wanted = set(known) if settings.tools is None or "default" in settings.tools else set(settings.tools)
-    return [t for t in BUILTIN if t.name in wanted - denied and t.available(context)]
+    return [t for t in known.values() if t.name in wanted - denied and t.available(context)]
 
 
 def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
@@ -221,21 +271,11 @@ def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tu
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:
     try:
-        text = prompt(f"tools/{tool.name}")
+        text = tool.told or prompt(f"tools/{tool.name}")
     except FileNotFoundError:
         text = (tool.__doc__ or tool.name).strip()
     here = tool.teach(context) if context is not None else ""
     return f"{text}\n\n{here}" if here else text
-
-
-def load_commands(options: RunOptions, place: Place, layers: Layers, warn: Callable[[str], None]) -> dict[str, Command]:
-    """The person's commands, and the project's where it is trusted; what is wrong with their files is told."""
-    if options.bare:
-        return {}
-    commands, problems = find_commands(place.home, place.root if layers.trust.trusted else None)
-    for problem in problems:
-        warn(problem)
-    return commands
 
 
 def _schema(text: str) -> dict[str, Any]:
@@ -271,6 +311,7 @@ def turn_options(settings: Settings, model: Resolved, header: Header, specs: tup
         prefill=settings.prefill,
         stream=settings.stream,
         plan_review=settings.plan_review,
+        review=settings.review,
         plan_nudges=settings.plan_nudges,
         plan_reminder=settings.plan_reminder,
         compact_at=settings.compact_at,
@@ -281,6 +322,8 @@ def saved_with(options: RunOptions, place: Place, settings: Settings, trust: Tru
     """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
     return {
         "settings": to_plain(settings),
+        "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
+        "strict_mcp_config": options.strict_mcp_config,
         "cwd": str(place.cwd),
         "root": str(place.root),
         "on_ask": options.on_ask,

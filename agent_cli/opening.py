@@ -10,13 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_cli import __version__
-from agent_cli.config.prompts import (
-    environment_block,
-    memory_block,
-    memory_paths,
-    prompt,
-)
+from agent_cli.config.memory import Memory
+from agent_cli.config.prompts import environment_block, prompt
 from agent_cli.config.schema import Settings
+from agent_cli.core.messages import UserMessage
 from agent_cli.engine.structured import StructuredOutput
 from agent_cli.model.select import Resolved
 from agent_cli.options import ASK_WHICH, RunOptions
@@ -66,6 +63,7 @@ def make_header(
     model: Resolved,
     tools: list[Tool[Any]],
     restored: Restored | None,
+    memory: Memory,
 ) -> Header:
     """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
     session_id = _session_id(options.session_id)
@@ -73,24 +71,33 @@ def make_header(
         old = restored.header
         changed = {}
         if options.system_prompt is not None or options.append_system_prompt is not None:
-            changed["system"] = system_prompt(place, settings, model, options.bare)
+            changed["system"] = system_prompt(place, settings, model, memory)
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
         return old.but(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
-    system = system_prompt(place, settings, model, options.bare)
+    system = system_prompt(place, settings, model, memory)
     return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__)
 
 
-def system_prompt(place: Place, settings: Settings, model: Resolved, bare: bool) -> str:
-    """The system prompt with the environment and the project's memory."""
+def system_prompt(place: Place, settings: Settings, model: Resolved, memory: Memory) -> str:
+    """The system prompt with the environment and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
     parts.append(environment_block(place.cwd, place.root, model.name))
-    if not bare:
-        paths = memory_paths(place.cwd, place.root, settings.memory_files, place.home)
-        parts.append(memory_block(paths, place.root))
+    parts.append(memory.block())
     parts.append(settings.append_system_prompt)
     return "\n\n".join(p for p in parts if p)
+
+
+def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
+    """For a session that is gone on with: what the model should know of memory that changed since; told once."""
+    block = memory.block()
+    if restored is None or not block or block in header.system:
+        return []
+    if any(isinstance(m, UserMessage) and block in m.text for m in restored.history):
+        return []
+    words = "The memory files changed since this session began. They now say:"
+    return [f"<memory_change>\n{words}\n\n{block}\n</memory_change>"]
 
 
 def _session_id(chosen: str | None) -> str:

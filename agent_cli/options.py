@@ -128,6 +128,14 @@ class RunOptions(Value):
         str | None, _flag("--json-schema", CONTEXT, "The answer must fit this JSON schema.", metavar="FILE|JSON")
     ] = None
 
+    mcp_config: Annotated[
+        tuple[str, ...],
+        _flag("--mcp-config", CONTEXT, "MCP servers from a file, or as JSON text.", metavar="FILE|JSON"),
+    ] = ()
+    strict_mcp_config: Annotated[
+        bool, _flag("--strict-mcp-config", CONTEXT, "Only the MCP servers of --mcp-config.")
+    ] = False
+
     output_format: Annotated[
         str, _flag("--output-format", OUTPUT, "With -p: how the answer is printed.", choices=FORMATS)
     ] = "text"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.claude_settings import add_claude_settings
 from agent_cli.config.layers import Layers, Voice, home_folder
+from agent_cli.config.memory import Sources, own_folders
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.reading import SettingsError, from_environment
+from agent_cli.config.schema import Settings
 from agent_cli.core.rules import BadRule, split_rules
 from agent_cli.core.trust import Trust
 from agent_cli.options import RunOptions, flags
@@ -43,9 +45,12 @@ def find_place(env: Mapping[str, str]) -> Place:
     return Place(cwd, workspace_root(cwd, home), home, env)
 
 
-def read_settings(options: RunOptions, place: Place) -> Layers:
-    """All layers in order, the project's as far as it is trusted. Raises Mistake."""
-    layers = Layers()
+def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None = None) -> Layers:
+    """All layers in order, the project's as far as it is trusted. Raises Mistake.
+
+    mistakes: takes what is wrong in a file or a variable instead, and the rest is read.
+    """
+    layers = Layers(mistakes)
     try:
         if not options.bare:
             _add_own_files(layers, place)
@@ -54,7 +59,7 @@ def read_settings(options: RunOptions, place: Place) -> Layers:
                 _add_project(layers, options, place)
         for text in options.settings:
             _add_settings_option(layers, text, place)
-        if from_env := from_environment(place.env):
+        if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         for flag, data in _overrides(options):
             layers.add(data, flag, place.root)
@@ -117,7 +122,13 @@ def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ..
         for text in options.settings:
             _add_settings_option(named, text, place)
         own += named.settings().trusted
-    return (*own, *from_environment(place.env).get("trusted", ()))
+    return (*own, *from_environment(place.env, []).get("trusted", ()))
+
+
+def memory_sources(place: Place, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None) -> Sources:
+    """Where memory files are looked for here. readable: whether a file may be shown without a question."""
+    own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
+    return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)
 
 
 def remember_trust(place: Place, shown: dict[str, str] | None) -> str:

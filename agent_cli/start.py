@@ -8,7 +8,6 @@ from typing import Any
 
 from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
-from agent_cli.config.prompts import memory_paths
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, later
 from agent_cli.core.messages import ToolMessage
@@ -58,7 +57,7 @@ def one_shot(options: RunOptions) -> int:
         built.append(agent)
         _refuse_if_waiting(agent)
         _take_up_plan(agent)
-        return agent.conversation, report_of(agent, options.bare)
+        return agent.conversation, report_of(agent)
 
     try:
         return run(asked, begin)
@@ -140,10 +139,9 @@ def asked_of(options: RunOptions, settings: Settings) -> Asked:
     )
 
 
-def report_of(agent: Agent, bare: bool) -> Report:
+def report_of(agent: Agent) -> Report:
     """What the result and the first line of stream-json say about a session."""
     settings, place = agent.settings, agent.place
-    memory = () if bare else memory_paths(place.cwd, place.root, settings.memory_files, place.home)
     return Report(
         session_id=agent.header.session_id,
         model=agent.model.name,
@@ -151,9 +149,12 @@ def report_of(agent: Agent, bare: bool) -> Report:
         cwd=str(place.cwd),
         tools=tuple(agent.conversation.kit.tools),
         mode=settings.permissions.mode,
-        memory=tuple(str(p) for p in memory),
-        agents=tuple(agent.conversation.kit.agents),
-        commands=tuple(agent.commands),
+        memory=tuple(str(f.path) for f in agent.memory.files),
+        agents=agent.conversation.kit.agents,
+        commands=agent.commands,
+        skills=tuple(agent.added.skills),
+        plugins=settings.plugins,
+        servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )

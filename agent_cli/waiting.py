@@ -23,7 +23,7 @@ from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.headless.result import pending_item
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, judge_project
+from agent_cli.place import Mistake, Place, judge_project, read_settings
 from agent_cli.session.records import Restored, Waiting
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
@@ -97,10 +97,15 @@ def reopen(
         trust=bool(saved.get("trust", False)),
         json_schema=saved.get("json_schema"),
         on_ask=str(saved.get("on_ask", "deny")),
+        mcp_config=tuple(saved.get("mcp_config", ())),
+        strict_mcp_config=bool(saved.get("strict_mcp_config", False)),
     )
     approver, asker = answering(chosen.on_ask)
     place = saved_place(saved, place)
     layers = saved_layers(saved, place)
+    if saved and not chosen.bare:
+        # Servers are declared with their secrets, which are not saved with a turn.
+        layers.servers = read_settings(chosen, place).servers
     agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
     take_up(agent, approver, asker)
     return agent
@@ -114,6 +119,7 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     decided = Decided(waiting, approver, asker)
     kit = agent.conversation.kit
     kit.approver, kit.asker = decided.approve, decided.answer
+    agent.conversation.kept = waiting.kept
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)
     kit.nested_shell.update(waiting.nested_shell)
@@ -174,6 +180,8 @@ def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: s
         ("questions", "answer"): "answer", ("questions", "reject"): "answer",
         ("plan", "approve"): "approve", ("plan", "answer"): "revise",
         ("plan", "reject"): "revise" if text else "cancel",
+        ("review", "approve"): "approve", ("review", "answer"): "revise",
+        ("review", "reject"): "revise" if text else "cancel",
     }  # fmt: skip
     reply = QuestionAnswered(
         call_id,

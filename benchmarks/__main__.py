@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.deciding import decisions
+from benchmarks.extending import files
 from benchmarks.keys import keys
 from benchmarks.measure import Broken
 from benchmarks.rendering import render
@@ -30,7 +31,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions,
+    bash, edit, decisions, files,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ here and took there, so that the goals mean the same on any machine.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -14,6 +15,7 @@ import resource
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ from benchmarks.table import Row
 
 FLOOR_ELSEWHERE = 0.087
 PATIENCE = 20.0
+SERVERS = {f"server-{n}": {"command": sys.executable, "args": ["-m", "mcp_server_time"]} for n in range(5)}
 CHUNKS, PER_SECOND = 20_000, 2_000
 # Pasting is switched on, something is drawn, the cursor shows again.
 READY = re.compile(rb"\x1b\[\?2004h.*>.*\x1b\[\?25h", re.DOTALL)
@@ -37,6 +40,7 @@ def prompt(stage: Stage, runs: int) -> Iterator[Row]:
     found = interleaved(
         {
             "ours": lambda: session(stage, ""),
+            "servers": lambda: session(stage, "", AGENT_MCP_SERVERS=json.dumps(SERVERS)),
             "floor": lambda: stage.python("import prompt_toolkit, rich"),
             "script": lambda: stage.floor(),
         },
@@ -50,6 +54,9 @@ def prompt(stage: Stage, runs: int) -> Iterator[Row]:
     yield Row("prompt", "usable prompt, CPU", ours * 1000, "ms", goal, ours <= most, floor * 1000, peers, note)
     wall = typical(found["ours"], "wall")
     yield Row("prompt", "  exec to usable prompt", wall * 1000, "ms", "", None)
+    five = typical(found["servers"])
+    goal = "<= 1.10x without"
+    yield Row("prompt", "  with five MCP servers, CPU", five * 1000, "ms", goal, five <= 1.1 * ours, ours * 1000)
 
 
 def draw(stage: Stage, runs: int) -> Iterator[Row]:
@@ -77,7 +84,7 @@ def draw(stage: Stage, runs: int) -> Iterator[Row]:
     yield Row("draw", "  drawn for it", drawn, "KB", "<= 4x the answer", met, None, peers, note)
 
 
-def session(stage: Stage, message: str) -> Sample:
+def session(stage: Stage, message: str, **env: str) -> Sample:
     """Start a session on a terminal, send the message if there is one, and end it when the prompt is back.
 
     The sample's output is what was drawn after the message. Raises Broken.
@@ -87,7 +94,8 @@ def session(stage: Stage, message: str) -> Sample:
     # Only this child is waited for meanwhile, so the difference is its own.
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.monotonic()
-    child = subprocess.Popen(stage.command(), cwd=stage.project, env=stage.env, stdin=mouth, stdout=mouth, stderr=mouth)
+    env = {**stage.env, **env}
+    child = subprocess.Popen(stage.command(), cwd=stage.project, env=env, stdin=mouth, stdout=mouth, stderr=mouth)
     os.close(mouth)
     try:
         seen = until(ear, READY)

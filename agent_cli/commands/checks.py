@@ -13,16 +13,19 @@ from typing import Any, Literal
 
 from agent_cli import __version__
 from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import git_branch, memory_paths
+from agent_cli.config.memory import Memory
+from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
 from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
-from agent_tools.base import ToolContext
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.clipping import counted
 from agent_tools.ripgrep import find_rg
 from agent_tools.shell import find_bash
 from agent_tools.values import Value
+from agent_tools.web_search import provider
 
 VERSION_SECONDS = 5
 
@@ -55,6 +58,18 @@ def check_tools(ctx: ToolContext) -> list[Finding]:
         _program("git", git, "the agent works without it; you cannot undo by it"),
         _program("shell", find_bash(ctx), "no bash: commands cannot be run, and Bash is not offered"),
     ]
+
+
+def check_search(ctx: ToolContext) -> list[Finding]:
+    """Who is asked by WebSearch."""
+    web = ctx.settings.get("web") or {}
+    try:
+        chosen = provider(ctx)
+    except ToolError as error:
+        text = str(error).removesuffix(" Tell the user.").replace("The user can set", "Set")
+        return [Finding("problem" if web.get("search") else "missing", "search", text)]
+    data = {"provider": chosen.name, "endpoint": chosen.endpoint}
+    return [Finding("ok", "search", f"{chosen.name} ({chosen.endpoint})", data=data)]
 
 
 def _program(topic: str, path: str | None, without: str) -> Finding:
@@ -220,11 +235,18 @@ def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Findin
     return findings
 
 
-def check_memory(settings: Settings, place: Place) -> list[Finding]:
-    paths = tuple(str(p) for p in memory_paths(place.cwd, place.root, settings.memory_files, place.home))
-    if not paths:
-        return [Finding("missing", "memory", f"no {' or '.join(settings.memory_files) or 'memory file'} here")]
-    return [Finding("ok", "memory", ", ".join(paths), data={"files": list(paths)})]
+def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
+    """The memory files that a session here would begin with, and what was cut or left out."""
+    wrong = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
+    details = (*(f"{cut}, as memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
+    if not memory.files:
+        text = f"no {' or '.join(settings.memory_files) or 'memory file'} here"
+        return [Finding("missing", "memory", text, details)]
+    files = [str(f.path) for f in memory.files]
+    size = sum(len(f.text.encode()) for f in memory.files)
+    text = f"{counted(len(files), 'file')}, {size:,} bytes (agent memory show tells more)"
+    details = (*(f"{f.shown}: {f.why}" for f in memory.files), *details)
+    return [Finding("problem" if memory.cuts else "ok", "memory", text, details, {"files": files, "bytes": size})]
 
 
 def check_packages() -> list[Finding]:

@@ -17,6 +17,7 @@ from agent_cli.place import Mistake, Place, find_place
 from agent_cli.session.plans import expired_at, take_plan
 from agent_cli.session.restore import NoSession
 from agent_cli.start import asked_of, report_of, unattended
+from agent_cli.terminal.reviewing import review_lines
 from agent_cli.waiting import decide, load, pending_items, pending_sessions, project_store, reopen
 from agent_tools.inert import inert
 from agent_tools.plan import plan_text
@@ -42,6 +43,8 @@ def list_pending(as_json: bool) -> int:
 def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "plan":
         return plan_text(item["plan"]).splitlines()
+    if item["kind"] == "review":
+        return review_lines(item["review"])[1:]
     if item["kind"] == "question":
         return [f"- {o['label']}" for q in item["questions"] for o in q.get("options", ())]
     preview = item["preview"] or {}
@@ -105,7 +108,7 @@ def _decide(agent: Agent, calls: list[str], decision: str, asked: Asked, *, ever
         tell_pending(session_id, pending_items(waiting))
         return SUSPENDED
     take_plan(project_store(agent.place).folder, session_id)
-    return resume(asked, agent.conversation, report_of(agent, bare=False), waiting.spent)
+    return resume(asked, agent.conversation, report_of(agent), waiting.spent)
 
 
 def _session_and_calls(words: list[str], place: Place) -> tuple[str, list[str]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_cli import __version__
 from agent_cli.assembly import make_context, make_workspace
+from agent_cli.commands.check_extensions import check_extensions
 from agent_cli.commands.check_model import check_model
 from agent_cli.commands.check_sandbox import check_sandbox
 from agent_cli.commands.checks import (
@@ -23,6 +24,7 @@ from agent_cli.commands.checks import (
     check_place,
     check_program,
     check_rules,
+    check_search,
     check_settings,
     check_state,
     check_terminal,
@@ -31,9 +33,11 @@ from agent_cli.commands.checks import (
 )
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.layers import Layers
+from agent_cli.config.memory import load_memory
 from agent_cli.config.schema import Settings
+from agent_cli.gate import make_policy
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.place import Mistake, Place, find_place, memory_sources, read_settings
 from agent_tools.inert import inert
 from agent_tools.workspace import Workspace
 
@@ -42,14 +46,26 @@ def run_doctor(as_json: bool) -> int:
     """Print every finding; 0 if a run here could use a model, else 1."""
     place = find_place(os.environ)
     layers, mistakes = readable_layers(place)
+    findings, ready = collect(place, layers, mistakes)
+    if as_json:
+        put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
+    else:
+        put("\n".join(line for f in findings for line in lines_of(f)))
+    return 0 if ready else 1
+
+
+def collect(place: Place, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
+    """Every finding, and whether a run here could use a model. mistakes: those in the settings."""
     settings = layers.settings()
     workspace, wrong = _workspace(place, settings)
     context = make_context(workspace, settings, place)
+    make_policy(workspace, settings, layers, context, place.home, answered=False)
     model, usable = check_model(settings, place)
     findings = [
         *check_program(),
         *model,
         *check_tools(context),
+        *check_search(context),
         *check_sandbox(workspace, settings, place),
         *check_terminal(settings, place),
         *check_place(place, wrong),
@@ -59,31 +75,32 @@ def run_doctor(as_json: bool) -> int:
         *check_trust(layers, place),
         *check_rules(layers, settings, place),
         *check_imports(layers),
-        *check_memory(settings, place),
+        *check_extensions(layers, settings, place),
+        *check_memory(load_memory(memory_sources(place, settings, layers.trust, context.readable)), settings),
         *check_packages(),
     ]
     # With a settings file that cannot be read every run stops, whichever model there is.
-    ready = usable and not mistakes and not wrong
-    if as_json:
-        put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
-    else:
-        put("\n".join(line for f in findings for line in _lines(f)))
-    return 0 if ready else 1
+    return findings, usable and not mistakes and not wrong
 
 
 def readable_layers(place: Place) -> tuple[Layers, list[str]]:
-    """The settings, and the mistakes in them: where a file is broken, what can be read without it."""
+    """The settings, and all mistakes in them: what a line says that cannot be read is left out, and no more.
+
+    Where a mistake is not in a line, the layers are tried without the file or variable that it is in.
+    """
     mistakes: list[str] = []
     own_only = place.but(root=place.home) if place.home else place.but(home=None)
     for env in (place.env, {}):
         for where in (place, own_only, place.but(home=None), None):
             try:
-                layers = read_settings(RunOptions(bare=where is None), (where or place).but(env=env))
+                found: list[str] = []
+                layers = read_settings(RunOptions(bare=where is None), (where or place).but(env=env), found)
             except Mistake as mistake:
                 if str(mistake) not in mistakes:
                     mistakes.append(str(mistake))
+                mistakes += [text for text in found if text not in mistakes]
             else:
-                return layers, mistakes
+                return layers, [*mistakes, *(text for text in found if text not in mistakes)]
     return Layers(), mistakes
 
 
@@ -94,7 +111,7 @@ def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
         return Workspace(place.root, (), place.cwd), str(mistake)
 
 
-def _lines(finding: Finding) -> list[str]:
+def lines_of(finding: Finding) -> list[str]:
     first = f"{finding.mark:<8} {finding.topic:<11} {_told(finding.text)}"
     return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
 

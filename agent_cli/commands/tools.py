@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.assembly import load_commands, make_context, make_workspace, tool_specs
+from agent_cli.assembly import make_context, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
@@ -20,6 +20,7 @@ from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, Use
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.extending import load_extensions
 from agent_cli.gate import make_policy
 from agent_cli.headless.run import Signals, deny, say
 from agent_cli.model.scripted import Scripted
@@ -31,6 +32,7 @@ from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import Cancelled
 from agent_tools.clipping import one_line
 from agent_tools.inert import inert
+from agent_tools.media import Media
 from agent_tools.values import Value
 
 
@@ -41,6 +43,7 @@ class Ran(Value):
     is_error: bool
     denied: bool = False
     hint: str = ""
+    media: tuple[Media, ...] = ()
 
 
 def list_tools(as_json: bool) -> int:
@@ -67,20 +70,20 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    context.commands = load_commands(options, place, layers, lambda text: say(f"agent: {text}"))
+    load_extensions(options, place, layers, settings, lambda text: say(f"agent: {text}")).join(context)
     # Long output is cut here: a file with all of it would be gone with this process.
     workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
     try:
         with watch:
-            ran = _left_out(name, settings) or _run(call, context, policy)
+            ran = _left_out(name, settings) or run_call(call, context, policy)
     finally:
         context.close()
     _print(ran, as_json)
     return 128 + watch.caught if watch.caught else int(ran.is_error)
 
 
-def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
+def run_call(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     """One call through the executor: prepare, permit, run, finish."""
     rules: list[str] = []
 
@@ -103,7 +106,7 @@ def _run(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     last = turn.history[-1]
     if not isinstance(last, ToolMessage):
         return Ran("Interrupted." if context.cancel.cancelled else "This tool needs a person to answer.", True)
-    return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "")
+    return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
 
 
 def _ignore(event: Event) -> None:

@@ -1,12 +1,33 @@
-"""Types of sub-agents: markdown files with a head (name, description, tools, model) and the system prompt below it."""
+"""Types of sub-agents: markdown files with a head (name, description, tools, model) and the system prompt below it.
+
+.agent/agents/x.md in the project, then .claude/agents, then the same in the home folder, then those shipped.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
+from agent_cli.config.allowed_tools import listed
+from agent_cli.config.commands import markdown_files, words_of
+from agent_cli.config.expansion import model_of
+from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
 from agent_cli.config.prompts import prompt_folder
+from agent_cli.core.rules import BadRule
+from agent_tools.regular import read_regular
 from agent_tools.values import Value
+
+FOLDERS = (".agent/agents", ".claude/agents")
+LIMIT = 131_072
+# Tools of Claude Code that have no like here: a type that names them can do its work without.
+ELSEWHERE = frozenset(
+    "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
+    "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
+    "TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete ToolSearch Workflow mcp".split()
+)
+_OTHER_NAMES = {"Agent": "Task"}
 
 
 class BadAgentType(ValueError):
@@ -14,30 +35,66 @@ class BadAgentType(ValueError):
 
 
 class AgentType(Value):
-    """A kind of sub-agent. tools: names it may use; empty: all. model: empty: the parent's."""
+    """A kind of sub-agent. tools: names it may use; empty: all. model: empty: the parent's. path: its file, where it is
+    not shipped. without: tools that it names and that are not here. not_tools: tools that it must not use."""
 
     name: str
     description: str
     prompt: str
     tools: tuple[str, ...] = ()
     model: str = ""
+    path: Path | None = None
+    without: tuple[str, ...] = ()
+    not_tools: tuple[str, ...] = ()
 
 
-def read_agent_type(text: str, source: str) -> AgentType:
-    """Parse one file. Raises BadAgentType."""
-    match = re.match(r"---\n(.*?)\n---\n(.*)", text, re.DOTALL)
-    if match is None:
+def read_agent_type(
+    text: str, source: str, known: Collection[str] = (), check_model: Callable[[str], str] = lambda name: ""
+) -> AgentType:
+    """Parse one file. known: the tools that there are; () for any. check_model: why a model means nothing, or "".
+
+    Raises BadAgentType.
+    """
+    head, body = split_front_matter(text)
+    if not head:
         raise BadAgentType(f"{source}: an agent type begins with a head between two lines of ---")
-    head: dict[str, str] = {}
-    for line in match[1].splitlines():
-        key, colon, value = line.partition(":")
-        if not colon or key.strip() not in ("name", "description", "tools", "model"):
-            raise BadAgentType(f"{source}: cannot read the line {line!r}; known are name, description, tools, model")
-        head[key.strip()] = value.strip()
-    if not head.get("name") or not match[2].strip():
+    try:
+        table = read_front_matter(head)
+        tools, without = _tools(table.get("tools"), known)
+        not_tools, _ = _tools(table.get("disallowedTools"), ())
+    except (BadFrontMatter, BadRule, BadAgentType) as error:
+        raise BadAgentType(f"{source}: {error}") from None
+    name, description = words_of(table, "name"), words_of(table, "description")
+    if not name or not body.strip():
         raise BadAgentType(f"{source}: a name and a prompt are needed")
-    tools = tuple(t.strip() for t in head.get("tools", "").split(",") if t.strip())
-    return AgentType(head["name"], head.get("description", ""), match[2].strip(), tools, head.get("model", ""))
+    if re.fullmatch(r"\w[\w.:-]*", name) is None:
+        raise BadAgentType(f"{source}: {name!r} is no name of one word")
+    if without and not tools:
+        raise BadAgentType(f"{source}: none of its tools is here: {', '.join(without)}")
+    model = model_of(table)
+    if model and (why := check_model(model)):
+        raise BadAgentType(f"{source}: model {model}: {why}")
+    return AgentType(name, description, body.strip(), tools, model, None, without, not_tools)
+
+
+def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tools that a head names, and those of them that only another program has. Raises BadAgentType, BadRule."""
+    names = [_OTHER_NAMES.get(n, n) for n in (text.partition("(")[0] for text in listed(value))]
+    if names == ["*"]:
+        return (), ()
+    found: list[str] = []
+    without: list[str] = []
+    for name in dict.fromkeys(names):
+        if not known or name in known or name.startswith("mcp__"):
+            found.append(name)
+        elif name in ELSEWHERE:
+            without.append(name)
+        else:
+            import difflib  # only for a name that is not known
+
+            near = difflib.get_close_matches(name, known, 1)
+            raise BadAgentType(f"there is no tool named {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    return tuple(found), tuple(without)
 
 
 def builtin_agent_types() -> dict[str, AgentType]:
@@ -45,3 +102,24 @@ def builtin_agent_types() -> dict[str, AgentType]:
     files: list[Path] = sorted((prompt_folder() / "agents").glob("*.md"))
     types = [read_agent_type(f.read_text("utf-8"), f.name) for f in files]
     return {t.name: t for t in types}
+
+
+def find_agent_types(
+    home: Path | None, project: Path | None, known: Collection[str], check_model: Callable[[str], str]
+) -> tuple[dict[str, AgentType], list[str]]:
+    """The person's types by name, sorted, and what is wrong with some. project: None where it has no say."""
+    found: dict[str, AgentType] = {}
+    problems: list[str] = []
+    for base, within in ((project, project), (home, None)):
+        for folder in FOLDERS if base is not None else ():
+            for _, path in markdown_files(f"{base}/{folder}"):
+                try:
+                    text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
+                    kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
+                except OSError as error:
+                    problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
+                except BadAgentType as error:
+                    problems.append(f"{error}; this agent type is left out")
+                else:
+                    found.setdefault(kind.name, kind)
+    return dict(sorted(found.items())), problems

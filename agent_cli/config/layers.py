@@ -11,8 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.config.reading import LIMIT, RULES_LIMIT, SettingsError, check_value, decode, nearest, places
-from agent_cli.config.schema import Permissions, RuleEntry, Sandbox, Scope, Settings, tables
+from agent_cli.config.reading import (
+    LIMIT,
+    RULES_LIMIT,
+    SettingsError,
+    check_value,
+    decode,
+    decode_in_part,
+    nearest,
+    places,
+)
+from agent_cli.config.schema import Mcp, McpServer, Permissions, RuleEntry, Sandbox, Scope, Settings, tables
 from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.core.trust import Trust
 from agent_tools.regular import NotPlain, read_regular
@@ -35,14 +44,26 @@ class Held(Value):
     shown: str
 
 
+class Declared(Value):
+    """An MCP server as a layer declares it. own: the layer is the person's."""
+
+    name: str
+    server: McpServer
+    source: str
+    own: bool
+
+
 class Layers:
     """The merged settings, with the origin of each key and what was left out.
 
     origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the person. held: what
     an untrusted project would have set. read: the layers that were there, in order. trust: how the project stands.
+    servers: the MCP servers that count; they hold secrets, so they are no part of the settings that are saved.
+    mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it is raised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mistakes: list[str] | None = None) -> None:
+        self.mistakes = mistakes
         self.origins: dict[str, str] = {}
         self.overridden: list[str] = []
         self.ignored: list[str] = []
@@ -50,6 +71,7 @@ class Layers:
         self.read: list[str] = []
         self.rules: list[Rule] = []
         self.trust = Trust()
+        self.servers: list[Declared] = []
         self.imported: list[str] = []
         self._values: dict[str, Any] = {}
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in tables()}
@@ -96,7 +118,7 @@ class Layers:
 
     def add_text(self, text: str, source: str, base: Path, voice: Voice = "own") -> None:
         """Read settings from TOML, or from JSON where the text begins with a brace. Raises SettingsError."""
-        data = decode(text, source)
+        data = decode(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
         self.add(data, source, base, voice, places(text, source))
 
@@ -113,11 +135,17 @@ class Layers:
             elif cls is None:
                 layer.set(Settings, self._values, "", key, value)
             elif not isinstance(value, dict):
-                raise SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]")
+                self.wrong(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
             else:
                 for name, inner in value.items():
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
+
+    def wrong(self, error: SettingsError) -> None:
+        """Raise a mistake, or take it down."""
+        if self.mistakes is None:
+            raise error
+        self.mistakes.append(str(error))
 
 
 class _Layer:
@@ -131,7 +159,13 @@ class _Layer:
         self.where = where
 
     def set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str = "") -> None:
-        """Check one value and take it, or hold it back. Raises SettingsError."""
+        """Check one value and take it, or hold it back. Raises SettingsError, unless mistakes are taken down."""
+        try:
+            self._set(cls, into, table, key, raw, spelled)
+        except SettingsError as error:
+            self._layers.wrong(error)
+
+    def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
         place = self.where(spelled or key, table)
@@ -146,6 +180,9 @@ class _Layer:
                 value = self._tightening(cls, hints[key], name, key, value, into)
                 if value is None:
                     return
+        if cls is Mcp and key == "servers":
+            layers.servers += [Declared(n, server, self._source, self._voice == "own") for n, server in value.items()]
+            value = {}
         if key == "additional_directories":
             value = tuple(str(self._base / os.path.expanduser(folder)) for folder in value)
         if cls is Permissions and key in (*_LISTS, "rules"):
@@ -179,7 +216,8 @@ class _Layer:
             try:
                 rule = read_rule(entry.list, entry.rule, place, self._base)
             except BadRule as error:
-                raise SettingsError(f"{place}: permissions.{key}: {error}") from None
+                self._layers.wrong(SettingsError(f"{place}: permissions.{key}: {error}"))
+                continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
             if self._voice != "own":
                 more["own"] = False
@@ -218,6 +256,8 @@ def _shown(value: Any) -> str:
     """A value for the question about trust, in full."""
     if isinstance(value, tuple):
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)
+    if isinstance(value, dict):
+        return ", ".join(value)
     return str(value)
 
 

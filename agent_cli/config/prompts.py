@@ -1,17 +1,15 @@
-"""The prompt files, the environment block and the memory files: everything the system prompt is made of."""
+"""The prompt files and the environment block: with the memory (`memory.py`) all that the system prompt is made of."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from agent_tools.regular import read_regular, read_start, resolve_inside
+from agent_tools.regular import read_regular
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-MEMORY_LIMIT = 64 * 1024
 _GIT_LIMIT = 4096
 
 
@@ -59,54 +57,6 @@ def git_branch(root: Path) -> str:
         return f"detached at {head[:12]}" if set(head) <= set("0123456789abcdef") and head else ""
     name = head.removeprefix("ref: refs/heads/")
     return name if name.isprintable() and len(name) <= 250 and not set(" ~^:?*[\\") & set(name) else ""
-
-
-def memory_paths(cwd: Path, root: Path, names: Sequence[str], home: Path | None) -> list[Path]:
-    """The memory files that apply: the user's own, then from the workspace root down to the working directory.
-
-    In each folder the first of `names` that is a regular file counts. One of the workspace must be in it: a name or a
-    link that leads out would make a stranger's repository read the person's files.
-    """
-    folders = [home / ".agent"] if home else []
-    between = [root]
-    if cwd != root and root in cwd.parents:
-        steps = cwd.relative_to(root).parts
-        between += [root.joinpath(*steps[: i + 1]) for i in range(len(steps))]
-    found: list[Path] = []
-    for folder in [*folders, *between]:
-        path = next((folder / n for n in names if _is_file(folder / n, root if folder in between else None)), None)
-        if path is not None:
-            found.append(path)
-    return found
-
-
-def _is_file(path: Path, inside: Path | None) -> bool:
-    """Whether a path leads to a regular file, without leading out of a folder."""
-    try:
-        return os.path.isfile(path if inside is None else resolve_inside(path, inside))  # noqa: PTH113
-    except OSError:
-        return False
-
-
-def memory_block(paths: Sequence[Path], root: Path) -> str:
-    """The memory files' texts under one heading, cut at 64 KiB together; "" where there are none."""
-    parts: list[str] = []
-    left = MEMORY_LIMIT
-    for path in paths:
-        try:
-            data = read_start(path, left + 1)
-        except OSError:
-            continue
-        text = data[:left].decode("utf-8", "replace").strip()
-        cut = "\n(cut here: memory files together may have 64 KiB)" if len(data) > left else ""
-        left = max(0, left - len(data))
-        if text:
-            shown = path.relative_to(root) if root in path.parents else path
-            parts.append(f"## {shown}\n{text}{cut}")
-    if not parts:
-        return ""
-    heading = "# Project memory\nInstructions that the person keeps for work here. They override your defaults."
-    return "\n\n".join([heading, *parts])
 
 
 def workspace_root(cwd: Path, home: Path | None) -> Path:

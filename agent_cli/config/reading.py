@@ -17,6 +17,7 @@ LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
 # Every rule is asked about every call.
 RULES_LIMIT = 2000
+_BROKEN_LINES = 20
 # Dotted keys cost the TOML parser the cube of their length: 64 KiB of them take 15 s.
 _LONG_KEY = r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){30}"""
 
@@ -39,6 +40,21 @@ def decode(text: str, source: str) -> dict[str, Any]:
         raise SettingsError(f"{source}: not TOML: {error}") from None
     except (ValueError, RecursionError):
         raise SettingsError(f"{source}: not TOML: nested too deeply, or a number out of range") from None
+
+
+def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
+    """As `decode`, without the lines that TOML cannot be read with; a mistake for each."""
+    lines = text.split("\n")
+    for _ in range(_BROKEN_LINES):
+        try:
+            return decode("\n".join(lines), source)
+        except SettingsError as error:
+            mistakes.append(str(error))
+            found = re.search(r"at line (\d+)", str(error))
+            if found is None or not lines[int(found[1]) - 1].strip():
+                break
+            lines[int(found[1]) - 1] = ""
+    return {}
 
 
 def decode_json(text: str, source: str) -> dict[str, Any]:
@@ -134,11 +150,11 @@ def check_value(hint: Any, raw: Any, name: str, where: str) -> Any:
         raise SettingsError(f"{where}: {name}: expected {name_of(hint)}, found {raw!r}") from None
 
 
-def from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) -> dict[str, Any]:
     """The settings among AGENT_<KEY> and AGENT_<TABLE>_<KEY> variables, as plain data.
 
     Lists are separated by commas. Variables that name no setting (AGENT_STATE_DIR, ...) are not ours to judge. Raises
-    SettingsError for a value that does not fit.
+    SettingsError for a value that does not fit, or adds it to `mistakes`.
     """
     data: dict[str, Any] = {}
     groups: list[tuple[str, type, dict[str, Any]]] = [("AGENT", Settings, data)]
@@ -148,7 +164,12 @@ def from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         for key, hint in hints_of(cls).items():
             variable = f"{prefix}_{key.upper()}"
             if (text := env.get(variable)) is not None and not (cls is Settings and key in tables()):
-                into[key] = from_text(hint, text, variable)
+                try:
+                    into[key] = from_text(hint, text, variable)
+                except SettingsError as error:
+                    if mistakes is None:
+                        raise
+                    mistakes.append(str(error))
     return data | {table: into for table, (_, _, into) in zip(tables(), groups[1:], strict=True) if into}
 
 

@@ -117,6 +117,34 @@ class Web(Value):
     max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5
 
 
+class McpServer(Value):
+    """An MCP server: a command that speaks over its standard streams, or a URL. See docs/mcp.md."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
+    cwd: str = ""
+    type: Literal["", "stdio", "http", "streamable-http", "sse"] = ""
+    url: str = ""
+    headers: dict[str, str] = {}  # noqa: RUF012
+    timeout: float = 0.0
+
+
+class Mcp(Value):
+    """MCP servers and how they are used, under [mcp]."""
+
+    servers: Annotated[dict[str, McpServer], "servers by name, as [mcp.servers.NAME]"] = {}  # noqa: RUF012
+    disabled: Annotated[tuple[str, ...], "names of servers that are not started"] = ()
+    wait: Annotated[float, "seconds that the first request of -p waits for servers"] = 10.0
+    start_timeout: Annotated[float, "seconds a server may take to come up"] = 30.0
+    call_timeout: Annotated[float, "seconds one call may take; 0: no limit"] = 600.0
+    tool_search: Annotated[
+        Literal["auto", "always", "never"],
+        "when tools of servers are found by ToolSearch instead of being sent: those beyond schema_share, or all",
+    ] = "auto"
+    schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
+
+
 class Settings(Value):
     """The settings of a run, all layers merged."""
 
@@ -146,8 +174,14 @@ class Settings(Value):
 
     system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
     append_system_prompt: Annotated[str, "added to the system prompt"] = ""
-    memory_files: Annotated[tuple[str, ...], "names of memory files, nearest first"] = ("AGENTS.md", "CLAUDE.md")
+    memory_files: Annotated[tuple[str, ...], "names of memory files; all that a folder has are read"] = (
+        "AGENTS.md",
+        "CLAUDE.md",
+    )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
+    plugins: Annotated[
+        tuple[str, ...], "packages whose tools are loaded: their names in the entry points agent_cli.tools", USER
+    ] = ()
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500
@@ -162,6 +196,11 @@ class Settings(Value):
         "whose plans are put to the person: none, those of plan mode, every first one",
         tighten("off", "plan", "always"),
     ] = "plan"
+    review: Annotated[
+        Literal["off", "step", "files"],
+        "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
+        tighten("off", "step", "files"),
+    ] = "off"
     plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
     plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5
@@ -188,6 +227,7 @@ class Settings(Value):
     shell: Annotated[Shell, "how commands run"] = Shell()
     web: Annotated[Web, "what the web tools may do"] = Web()
     sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
+    mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 
 

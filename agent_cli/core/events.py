@@ -96,10 +96,10 @@ class ApprovalResolved(Value):
 
 
 class QuestionAsked(Value):
-    """The model, or a plan that wants approval, asks the person."""
+    """The model asks the person, or a plan wants approval, or what was done is to be looked at ("review")."""
 
     call_id: str
-    kind: Literal["questions", "plan"]
+    kind: Literal["questions", "plan", "review"]
     data: dict[str, Any]
 
 
@@ -139,13 +139,15 @@ class ToolFinished(Value):
 
 
 class TurnPaused(Value):
-    """The turn waits for a person. `spent` is what the resumed turn begins with."""
+    """The turn waits for a person. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
+    its prompts lent, and where its gates stand."""
 
     pending: int
     rounds_used: int
     rounds_left: int | None
     spent: Spent = Spent()
     mode: str = ""
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class TurnResumed(Value):

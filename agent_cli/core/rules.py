@@ -20,7 +20,8 @@ from agent_tools.values import Value
 KNOWN_TOOLS = frozenset(
     "Agent AskUserQuestion Bash BashOutput Edit ExitPlanMode Glob Grep KillShell LS MultiEdit NotebookEdit "
     "NotebookRead PlanProgress Read "
-    "Skill SlashCommand StructuredOutput Task TodoRead TodoWrite WebFetch WebSearch Write".split()
+    "Skill SlashCommand StructuredOutput Task TodoRead TodoWrite WebFetch WebSearch Write "
+    "ToolSearch UseTool".split()
 )
 PATH_TOOLS = frozenset("Edit Glob Grep LS MultiEdit NotebookEdit NotebookRead Read Write".split())
 # Tools whose rules may say what in parentheses; a rule that says it of another would match nothing, or too much.

@@ -12,7 +12,7 @@ class Trust(Value):
 
     state: "plain" brings nothing that would run or widen; "untrusted" does and was not agreed to; "changed" is not
     what was agreed to any more. by: who trusts it, in words. brings: what would take effect beside settings, a phrase
-    each. changed: what differs from what was trusted.
+    each. changed: what differs from what was trusted. outside: files outside the project that its memory may import.
     """
 
     root: str = ""
@@ -20,6 +20,7 @@ class Trust(Value):
     by: str = ""
     brings: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
 
     @property
     def trusted(self) -> bool:

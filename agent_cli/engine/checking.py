@@ -59,10 +59,13 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         args = tool.read(call.arguments)
         if together and tool.alone(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
+        tool, args = tool.stands_for(args, context)
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.name == "WebFetch":
             decision = _unheard_of(turn, args.url, effects, decision)
+        if turn.kit.gates is not None:
+            decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
         return Prepared(call, tool, args, effects, tool.summary(args, context), decision)
     except ToolError as error:
         return str(error)

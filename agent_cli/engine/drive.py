@@ -7,6 +7,7 @@ neither how records are stored nor how events are shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, MessageAdded, PlanChanged
@@ -18,6 +19,7 @@ from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
+from agent_tools.lent import Prompted, prompted
 from agent_tools.media import Media
 
 Listener = Callable[[Event], None]
@@ -40,8 +42,9 @@ class Conversation:
 
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
-    something that waited. expand: what a message means, where it names a command of the person's.
-    attached: what is shown with the next message (once).
+    something that waited. expand: what a message means, where it names a command of the person's. kept: what held in
+    the turn that waits. attached: what is shown with the next message (once). last: how the latest turn ended. prepare:
+    called before each turn, on its thread; it may change `kit` and `options`.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -53,8 +56,11 @@ class Conversation:
         kit.inbox = self._take_inbox
         self.closing = "Not run: the user went on with another message."
         self.frame: Callable[[str], str] = str
-        self.expand: Callable[[str], str] = str
+        self.expand: Callable[[str], str | Prompted] = str
+        self.kept: dict[str, Any] = {}
         self.attached: tuple[Media, ...] = ()
+        self.prepare: Callable[[], None] = lambda: None
+        self.last: TurnResult | None = None
         self._under_way: list[Message] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -62,16 +68,27 @@ class Conversation:
 
         Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
         """
-        text = self.expand(text)
+        self.kit.context.cancel = CancelToken()
+        self.prepare()
+        given = prompted(self.expand(text))
+        text = self._with_outputs(given, show) if given.commands else given.text()
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
         self.frame, self.attached = str, ()
-        return self._run(show, self.options)
+        return self._run(show, self.options.but(lent=given.lent) if given.lent else self.options)
+
+    def _with_outputs(self, prompt: Prompted, show: Listener) -> str:
+        """A prompt whose commands have run, as far as they are permitted."""
+        from agent_cli.engine.inline_commands import with_outputs  # few prompts have any
+
+        self.kit.context.cancel = CancelToken()
+        return with_outputs(self.kit, prompt, show)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
-        return self._run(show, self.options.but(spent=spent))
+        self.prepare()
+        return self._run(show, self.options.but(spent=spent, kept=self.kept))
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()
@@ -80,6 +97,7 @@ class Conversation:
         finally:
             self._under_way = []
         self.history += result.end.messages
+        self.last = result
         return result
 
     def _follow(self, event: Event) -> None:
@@ -100,7 +118,7 @@ class Conversation:
     def _take_inbox(self) -> list[str]:
         texts, self.inbox = self.inbox, []
         # What is ours begins with a tag, and mentions nothing.
-        return [text if text.startswith("<") else self.expand(text) for text in texts]
+        return [text if text.startswith("<") else prompted(self.expand(text)).text() for text in texts]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

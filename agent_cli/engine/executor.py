@@ -65,9 +65,16 @@ class Round:
         self._settled: dict[str, tuple[Effect, ...]] = {}
         self._answered: dict[str, tuple[str, Answer]] = {}
         self._begun: dict[str, Begun] = {}
+        self._noted = ""
 
     def run(self) -> Steps:
         """Give every call its result. Raises Cancelled after the call that was interrupted is answered."""
+        gates = self.turn.kit.gates if self.turn.kit.depth == 0 else None
+        if gates is not None and self.waiting:
+            look = yield from gates.at_round(self.turn, self.waiting)
+            self._noted = look.note
+            if look.how != "go":
+                return _ended_by(look.how)
         while self.waiting:
             ended = yield from self._run_until_asked()
             if ended is None and self.waiting:
@@ -252,6 +259,12 @@ class Round:
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
                 return Ended(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
+        if turn.kit.gates is not None and turn.kit.depth == 0:
+            look = yield from turn.kit.gates.at_step(turn, item, last=last)
+            if look.how != "go":
+                return None if look.how == "answered" else _ended_by(look.how)
+            note += look.note + self._noted
+            self._noted = ""
         result = yield from run(turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
         if isinstance(result, Suspended):
             return Ended(
@@ -259,6 +272,11 @@ class Round:
             )
         self.finish = result.finish or self.finish
         return None
+
+
+def _ended_by(how: str) -> Ended:
+    """The end of a round at a gate."""
+    return Ended(suspended="input" if how == "suspended" else "", cancelled=how == "cancelled")
 
 
 def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:

@@ -36,6 +36,7 @@ from agent_cli.core.outcome import (
     TurnResult,
 )
 from agent_cli.engine.executor import Ended, run_calls
+from agent_cli.engine.lending import begin, give_back, kept
 from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
 from agent_cli.engine.room import make_room, make_room_after
 from agent_cli.engine.running import INTERRUPTED
@@ -65,12 +66,15 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
     yield TurnStarted(options.label, kit.policy.mode, saved)
     try:
+        yield from begin(turn)
         result = yield from _rounds(turn)
     except Cancelled:
         yield from turn.close_open_calls(INTERRUPTED)
         result = Failed(turn.end("interrupted"))
     except ModelError as error:
         result = yield from _without_model(turn, error.failure)
+    finally:
+        give_back(turn)
     yield _finished(turn, result)
     return result
 
@@ -132,12 +136,17 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if not answer.text.strip() and not turn.nudges.get("empty"):
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
+    gates = turn.kit.gates if turn.kit.depth == 0 else None
+    if gates is not None and (due := gates.unfinished(turn, answer.text)):
+        return due
     # After a refusal its text stands: a person or a rule has just said no to the way the work was going.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from continuation(turn, answer, prompt("plan_continue"))
         if more := more or failing_check(turn):
             return more
-    return next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None)
+    if text := next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None):
+        return text
+    return (yield from gates.at_end(turn)) if gates is not None else None
 
 
 def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None) -> TurnResult:
@@ -152,7 +161,8 @@ def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None
 
 def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
-    yield TurnPaused(len(waiting), turn.budget.rounds, turn.budget.rounds_left, turn.spent, turn.kit.policy.mode)
+    left, mode = turn.budget.rounds_left, turn.kit.policy.mode
+    yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, kept(turn))
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 

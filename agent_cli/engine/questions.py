@@ -8,7 +8,7 @@ from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Turn
-from agent_tools.base import Suspend, ToolResult
+from agent_tools.base import AskPerson, Suspend, ToolResult
 from agent_tools.display import TodoItem
 from agent_tools.plan import listed
 from agent_tools.values import to_plain
@@ -19,7 +19,18 @@ CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.
 def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | None]:
     """The result that the person's reply makes, CANCELLED where they end the work, None where nobody replied yet."""
     suspend = _suspend(turn, item)
-    asked = QuestionAsked(item.call.id, suspend.kind, suspend.data)
+    reply = yield from put(turn, QuestionAsked(item.call.id, suspend.kind, suspend.data))
+    if isinstance(reply, Defer):
+        return None
+    if reply.verdict == "cancel":
+        return CANCELLED
+    if suspend.kind == "plan":
+        return _plan_result(turn, item, reply, suspend)
+    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+
+
+def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
+    """Ask, and record what was said. Raises Cancelled."""
     yield asked
     clock = turn.kit.clock
     turn.kit.context.cancel.check()
@@ -29,14 +40,30 @@ def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     finally:
         turn.budget.waited(clock() - started)
     if isinstance(reply, Defer):
-        yield QuestionAnswered(item.call.id, "defer", by="default")
+        yield QuestionAnswered(asked.call_id, "defer", by="default")
+    else:
+        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "")
+    return reply
+
+
+def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
+    """What the person says to a question of a running tool; None where nobody is there to answer."""
+    options = [{"label": label, "description": ""} for label in step.options]
+    question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
+    asked = QuestionAsked(call_id, "questions", {"questions": [question]})
+    yield asked
+    clock = turn.kit.clock
+    turn.kit.context.cancel.check()
+    started = clock()
+    try:
+        reply = turn.kit.asker(asked)
+    finally:
+        turn.budget.waited(clock() - started)
+    if isinstance(reply, Defer) or reply.by != "person" or reply.verdict != "answer":
+        yield QuestionAnswered(call_id, "cancel", by="default")
         return None
-    yield QuestionAnswered(item.call.id, reply.verdict, reply.text, reply.by, reply.mode or "")
-    if reply.verdict == "cancel":
-        return CANCELLED
-    if suspend.kind == "plan":
-        return _plan_result(turn, item, reply, suspend)
-    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+    yield QuestionAnswered(call_id, "answer", reply.text, reply.by)
+    return reply.text.removeprefix(f"{step.question} -> ")
 
 
 def _suspend(turn: Turn, item: Prepared) -> Suspend:

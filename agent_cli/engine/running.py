@@ -16,9 +16,11 @@ from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
 from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.checking import Prepared
+from agent_cli.engine.lending import borrow
+from agent_cli.engine.questions import ask_during
 from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Action, Turn
-from agent_tools.base import Ask, ToolError, ToolResult
+from agent_tools.base import Ask, AskPerson, ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 
 if TYPE_CHECKING:
@@ -64,7 +66,11 @@ def run(
         result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
     turn.budget.called(failed=result.is_error)
     turn.checks.note(item, result)
+    if result.lent:
+        yield from borrow(turn, result.lent)
     repeated = turn.repeats.note(item, result, before)
+    if turn.kit.gates is not None:
+        repeated += turn.kit.gates.note(item, result)
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
@@ -82,8 +88,8 @@ def run(
 
 
 def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
-    """Pass a running tool's progress on as events, and its questions to the small model."""
-    answer = None
+    """Pass a running tool's progress on as events, and its questions to the small model or to the person."""
+    answer: str | None = None
     while True:
         try:
             step = outcome.send(answer)
@@ -93,6 +99,12 @@ def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, T
         answer = None
         if isinstance(step, Ask):
             answer = yield from ask_aside(turn, step)
+        elif isinstance(step, AskPerson):
+            try:
+                answer = yield from ask_during(turn, call_id, step)
+            except Cancelled:
+                outcome.close()
+                raise
         else:
             yield ToolProgress(call_id, step.text)
 

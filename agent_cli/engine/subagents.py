@@ -7,16 +7,20 @@ open Task call resumes it where it was.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_cli.config.agent_types import AgentType
-from agent_cli.core.events import Event, MessageAdded, SubagentEvent
+from agent_cli.core.events import Event, MessageAdded, SubagentEvent, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Kit, Turn
+from agent_cli.model.transport import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import Cancelled
+from agent_tools.lent import Lent
+
+if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
 
 MOST_DEPTH = 2
 
@@ -32,11 +36,18 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         plan_review="off",
         saved={},
         prefill="",
+        review="off",
+        lent=Lent(),
+        kept={},
     )
     if kind.model and turn.kit.open_model is not None:
-        own = turn.kit.open_model(kind.model)
-        kit.transport, kit.price = own.transport, own.price
-        options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
+        try:
+            own = turn.kit.open_model(kind.model)
+        except ModelError as error:
+            yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
+        else:
+            kit.transport, kit.price = own.transport, own.price
+            options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
     history = list(turn.kit.nested.get(item.call.id, ()))
     kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
     if shell := turn.kit.nested_shell.get(item.call.id):
@@ -72,7 +83,7 @@ def _type_of(turn: Turn, name: str) -> AgentType:
 def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     """The parent's kit with the type's tools and a context of its own: what it read, and its plan."""
     parent = turn.kit
-    allowed = set(kind.tools) or set(parent.tools)
+    allowed = (set(kind.tools) or set(parent.tools)) - set(kind.not_tools)
     tools = [t for t in parent.tools.values() if t.name in allowed and t.name != "ExitPlanMode"]
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
@@ -94,7 +105,8 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     )
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
-    kit.nested_shell, kit.nested_windows = parent.nested_shell, parent.nested_windows
+    kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
+    kit.nested_windows = parent.nested_windows
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

@@ -6,15 +6,23 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.config.agent_types import AgentType
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
 from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.media import has_media
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, call_ids, with_open_calls_closed
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    call_ids,
+    with_open_calls_closed,
+)
 from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
+from agent_cli.core.rules import Rule
 from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
 from agent_cli.engine.budget import Budget
@@ -25,18 +33,22 @@ from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Tool, ToolContext
 from agent_tools.display import TodoItem
+from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
 from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
     from agent_cli.engine.checking import Prepared
+    from agent_cli.engine.gates import Gates
 
 
 class TurnOptions(Value):
     """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
 
-    takes: what the model can be shown beside text.
+    takes: what the model can be shown beside text. lent: what the message brings for this turn. kept: what held when it
+    was suspended.
     """
 
     model: str
@@ -59,7 +71,10 @@ class TurnOptions(Value):
     plan_reminder: int = 3
     context_window: int | None = None
     compact_at: float = 0.92
+    review: Literal["off", "step", "files"] = "off"
+    lent: Lent = Lent()
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 Guard = Callable[["Turn", AssistantMessage], str | None]
@@ -145,6 +160,8 @@ class Kit:
         self.above: tuple[Sequence[Message], ...] = ()
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
         self.save_rule: Callable[[str], str] | None = None
+        # Where a person is to look at steps, or an order of work is kept: what watches the turn.
+        self.gates: Gates | None = None
         self.ids: set[str] = set()
         # What the model is shown of the history, and the same for the histories of sub-agents that wait.
         self.window = Window()
@@ -188,10 +205,14 @@ class Turn:
         self.plan_approved = bool(kit.context.plan)
         self.transport = kit.transport
         self.price = kit.price
+        self.lent: list[Lent] = []
+        self.borrowed: list[Rule] = []
         self._fallback = 0
         self._known = len(self.history)
         kit.ids |= call_ids(self.history)
         kit.context.takes = options.takes
+        if kit.context.nearby is not None:
+            kit.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
         # What the model is shown of the history, and how often it was refused as too long at which length of it.
         self.view = kit.window.view(self.history)
@@ -248,12 +269,16 @@ class Turn:
             spare = self.kit.fallbacks[self._fallback - 1]()
         except ModelError:
             return self.fall_back(failure)
-        self.transport, self.price = spare.transport, spare.price
-        self.options = self.options.but(
-            label=spare.label, model=spare.model, takes=spare.takes, context_window=spare.window
-        )
-        self.kit.context.takes = spare.takes
+        self.switch(spare)
         return True
+
+    def switch(self, other: Opened) -> None:
+        """Go on with another model for the rest of the turn."""
+        self.transport, self.price = other.transport, other.price
+        self.options = self.options.but(
+            label=other.label, model=other.model, takes=other.takes, context_window=other.window
+        )
+        self.kit.context.takes = other.takes
 
     def end(self, reason: TerminalReason) -> TurnEnd:
         """What the result of this turn begins with."""

@@ -49,6 +49,8 @@ def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
         }
     if event.kind == "plan":
         return {"call_id": event.call_id, "kind": "plan", "summary": "Approve the plan", "plan": event.data}
+    if event.kind == "review":
+        return {"call_id": event.call_id, "kind": "review", "summary": event.data["title"], "review": event.data}
     questions = event.data["questions"]
     return {"call_id": event.call_id, "kind": "question", "summary": questions[0]["question"], "questions": questions}
 

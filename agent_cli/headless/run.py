@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,11 @@ class Report(Value):
     mode: str
     memory: tuple[str, ...]
     windows: tuple[int | None, ...]
-    agents: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    agents: Collection[str] = ()
+    commands: Collection[str] = ()
+    skills: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
 
 
@@ -91,8 +94,8 @@ def deny(request: ApprovalRequested) -> Answer:
 
 
 def decide_alone(asked: QuestionAsked) -> Reply | Defer:
-    """The asker where nobody is there: the model decides its own questions; a plan waits for a person."""
-    return Defer() if asked.kind == "plan" else Reply("answer", UNANSWERED, by="default")
+    """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a person."""
+    return Reply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
 
 
 def say(text: str) -> None:
@@ -182,9 +185,12 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
             cwd=report.cwd,
             tools=report.tools,
             permissionMode=report.mode,
-            slash_commands=report.commands,
+            slash_commands=list(report.commands),
+            skills=report.skills,
+            plugins=report.plugins,
             apiKeySource=report.key_source,
-            agents=report.agents,
+            agents=list(report.agents),
+            mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
             memory_paths=report.memory,
         )
 
@@ -195,7 +201,13 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
     code = 0
     with watch:
         for turn in turns:
-            result = turn(show)
+            try:
+                result = turn(show)
+            except ToolError as error:
+                if not watch.caught:
+                    raise
+                say(str(error))
+                return 128 + watch.caught
             code = finish(asked, report, result, tally, stream, watch.caught)
             if watch.caught or code == SUSPENDED:
                 break

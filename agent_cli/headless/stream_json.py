@@ -55,12 +55,9 @@ class StreamJson:
             {
                 "type": "system",
                 "subtype": "init",
-                "mcp_servers": [],
                 "model": self._model,
                 "agent_version": __version__,
                 "output_style": "default",
-                "skills": [],
-                "plugins": [],
                 **known,
             }
         )

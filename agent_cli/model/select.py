@@ -111,6 +111,17 @@ def resolve(
     )
 
 
+def name_problem(name: str, base_url: str | None) -> str:
+    """Why a model's name means nothing here, or ""; keys and addresses are not looked at."""
+    if name in SHORT_NAMES or name.startswith(SCRIPTED):
+        return ""
+    try:
+        _split(name, base_url)
+    except NoModel as error:
+        return str(error)
+    return ""
+
+
 def open_transport(
     resolved: Resolved,
     *,

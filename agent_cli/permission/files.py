@@ -66,6 +66,8 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
     if effect.kind == "read":
         if inside:
             return Verdict(target, Level.ALLOW, "reads inside the workspace")
+        if workspace.of_skill(Path(target)):
+            return Verdict(target, Level.ALLOW, "reads a file of a skill")
         if workspace.may_read(target):
             return Verdict(target, Level.ALLOW, "reads the output of a command")
         return Verdict(target, Level.ASK, "reads outside the workspace")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import Rule, read_rule
+from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
@@ -25,6 +26,8 @@ from agent_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.permission.commands import CommandJudge
+
+SESSION = "this session"
 
 
 class Policy:
@@ -69,9 +72,33 @@ class Policy:
 
     def grant(self, text: str) -> Rule:
         """Allow what `text` names for the rest of this session."""
-        rule = read_rule("allow", text, "this session", self._workspace.root)
+        return self.add("allow", text)
+
+    def add(self, kind: RuleList, text: str) -> Rule:
+        """A rule for the rest of this session. Raises BadRule."""
+        rule = read_rule(kind, text, SESSION, self._workspace.root)
         self._rules.append(rule)
         return rule
+
+    def remove(self, rule: Rule) -> None:
+        """Take a rule of this session back. Raises ValueError for any other."""
+        if rule.source != SESSION:
+            raise ValueError(rule.source)
+        self._rules.remove(rule)
+
+    def lend(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
+        """Allow what the texts name until `take_back`; what is no rule is passed over."""
+        rules = []
+        for text in texts:
+            with suppress(BadRule):
+                rules.append(read_rule("allow", text, source, self._workspace.root).but(own=own))
+        self._rules += rules
+        return rules
+
+    def take_back(self, rules: Iterable[Rule]) -> None:
+        """The end of rules that were lent; those of the same words stay."""
+        gone = {id(rule) for rule in rules}
+        self._rules[:] = [rule for rule in self._rules if id(rule) not in gone]
 
     def within(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
         """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
@@ -97,6 +124,12 @@ class Policy:
         judged = self._judge(self._matcher(), "Bash", command)
         judged.verdicts()
         return Terms(judged.hardening, names_network(judged.analysis), not self._free_in_sandbox())
+
+    def only_reads(self, command: str) -> bool:
+        """Whether a command is known to change nothing, whatever rules allow."""
+        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), "Bash", command)
+        judged.verdicts()
+        return judged.reads_only
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
         """What a person should know who is asked about a call; nothing where nobody will read it."""
@@ -128,6 +161,8 @@ class Policy:
             from agent_cli.permission.proposals import rule_for_url
 
             return rule_for_url(tool, effect.target)
+        if effect.kind == "call" and tool.startswith("mcp__"):
+            return tool
         if effect.kind == "prompt":
             return "" if set("()") & set(effect.target) else f"{tool}({effect.target})"
         path = Path(effect.target)
@@ -142,7 +177,8 @@ class Policy:
 
     def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":
-            return self._command(matcher, tool, effect.target)
+            # Whichever tool runs it, a command is a command: the rules for Bash hold.
+            return self._command(matcher, "Bash", effect.target)
         verdict = with_mode(judge(matcher, self._workspace, tool, effect), self.mode, effect.kind, self._workspace)
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule)
 

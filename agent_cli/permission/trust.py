@@ -103,16 +103,16 @@ def judge(root: Path, folder: Path, patterns: Iterable[str], home: Path | None, 
     scan = Scan(root)
     brings = scan.brings()
     if by_flag:
-        return Trust(str(root), "trusted", "--trust, for this run", brings), ""
+        return Trust(str(root), "trusted", "--trust, for this run", brings, outside=scan.outside), ""
     if pattern := next((p for p in patterns if covers(p, root, home)), None):
-        return Trust(str(root), "trusted", f"the setting trusted ({pattern})", brings), ""
+        return Trust(str(root), "trusted", f"the setting trusted ({pattern})", brings, outside=scan.outside), ""
     store = TrustStore(folder)
     agreed = store.agreed.get(str(root))
     if agreed is None:
         return Trust(str(root), "untrusted" if brings else "plain", "", brings), store.problem
     files = scan.fingerprints()
     if files == agreed.files and scan.complete:
-        return Trust(str(root), "trusted", f"your yes of {agreed.when[:10]}", brings), ""
+        return Trust(str(root), "trusted", f"your yes of {agreed.when[:10]}", brings, outside=scan.outside), ""
     return Trust(str(root), "changed", "", brings, _changes(agreed.files, files)), ""
 
 

@@ -18,6 +18,7 @@ TOTAL_LIMIT = 32 << 20
 COUNT_LIMIT = 2000
 DEPTH_LIMIT = 12
 GIT = ".git/config"
+OUTSIDE = "imports from outside the project"
 _SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
 # Where commands and the like stand, by the word for them.
 _GROUPS = {
@@ -27,6 +28,10 @@ _GROUPS = {
     "hook scripts": (".agent/hooks", ".claude/hooks"),
 }
 _SHOWN = 20
+_MEMORY = (
+    "AGENTS.md", ".agent/AGENTS.md", ".claude/AGENTS.md", "CLAUDE.md", ".agent/CLAUDE.md", ".claude/CLAUDE.md",
+    "AGENTS.local.md", "CLAUDE.local.md",
+)  # fmt: skip
 
 
 class Scan:
@@ -39,12 +44,23 @@ class Scan:
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
         self.programs = programs(root)
+        self.outside = self._outside()
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
+        self.files = [name for name in self.files if not _is_memory(name)]
         settings = [e for e in self._names(".claude") if e.startswith("settings") and e.endswith(".json")]
         self.files += [f".claude/{e}" for e in settings]
         for folders in _GROUPS.values():
             self._walk(folders[1], 0)
+
+    def _outside(self) -> tuple[str, ...]:
+        """What its memory would import from outside."""
+        there = [name for name in _MEMORY if os.path.lexists(self.root / name)]
+        if not there:
+            return ()
+        from agent_cli.permission.outside import outside_imports  # many have no memory at all
+
+        return outside_imports(self.root, there)
 
     def _walk(self, path: str, depth: int) -> None:
         """Add a file, or what is below a folder. A link to a folder inside the repository counts as both."""
@@ -96,6 +112,8 @@ class Scan:
             phrases.append(f"files: {_listed(others)}")
         if self.programs:
             phrases.append(f"programs that git would run: {_listed(list(self.programs))}")
+        if self.outside:
+            phrases.append(f"memory from outside the project: {_listed(list(self.outside))}")
         return tuple(phrases)
 
     def _from_json(self) -> list[str]:
@@ -138,7 +156,16 @@ class Scan:
         if self.programs:
             text = "\n".join(self.programs).encode("utf-8", "surrogateescape")
             found[GIT] = blake2b(text, digest_size=16).hexdigest()
+        if self.outside:
+            found[OUTSIDE] = blake2b(
+                "\n".join(self.outside).encode("utf-8", "surrogateescape"), digest_size=16
+            ).hexdigest()
         return found
+
+
+def _is_memory(name: str) -> bool:
+    """Whether a file is memory, which is text for the model: read without trust, and free to change."""
+    return name in (".agent/AGENTS.md", ".agent/CLAUDE.md") or (name.startswith(".agent/rules/") and name[-3:] == ".md")
 
 
 def _target(path: Path) -> str:

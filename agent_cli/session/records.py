@@ -52,6 +52,7 @@ class Waiting(Value):
     nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
     nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
     nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:

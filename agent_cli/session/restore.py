@@ -104,6 +104,9 @@ class _State:
                 self.usage, self.last = self.usage + usage, diagnostics
             case ApprovalRequested(call_id=call_id):
                 self.requests[call_id] = event
+                # A review before this call was answered; now the call itself is asked about.
+                self.questions.pop(call_id, None)
+                self.answers.pop(call_id, None)
                 self.decisions.pop(call_id, None)
                 self.asked_at = time
             case ApprovalResolved():
@@ -169,6 +172,7 @@ class _State:
             grants=tuple(self.grants),
             saved=self.started.saved,
             asked_at=self.asked_at,
+            kept=self.paused.kept,
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: tuple(messages) for call_id, messages in self.nested.items()},

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agent_cli.core.answers import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import hanging, styled
 from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
 
@@ -96,8 +96,7 @@ def question_lines(request: ApprovalRequested, console: Console) -> Iterator[Tex
 
 def _fact(text: str, console: Console) -> Iterator[Text]:
     """One fact, wrapped with an indent, so that what goes on in the next line cannot pass for one of its own."""
-    for number, line in enumerate(styled(text, "dim").wrap(console, max(console.width - 4, 20))):
-        yield Text("    " if number else "  ").append_text(line)
+    return hanging(styled(text, "dim"), console, "  ", "    ")
 
 
 def forget_typed_ahead() -> None:

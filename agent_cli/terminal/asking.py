@@ -16,6 +16,7 @@ from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.terminal.approval import ReadLine, forget_typed_ahead, with_interrupts
 from agent_cli.terminal.console import styled
+from agent_cli.terminal.reviewing import HINT, read_review, review_lines
 from agent_tools.cancel import Cancelled
 from agent_tools.plan import plan_text
 
@@ -31,6 +32,8 @@ class QuestionsInLines:
 
     def __call__(self, asked: QuestionAsked) -> Reply | Defer:
         try:
+            if asked.kind == "review":
+                return self._review(asked.data)
             return self._plan(asked.data) if asked.kind == "plan" else self._questions(asked.data["questions"])
         except EOFError:
             return Defer()
@@ -51,6 +54,14 @@ class QuestionsInLines:
         if changed is None:
             self._say("The editor failed; set EDITOR to one that runs here.", "bad")
         return self._plan(data, changed or edited)
+
+    def _review(self, data: dict[str, Any]) -> Reply:
+        """Show what was done, and take the verdict."""
+        for line in review_lines(data):
+            self._say(line)
+        self._say(HINT, "dim")
+        forget_typed_ahead()
+        return read_review(with_interrupts(lambda: self._read_line("Go on? ")))
 
     def _questions(self, questions: list[dict[str, Any]]) -> Reply:
         answers = []

@@ -17,6 +17,7 @@ from agent_tools.values import Value
 MOST, FILES = 50, 100_000
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w:.-]*)$")
+_ARGUMENT = re.compile(r"/([\w:.-]+) ([^\s@]*)")
 
 
 class Choice(Value):
@@ -28,13 +29,22 @@ class Choice(Value):
     place: int = 0
 
 
-def complete(before: str, commands: Iterable[tuple[str, str]], files: Callable[[], tuple[str, ...]]) -> list[Choice]:
-    """The choices for the text before the cursor; best first."""
+def complete(
+    before: str,
+    commands: Iterable[tuple[str, str]],
+    files: Callable[[], tuple[str, ...]],
+    values: Callable[[str], Iterable[str]] = lambda command: (),
+) -> list[Choice]:
+    """The choices for the text before the cursor; best first. values: what the argument of a command may be."""
     if match := _COMMAND.fullmatch(before):
         typed = match[1].lower()
         names = [(name, text) for name, text in commands if typed in name.lower()]
         names.sort(key=lambda pair: not pair[0].lower().startswith(typed))
         return [Choice(f"/{name} ", text) for name, text in names if f"/{name}" != before][:MOST]
+    if match := _ARGUMENT.fullmatch(before):
+        typed, start = match[2].lower(), match.start(2)
+        fitting = [value for value in values(match[1]) if value.lower().startswith(typed) and value != match[2]]
+        return [Choice(value, "", start) for value in fitting[:MOST]]
     if match := _MENTION.search(before):
         start = match.start(1) - 1
         return [Choice(f"@{name} ", "", start) for name in nearest(match[1], files()) if name != match[1]]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -51,6 +52,19 @@ def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any =
         emoji=False,
         soft_wrap=True,
     )
+
+
+def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Text]:
+    """A line wrapped by words, with what stands before its first row and before the others."""
+    for number, row in enumerate(text.wrap(console, max(console.width - len(more), 20))):
+        row.rstrip()
+        yield Text(more if number else first).append_text(row)
+
+
+def shown_path(path: Path, home: Path | None) -> str:
+    """A folder as people write it."""
+    inside = home is not None and path.is_relative_to(home) and path != home
+    return f"~/{path.relative_to(home)}" if inside and home is not None else str(path)
 
 
 def styled(text: str, style: str = "") -> Text:

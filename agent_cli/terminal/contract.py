@@ -29,6 +29,9 @@ class Session(Protocol):
     def send(self, text: str) -> None:
         """A message, or a slash command, to its end."""
 
+    def knows(self, command: str) -> bool:
+        """Whether there is such a slash command."""
+
     def may_aside(self, text: str) -> bool:
         """Whether a slash command may be given while a turn runs."""
 
@@ -46,5 +49,8 @@ class Session(Protocol):
     def plan(self) -> Sequence[TodoItem]: ...
 
     def toolbar(self) -> Iterable[str]: ...
+
+    def status_line(self) -> str:
+        """What stands in the toolbar instead: a line with SGR sequences and no others; "" for the usual."""
 
     def next_mode(self) -> None: ...

@@ -19,7 +19,7 @@ class Controls:
     def __init__(self, live: Live) -> None:
         self.live = live
         self.line = live.line
-        self._ctrl_c_at = 0.0
+        self._ctrl_c_at = self._escape_at = -TWICE
 
     def enter(self) -> None:
         """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
@@ -89,13 +89,19 @@ class Controls:
         return True
 
     def escape(self) -> None:
-        """Close the menu; go back from a reply; interrupt."""
+        """Close the menu; go back from a reply; interrupt; twice on an empty line: choose where to go back to."""
         if self.line.menu and not self.line.picking:
             self.line.close_menu()
         elif self.line.replying:
             self.live.questions.back()
         elif self.live.busy:
             self.live.interrupt()
+        elif not self.line.buffer.text:
+            now = self.live.clock()
+            again, self._escape_at = now - self._escape_at <= TWICE, now
+            if again and self.live.session.knows("/rewind"):
+                self._escape_at = 0.0
+                self.live.send("/rewind")
 
     def ctrl_c(self) -> None:
         """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""

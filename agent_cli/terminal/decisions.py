@@ -19,6 +19,7 @@ from agent_cli.terminal.bridge import Waiting
 from agent_cli.terminal.console import styled
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.hunks import Hunk
+from agent_cli.terminal.reviewing import read_review, review_lines
 from agent_cli.terminal.views import lines_of
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
@@ -206,6 +207,22 @@ def plan(data: dict[str, Any], edited: str = "") -> Ask:
         keys,
         body,
     )
+
+
+def review(data: dict[str, Any]) -> Ask:
+    """What was done, before the work goes on. The answer is a `Reply`."""
+
+    def body(console: Console) -> Iterator[Text]:
+        for line in review_lines(data):
+            yield styled(line)
+
+    keys: dict[str, Act] = {
+        "y": Give(read_review("y")),
+        "w": Words("go on, and> ", lambda words: read_review(f"y {words}")),
+        "r": Words("change> ", lambda words: Reply("revise", words.strip()) if words.strip() else None),
+        "n": Give(read_review("n")),
+    }
+    return Ask("? Go on? [y yes · w yes, with words · r change something first · n no, end here]", keys, body)
 
 
 def told(answer: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent_cli.terminal.approval import forget_typed_ahead
 from agent_cli.terminal.asking import edited_text
@@ -62,6 +62,16 @@ class Dialogs:
     def page(self, text: str) -> None:
         """Show a long text."""
         self.say(text)
+
+
+class Beginning(Dialogs):
+    """Questions before there is a session to ask them."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def say(self, text: str) -> None:
+        self._say(text)
 
 
 def in_pager(text: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
@@ -15,7 +17,11 @@ from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.panels import INPUT, Line
 from agent_cli.terminal.themes import drawn
+from agent_tools.clipping import UNSAFE
 
+_MARK = "\N{REPLACEMENT CHARACTER}"
+# The renderer spells the controls out itself.
+_HIDDEN = re.compile(rf"(?![\x00-\x1f\x7f-\x9f])(?:{UNSAFE})")
 Lines = Callable[[], Sequence[Line]]
 
 
@@ -39,13 +45,25 @@ def make_layout(
         return [("", " " * cells(label) if wrap_count or number else "")]
 
     typing = Window(
-        BufferControl(line.buffer, search_buffer_control=search.control, preview_search=True),
+        BufferControl(
+            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_Visible()]
+        ),
         height=lambda: Dimension(min=1, max=max(1, min(INPUT, rows() // 3))),
         wrap_lines=True,
         dont_extend_height=True,
         get_line_prefix=prefix,
     )
     return Layout(HSplit([_text(above, frame), typing, search, _text(below, frame)]), focused_element=typing)
+
+
+class _Visible(Processor):
+    """Shows a mark for each character that would not be seen or turns the text around; there are as many as before."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        shown: StyleAndTextTuples = [
+            (style, _HIDDEN.sub(_MARK, text)) for style, text, *_ in transformation_input.fragments
+        ]
+        return Transformation(shown)
 
 
 def _text(lines: Lines, frame: Callable[[], int]) -> Window:

@@ -22,7 +22,8 @@ LONGEST_KEPT = 20_000
 
 
 class InputLine:
-    """commands: names and help of what `/` may begin. files: names of what `@` may mention."""
+    """commands: names and help of what `/` may begin. files: names of what `@` may mention. values: what may follow the
+    name of a command."""
 
     def __init__(
         self,
@@ -30,9 +31,10 @@ class InputLine:
         commands: Callable[[], Iterable[tuple[str, str]]],
         files: Callable[[], tuple[str, ...]],
         pictures: Pictures | None = None,
+        values: Callable[[str], Iterable[str]] = lambda command: (),
     ) -> None:
         self.history = history
-        self._commands, self._files = commands, files
+        self._commands, self._files, self._values = commands, files, values
         self.pastes = Pastes()
         self.pictures = pictures or Pictures()
         self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._changed)
@@ -118,7 +120,7 @@ class InputLine:
         if self.picking:
             self.menu, self.chosen = narrowed(self.buffer.text, self._options), 0
         else:
-            self.menu = [] if self.replying else complete(before, self._commands(), self._files)
+            self.menu = [] if self.replying else complete(before, self._commands(), self._files, self._values)
 
     def close_menu(self) -> None:
         self.menu, self.chosen = [], -1

@@ -36,7 +36,7 @@ from agent_cli.terminal.slash import Leave
 from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import above, below
-from agent_cli.terminal.worker import Ended, Printed, Worker
+from agent_cli.terminal.worker import Ended, Printed, Said, Worker
 from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
 
@@ -127,6 +127,8 @@ class Live:
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
+        # Work that was begun before there was a loop counts its seconds from here on.
+        self._second()
 
     def _style(self) -> BaseStyle:
         return style_of(self.look.theme)
@@ -162,9 +164,11 @@ class Live:
 
     def _tick(self) -> None:
         """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
-        assert self.app.loop is not None
+        loop = self.app.loop
+        if loop is None:
+            return  # it is over
         if self.app.away:
-            self.app.loop.call_later(0.05, self._tick)
+            loop.call_later(0.05, self._tick)
             return
         self._frame_planned = False
         until = time.monotonic() + SLICE
@@ -176,7 +180,7 @@ class Live:
                 self.draw_soon()
         else:
             self._frame_planned = True
-            self.app.loop.call_soon(self._tick)
+            loop.call_soon(self._tick)
 
     def _frame(self) -> None:
         self._frame_at = self.clock()
@@ -199,6 +203,8 @@ class Live:
         match item:
             case Printed(text=text):
                 self._write(text.removesuffix("\n").split("\n"))
+            case Said(text=text):
+                self.echo(text)
             case Ask():
                 self.questions.put(item)
             case Ended(leave=leave):
@@ -219,7 +225,8 @@ class Live:
     def echo(self, text: str) -> None:
         """A message of the person's, as the model sees it from here on."""
         first, *more = inert(text).split("\n")
-        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more)])
+        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more), ""])
+        self.transcript.writer.spaced()
 
     @property
     def seconds(self) -> float:

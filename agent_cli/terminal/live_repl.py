@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
 from agent_cli.place import Mistake
@@ -31,9 +32,11 @@ from agent_cli.terminal.decisions import (
     pick,
     plan,
     question,
+    review,
     words_for,
 )
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_cli.terminal.line import InputLine
@@ -43,8 +46,9 @@ from agent_cli.terminal.panels import fitted, short_count
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.worker import Sink
+from agent_cli.terminal.worker import Said, Sink
 from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 
@@ -65,12 +69,13 @@ class LiveRepl(Repl):
         transcript = Transcript(console, kept, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "history.jsonl" if settings.save_sessions else None)
         self._files: FileNames | None = None
+        self._status: StatusLine | None = None
         self._arguments: dict[str, dict[str, Any]] = {}
         self._branch, self._branch_at = "", -_BRANCH_SECONDS
         self.live = Live(
             self,
             transcript,
-            InputLine(history, self._commands, self._file_names, self.pictures),
+            InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
             look=Look(
                 theme=settings.terminal.theme,
@@ -121,8 +126,8 @@ class LiveRepl(Repl):
     def _begin(self, first: str) -> None:
         self._take_up_waiting()
         if first.strip():
-            self.say(f"> {first}")
-            self.take_turn(first)
+            self.live.bridge.emit(Said(first))
+            self.send(first)
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         run()
@@ -165,6 +170,9 @@ class LiveRepl(Repl):
         if asked.kind == "questions":
             answers = [f"{q['question']} -> {self._put(question(q))}" for q in asked.data["questions"]]
             return Reply("answer", "\n".join(answers))
+        if asked.kind == "review":
+            looked: Reply = self._put(review(asked.data))
+            return looked
         answer = self._put(plan(asked.data))
         while isinstance(answer, Rewritten):
             answer = self._put(plan(asked.data, answer.plan))
@@ -223,6 +231,9 @@ class LiveRepl(Repl):
         if self._files is not None:
             self._files.forget()
 
+    def knows(self, command: str) -> bool:
+        return command.removeprefix("/") in REGISTRY
+
     def may_aside(self, text: str) -> bool:
         return is_aside(text)
 
@@ -249,9 +260,9 @@ class LiveRepl(Repl):
         return True
 
     def _waits(self, text: str) -> bool:
-        """Whether it is for after the turn: a command, ours or the shell's, or a message with images."""
+        """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        return command or is_bang(text) or self.pictures.names(text)
+        return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
 
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
@@ -280,9 +291,23 @@ class LiveRepl(Repl):
             *([f"sandbox {sandbox}"] if sandbox != "off" else []),
         ]
 
+    def status_line(self) -> str:
+        command = self.layers.settings().terminal.status_line
+        if not command:
+            return ""
+        if self._status is None:
+            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
+            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
+        self._status.refresh(session_facts(self.agent, self.show))
+        return self._status.text
+
     def _commands(self) -> Iterable[tuple[str, str]]:
         ours = [(command.name, command.help) for command in REGISTRY.values()]
         return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+
+    def _values(self, command: str) -> Iterable[str]:
+        known = REGISTRY.get(command)
+        return known.values(self) if known is not None and known.values is not None else ()
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:

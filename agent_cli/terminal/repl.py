@@ -14,45 +14,55 @@ from typing import cast
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
+from agent_cli.config.layers import Layers
+from agent_cli.config.notes import note_in
+from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
 from agent_cli.engine.drive import Listener
+from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, check_mode, find_place, project_files, read_settings, remember_trust
+from agent_cli.place import Mistake, Place, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
-from agent_cli.terminal.console import make_console, styled
-from agent_cli.terminal.dialogs import Dialogs
+from agent_cli.terminal.commands.memory import take_note
+from agent_cli.terminal.console import hanging, make_console, shown_path, styled
+from agent_cli.terminal.dialogs import Beginning, Dialogs
+from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
-from agent_cli.terminal.trusting import ask_trust
+from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import TodoView
 
+AFTER_PROMPT = 0.5
+
 
 def run_repl(options: RunOptions) -> int:
     """A session until the person leaves; the exit code. Raises Mistake before it has begun."""
-    repl = _screen_for(options, os.environ)(options)
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    repl = _screen_for(options, layers.settings(), os.environ)(options, place, layers)
     try:
         return repl.run(" ".join(options.prompt))
     finally:
         repl.agent.close()
 
 
-def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
+def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
     """The application where a person sits at a terminal that can draw it; else line by line."""
-    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and sys.platform != "win32"
-    if options.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
+    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and not env.get("CI") and sys.platform != "win32"
+    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
     # prompt-toolkit: a fifth of a second that a pipe must not pay for.
     from agent_cli.terminal.live_repl import LiveRepl
@@ -63,15 +73,17 @@ def _screen_for(options: RunOptions, env: Mapping[str, str]) -> type[Repl]:
 class Repl(Dialogs):
     """The session's parts and the loop over messages."""
 
-    def __init__(self, options: RunOptions) -> None:
-        self.options = options
-        self.place = find_place(os.environ)
-        self.layers = read_settings(options, self.place)
+    def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
+        self.options, self.place, self.layers = options, place, layers
         settings = self.layers.settings()
         plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
         self._tint = Tinted(sys.stdout, settings.terminal.theme)
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
+        self._first = is_first_start(self.place)
         self._settle_trust()
+        self._settle_servers()
+        if self._first:
+            choose_first_model(Beginning(self.say), options, self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
@@ -93,6 +105,14 @@ class Repl(Dialogs):
             if why := remember_trust(self.place, files):
                 self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
             self.layers = read_settings(self.options, self.place)
+
+    def _settle_servers(self) -> None:
+        """Ask about the project's MCP servers that were not approved as they are declared now."""
+        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
+            if ask_server(self._console, read_line, found, why) and (
+                problem := approvals_of(self.place).approve(found)
+            ):
+                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         approver, asker = self._answering("")
@@ -152,11 +172,13 @@ class Repl(Dialogs):
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
     def handle(self, text: str) -> None:
-        """What a line means: a slash command, a command of the shell, or a message. Raises Leave, Mistake."""
+        """What a line means: a slash command, a command of the shell, a note, or a message. Raises Leave, Mistake."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
             self._interruptible(lambda: run_bang(self, text))
+        elif note := note_in(text):
+            take_note(self, note)
         else:
             self.take_turn(text)
 
@@ -196,20 +218,33 @@ class Repl(Dialogs):
     def _greet(self) -> None:
         agent = self.agent
         mode = agent.conversation.kit.policy.mode
-        self.say(f"agent {__version__} · {agent.model.name} · {mode} · {self.place.cwd}")
+        self.say(f"agent {__version__} · {agent.model.name} · {mode}")
+        self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
             self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")
+        elif self._first:
+            for hint in HINTS:
+                self.say(hint)
         else:
             self.say("  /help lists the commands")
+        # What takes its time begins when the prompt stands.
+        self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
         if self.agent.conversation.history and self.agent.settings.save_sessions:
             self.say(f"To go on with this session: agent --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
-        self._console.print(styled(text))
+        """A line for the person; on a terminal it is wrapped by words."""
+        if not self._console.is_terminal:
+            self._console.print(styled(text))
+            return
+        for line in text.split("\n"):
+            indent = " " * (len(line) - len(line.lstrip(" ")))
+            for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
+                self._console.print(row)
 
     def show_markdown(self, text: str) -> None:
         """A text of the model's that is not part of the transcript."""
@@ -228,6 +263,7 @@ class Repl(Dialogs):
         agent = self._build(fresh)
         self.agent.close()
         self.agent = agent
+        agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
         """Go on with another model. Raises Mistake."""

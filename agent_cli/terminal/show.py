@@ -30,6 +30,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
+from agent_cli.terminal.advice import advice
 from agent_cli.terminal.views import lines_of, result_of
 from agent_cli.terminal.writing import Writer
 from agent_tools.clipping import shorten
@@ -175,6 +176,8 @@ class Show:
             self._say("interrupted; the conversation is kept", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")
+            if hint := advice(event.failure):
+                self._say(hint, "dim")
         if event.result == "Complete" and (event.verified or event.changed_files):
             self._say(f"checked by: {event.verified or 'nothing was run'}", "dim")
         if event.result == "Complete" and event.plan_unfinished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections import deque
 
 from rich.console import Console
@@ -24,6 +25,7 @@ from agent_cli.core.events import (
     TurnFinished,
     TurnStarted,
     UsageAdded,
+    Warned,
 )
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.console import styled
@@ -47,7 +49,27 @@ class LiveWriter(Writer):
     def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
         super().__init__(console, whole_thoughts=whole_thoughts)
         self._sink = sink
+        self._kind = ""
         self.begun: dict[str, Text] = {}
+
+    def spaced(self) -> None:
+        """There is a blank row above what comes next."""
+        self._kind = ""
+
+    def _lines(self, lines: list[str]) -> None:
+        if lines:
+            self._of("text")
+            super()._lines(lines)
+
+    def put(self, line: Text) -> None:
+        self._of("line")
+        super().put(line)
+
+    def _of(self, kind: str) -> None:
+        """A blank row sets the words of an answer off from calls and notes."""
+        if self._kind and kind != self._kind:
+            self._sink.write("\n")
+        self._kind = kind
 
     def begin(self, key: str, text: str, style: str = "") -> None:
         self.settle()
@@ -138,6 +160,8 @@ class Transcript(Show):
         self._plan: TodoView | None = None
         self.details = Details()
         self.doing = ""
+        # When a failed call is tried again, on the monotonic clock.
+        self.retry_at = 0.0
         self.turn = Usage()
         self._streamed = 0
 
@@ -156,7 +180,7 @@ class Transcript(Show):
             case RoundStarted():
                 self.doing = "waiting for the model"
             case FirstChunk():
-                self.doing = "reading the answer"
+                self.doing, self.retry_at = "reading the answer", 0.0
             case ThinkingDelta(text=text):
                 self.doing = "thinking"
                 self._streamed += len(text)
@@ -174,8 +198,15 @@ class Transcript(Show):
             case UsageAdded(usage=usage):
                 self.turn += usage
                 self._streamed = 0
+            case Warned(wait=wait) if wait:
+                self.retry_at = time.monotonic() + wait
             case TurnFinished():
                 self.doing = ""
+
+    def status(self) -> str:
+        """What is being done, in words."""
+        left = self.retry_at - time.monotonic()
+        return f"trying again in {left:.0f} s" if left > 0.5 else self.doing
 
     @property
     def received(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from rich.console import Console
 
@@ -19,6 +20,20 @@ def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
     forget_typed_ahead()
     try:
         return read_line("Trust it? [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
+def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> bool:
+    """Whether the person lets an MCP server of the project start."""
+    server = found.server
+    given = ", ".join([*server.env, *server.headers])
+    console.print(styled(one_line(f"? The MCP server {found.name} of this project {why}. It is {found.line}")))
+    if given:
+        console.print(styled(one_line(f"  and is given: {given}")))
+    forget_typed_ahead()
+    try:
+        return read_line("Let it start, until it changes? [y/N] ").strip().lower() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):
         return False
 

@@ -20,6 +20,7 @@ from agent_cli.terminal.panels import (
 )
 from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import TAIL
+from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -34,7 +35,7 @@ def above(live: Live) -> list[Line]:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
     if live.hint:
-        rows.append((("class:hint", clip(live.hint, width)),))
+        rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if (ask := live.questions.ask) is not None:
         bar = folded(ask.bar, width)
         # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.
@@ -62,13 +63,15 @@ def _tail(live: Live, room: int) -> list[str]:
 def _status(live: Live, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
-    return status_line(transcript.doing, live.seconds, sent, received, width, stopping=live.stopping)
+    return status_line(transcript.status(), live.seconds, sent, received, width, stopping=live.stopping)
 
 
 def below(live: Live) -> list[Line]:
     """Below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
-    return [*_menu(live, width), toolbar(live.session.toolbar(), width)]
+    own = live.session.status_line()
+    bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)
+    return [*_menu(live, width), bar]
 
 
 def _menu(live: Live, width: int) -> list[Line]:

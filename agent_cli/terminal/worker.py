@@ -21,6 +21,12 @@ class Printed(Value):
     text: str
 
 
+class Said(Value):
+    """A message of the person's that was not typed into the line."""
+
+    text: str
+
+
 class Ended(Value):
     """A job is over. leave: so is the session."""
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.commands import expanded, find_commands, with_arguments
+from agent_cli.config.commands import expanded, find_commands
+from agent_cli.config.expansion import with_arguments
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.workspace import Workspace
 from tests.helpers import ROOT
@@ -82,7 +83,7 @@ def test_what_a_command_says_of_itself(home: Path) -> None:
     ],
 )
 def test_arguments_come_to_their_places(body: str, arguments: str, prompt: str) -> None:
-    assert with_arguments(body, arguments) == prompt
+    assert "".join(with_arguments([body], arguments)) == prompt
 
 
 def test_mentioned_files_of_the_workspace_are_appended(home: Path, project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where the workspace is, what is read of git without starting it, and which memory files count."""
+"""Where the workspace is, what is read of git without starting it, and what only the command line may ask for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.prompts import git_branch, memory_block, memory_paths, workspace_root
+from agent_cli.config.prompts import git_branch, workspace_root
 from tests.helpers import agent
-
-NAMES = ("AGENTS.md", "CLAUDE.md")
 
 
 @pytest.fixture
@@ -107,28 +105,6 @@ def test_a_pipe_or_device_as_head_is_no_branch(tmp_path: Path) -> None:
     (tmp_path / ".git/HEAD").unlink()
     (tmp_path / ".git/HEAD").symlink_to("/dev/zero")
     assert git_branch(tmp_path) == ""
-
-
-def test_memory_is_read_from_the_workspace_and_the_users_own_folder_only(tmp_path: Path, home: Path) -> None:
-    root = folder(tmp_path / "work")
-    (tmp_path / "secret.md").write_text("secret")
-    (folder(home / ".agent") / "AGENTS.md").symlink_to(tmp_path / "secret.md")
-    (root / "AGENTS.md").symlink_to(tmp_path / "secret.md")
-    assert memory_paths(root, root, NAMES, home) == [home / ".agent/AGENTS.md"]
-    assert memory_paths(root, root, ("../secret.md", str(tmp_path / "secret.md")), None) == []
-    (root / "AGENTS.md").unlink()
-    (folder(root / "docs") / "shared.md").write_text("shared")
-    (root / "AGENTS.md").symlink_to("docs/shared.md")
-    assert memory_paths(root, root, NAMES, None) == [root / "AGENTS.md"]
-
-
-def test_an_import_in_a_memory_file_is_text(tmp_path: Path) -> None:
-    (tmp_path / "secret.md").write_text("secret")
-    root = folder(tmp_path / "work")
-    (root / "AGENTS.md").write_text("@../secret.md\n@AGENTS.md\n@~/.ssh/id_rsa\n")
-    block = memory_block(memory_paths(root, root, NAMES, None), root)
-    assert "@../secret.md" in block
-    assert "\nsecret" not in block
 
 
 @pytest.mark.parametrize("where", ["file", "environment"])

@@ -61,7 +61,7 @@ def test_a_passing_failure_is_tried_again_and_told() -> None:
     sleeper = Sleeper()
     wire = Retrying(Script([refused(after=2.0)], GOOD), sleep=sleeper)
     assert list(wire.stream(REQUEST, CancelToken())) == [
-        Notice("Rate limited by the provider; trying again in 2 s (1 of 5)"),
+        Notice("Rate limited by the provider; trying again in 2 s (1 of 5)", 2.0),
         *GOOD,
     ]
     assert sleeper.waits == [2.0]

@@ -226,6 +226,34 @@ def test_a_change_of_the_programs_own_keeps_trust_and_makes_none(repository: Pat
     assert state(repository, folder) == "changed"
 
 
+def test_memory_from_outside_is_agreed_to_by_its_place(work: Path, folder: Path) -> None:
+    (work / "AGENTS.md").write_text("See @docs/a.md, @README.md, @ada and `@/code.md`.\n")
+    assert state(work, folder) == "plain"
+    (work / "docs").mkdir()
+    (work / "docs/a.md").write_text("@../../shared/b.md @~/.claude/mine.md @/components/x @~/.netrc")
+    trust, _ = judge(work, folder, (), None, by_flag=False)
+    places = (f"{work.parent}/shared/b.md", "~/.claude/mine.md")
+    assert trust.brings == (f"memory from outside the project: {', '.join(places)}",)
+    assert (trust.state, trust.outside) == ("untrusted", ())
+    assert yes(work, folder) == ""
+    assert judge(work, folder, (), None, by_flag=False)[0].outside == places
+    (work / "AGENTS.md").write_text("Other words. See @docs/a.md\n")
+    assert state(work, folder) == "trusted"
+    (work / "AGENTS.md").write_text("@docs/a.md @~/more.md\n")
+    trust, _ = judge(work, folder, (), None, by_flag=False)
+    assert (trust.state, trust.outside) == ("changed", ())
+    assert trust.changed == ("imports from outside the project (changed)",)
+
+
+def test_memory_in_the_projects_folders_needs_no_trust(work: Path, folder: Path) -> None:
+    for name in (".agent/AGENTS.md", ".agent/rules/a.md", ".claude/CLAUDE.md", ".claude/rules/b/c.md"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("text")
+    assert state(work, folder) == "plain"
+    (work / ".agent/rules/run.sh").write_text("text")
+    assert state(work, folder) == "untrusted"
+
+
 def test_what_is_forgotten_is_not_trusted(repository: Path, folder: Path) -> None:
     yes(repository, folder)
     assert TrustStore(folder).forget(repository)
@@ -266,6 +294,8 @@ def test_the_programs_story(repository: Path) -> None:
     """Untrusted, one line; --trust for one run; agent trust for good; a change; --bare."""
     model = script(repository / "s.toml", [{"text": "ok"}])
     (repository / ".agentrc").write_text('max_rounds = 7\nappend_system_prompt = "x"\n')
+    # A server wants a yes of its own.
+    (repository / ".mcp.json").unlink()
     run = ["-p", "--model", model, "hi"]
 
     def told(*args: str) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import struct
 import zlib
 from pathlib import Path
 
 from tests.helpers import call, script
+from tests.model.server import ModelServer, Reply
 from tests.pty.drawn import Drawn
 
 SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}
@@ -101,7 +104,7 @@ def test_a_question_beside_the_conversation_is_answered_and_not_kept(work: Path)
         screen.gone("esc to interrupt")
         # The script answers by the length of the history, so a turn that runs and a question beside it get the same.
         screen.line("b")
-        screen.wait("> b\nIt is blue.")
+        screen.wait("> b\n\nIt is blue.")
         screen.gone("esc to interrupt")
         screen.line("c")
         screen.wait("three")
@@ -175,14 +178,98 @@ def test_themes_change_the_colours_that_are_written(work: Path) -> None:
     with Drawn(["--model", script(work / "s.toml", [{"text": "See `code`."}] * 2)], work) as screen:
         screen.ready()
         screen.line("a")
-        screen.wait("See code.")
-        assert b"\x1b[36mcode" in screen.raw
+        screen.until(lambda: b"\x1b[36mcode" in screen.raw, "cyan")
         screen.line("/theme light")
         screen.wait("theme: light")
         seen = len(screen.raw)
         screen.line("b")
-        screen.until(lambda: screen.text().count("See code.") == 2)
-        assert b"\x1b[34mcode" in screen.raw[seen:]
+        screen.until(lambda: b"\x1b[34mcode" in screen.raw[seen:], "blue")
         screen.line("/theme none")
         screen.wait("theme: none")
         screen.leave()
+
+
+def test_a_command_of_ones_own_writes_the_toolbar(work: Path) -> None:
+    bar = work / "bar"
+    bar.write_text(
+        "#!/bin/sh\ncat > facts\n"
+        "printf 'my \\033[31mred\\033[0m bar \\033]0;evil\\007 %s\\nsecond' \"$(wc -c < facts | tr -d ' ')\"\n"
+    )
+    bar.chmod(0o755)
+    (work / "settings.toml").write_text(f'[terminal]\nstatus_line = "{bar}"\n')
+    model = script(work / "s.toml", [{"text": "A."}])
+    with Drawn(["--model", model, "--settings", "settings.toml"], work) as screen:
+        screen.ready()
+        screen.wait(r"my red bar \x1b]0;evil\x07")
+        assert "second" not in screen.visible()
+        facts = json.loads((work / "facts").read_text())
+        assert facts["cwd"] == str(work) and facts["model"]["display_name"] == model
+        assert facts["permission_mode"] == "default"
+        screen.type("\x1b[Z")
+        screen.until(lambda: json.loads((work / "facts").read_text() or "{}").get("permission_mode") == "acceptEdits")
+        bar.write_text("#!/bin/sh\nexit 1\n")
+        screen.type("\x1b[Z")
+        screen.wait("· plan")
+        screen.leave()
+
+
+def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> None:
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
+    with Drawn([], work, **keys) as screen:
+        screen.wait("Which model?")
+        screen.wait("or nothing]")
+        screen.line("openai")
+        screen.wait("kept as `model`")
+        screen.ready()
+        screen.wait("· openai/")
+        screen.leave()
+    kept = (work.parent / "home" / ".agentrc").read_text()
+    assert kept.startswith('model = "openai/')
+    with Drawn([], work, **keys) as screen:
+        screen.ready()
+        screen.wait("· openai/")
+        assert "Which model?" not in screen.text()
+        screen.leave()
+
+
+def test_a_retry_counts_down_and_an_error_says_what_to_do(work: Path) -> None:
+    server = ModelServer([Reply(status=429, headers=(("retry-after", "9"),))], repeat=True)
+    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+    with server, Drawn(["--model", "openai/m", "go"], work, **env) as screen:
+        screen.wait("trying again in 9 s (1 of 5)")
+        screen.wait("* trying again in 8 s")
+        screen.wait("* trying again in 7 s")
+        screen.type("\x03")
+        screen.wait("interrupted")
+        screen.leave()
+
+
+def test_an_image_is_taken_from_the_clipboard(work: Path) -> None:
+    image = png(work.parent / "held.png")
+    programs = work.parent / "programs"
+    programs.mkdir()
+    (programs / "xclip").write_text(f'#!/bin/sh\ntest "$4" = image/png && cat "{image}"\n')
+    (programs / "xclip").chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    with Drawn(["--model", script(work / "s.toml", [])], work, DISPLAY=":9", PATH=path) as screen:
+        screen.ready()
+        screen.type("\x16")
+        screen.wait("[Image #1 clipboard-")
+        screen.type("\x15")
+        image.write_bytes(b"no image")
+        screen.type("\x16")
+        screen.wait("There is no image in the clipboard")
+        screen.leave()
+
+
+def test_a_setting_chooses_lines_and_words(work: Path) -> None:
+    (work / "settings.toml").write_text("[terminal]\nplain = true\n")
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, {"text": "Some **words**."}]
+    with Drawn(["--model", script(work / "s.toml", replies), "--settings", "settings.toml"], work) as screen:
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
+        screen.line("go")
+        screen.wait("Some **words**.")
+        screen.wait("tool: Read a.txt")
+        screen.type("\x04")
+        screen.end()
+        assert b"\x1b" not in screen.raw

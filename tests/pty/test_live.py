@@ -43,13 +43,19 @@ def test_a_session_from_start_to_end(work: Path) -> None:
 
 
 SESSION = """
-agent V · MODEL · default · WORK
-  /help lists the commands
+agent V · MODEL · default
+  WORK
+  /help lists the commands; @ mentions a file, ! runs a command
+  nothing is changed without your yes; Shift-Tab changes what is asked about
 
 > please
+
 I look.
+
 ● Read a.txt · 1 of 1 line
+
 I change it.
+
 ? Edit a.txt (+1 -1)
   writes WORK/a.txt
   a.txt (change, +1 -1)
@@ -61,11 +67,13 @@ I change it.
   A also writes it into .agentrc.local, and trusts the project as it is now
   yes
 ● Edit a.txt (+1 -1)
+
 Done
 
 • all of it
 
   x = 1
+
 checked by: nothing was run
 (N s)
 To go on with this session: agent --resume ID

@@ -73,6 +73,9 @@ class Idle:
     def finished(self) -> bool:
         return self._done.is_set()
 
+    def knows(self, command: str) -> bool:
+        return command == "/rewind"
+
     def may_aside(self, text: str) -> bool:
         return text.startswith("/todos")
 
@@ -97,6 +100,9 @@ class Idle:
 
     def toolbar(self) -> Iterable[str]:
         return ["model", "default"]
+
+    def status_line(self) -> str:
+        return ""
 
     def next_mode(self) -> None:
         self.modes += 1

@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
@@ -76,6 +76,7 @@ def console() -> tuple[Console, io.StringIO]:
     return Console(file=file, width=60, force_terminal=True, color_system="standard", soft_wrap=True), file
 
 
+@settings(deadline=None)
 @given(HOSTILE, st.integers(1, 7), st.booleans())
 def test_answers_and_what_is_unfinished_of_them(text: str, size: int, color: bool) -> None:
     stream = MarkdownStream(40, color=color)
@@ -86,6 +87,7 @@ def test_answers_and_what_is_unfinished_of_them(text: str, size: int, color: boo
     assert_harmless("\n".join(stream.finish()))
 
 
+@settings(deadline=None)
 @given(HOSTILE)
 def test_a_line_of_any_text(text: str) -> None:
     assert_harmless(to_ansi(Text(text, "bold red link http://x/")))
@@ -101,6 +103,7 @@ def displays(text: str) -> list[Display]:
     ]  # fmt: skip
 
 
+@settings(deadline=None)
 @given(HOSTILE)
 def test_every_view(text: str) -> None:
     for display in displays(text):
@@ -111,6 +114,7 @@ def test_every_view(text: str) -> None:
         assert_harmless(file.getvalue())
 
 
+@settings(deadline=None)
 @given(HOSTILE, st.booleans())
 def test_a_whole_turn(text: str, terminal: bool) -> None:
     target, file = console()
@@ -136,6 +140,7 @@ def test_a_whole_turn(text: str, terminal: bool) -> None:
     assert_harmless(file.getvalue())
 
 
+@settings(deadline=None)
 @given(HOSTILE)
 def test_the_question_before_a_call(text: str) -> None:
     target, file = console()

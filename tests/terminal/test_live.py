@@ -10,7 +10,7 @@ from rich.text import Text
 from agent_cli.core.answers import Approve, Edit, Reject
 from agent_cli.core.events import ApprovalRequested, MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
-from agent_cli.terminal.decisions import Ask, approval, question
+from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question
 from agent_tools.base import Effect
 from agent_tools.cancel import Cancelled
 from tests.terminal.stage import Stage, play
@@ -310,3 +310,66 @@ def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
             assert max((x for x, cell in screen.data_buffer[y].items() if cell.char.strip()), default=0) < columns
 
     play(story, columns=columns, rows=rows)
+
+
+def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
+    options = [("alpha", "the first"), ("beta", "the second"), ("gamma", "the third")]
+
+    def story(stage: Stage) -> None:
+        for keys, wanted in (("beta\r", 1), ("the\x1b[B\x1b[B\r", 2), ("nothing fits\r\x1b", None), ("\r", 0)):
+            ask = pick("Which?", options)
+            found: list[Any] = []
+
+            def job(text: str, ask: Ask = ask, found: list[Any] = found) -> None:
+                stage.live.bridge.emit(ask)
+                found.append(ask.waiting.wait())
+                stage.session.finish()
+
+            stage.session.job = job
+            stage.press("go\r")
+            stage.until(lambda ask=ask: stage.live.questions.ask is ask)  # type: ignore[misc]
+            stage.press(keys)
+            stage.until(lambda found=found: found)  # type: ignore[misc]
+            assert found == [wanted]
+            stage.until(lambda: not stage.live.busy)
+            stage.has("")
+
+    play(story)
+
+
+def test_a_second_question_waits_for_the_first() -> None:
+    def story(stage: Stage) -> None:
+        one, two = confirmation("one?"), confirmation("two?")
+
+        def job(text: str) -> None:
+            stage.live.bridge.emit(one)
+            stage.live.bridge.emit(two)
+
+        stage.session.job = job
+        stage.press("go\r")
+        stage.until(lambda: stage.live.questions.ask is one)
+        later(stage)
+        stage.press("y")
+        stage.until(lambda: stage.live.questions.ask is two)
+        assert one.waiting.wait() is True
+        later(stage)
+        stage.press("n")
+        assert two.waiting.wait() is False
+
+    play(story)
+
+
+def test_escape_twice_on_an_empty_line_goes_back_in_time() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("x\x1b")
+        stage.settle()
+        stage.press("\x08\x1b")
+        stage.settle()
+        stage.now += 2
+        stage.press("\x1b")
+        stage.settle()
+        assert not stage.session.sent
+        stage.press("\x1b")
+        stage.until(lambda: stage.session.sent == ["/rewind"])
+
+    play(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.terminal.asking import chosen, read_verdict
-from agent_cli.terminal.commands.plan import changed_plan
+from agent_cli.terminal.commands.plan import as_text, changed_plan, from_text
 from agent_tools.display import TodoItem
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
@@ -22,6 +22,12 @@ PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
 )
 def test_steps_are_added_dropped_moved_and_marked(words: str, contents: list[str]) -> None:
     assert [t.content for t in changed_plan(PLAN, words)] == contents
+
+
+def test_the_plan_as_text_and_back() -> None:
+    assert from_text(as_text(PLAN), PLAN) == PLAN
+    edited = from_text("[x] a\nnew step\n\n- [>] c\n", PLAN)
+    assert edited == (TodoItem("a", "completed"), TodoItem("new step"), TodoItem("c", "in_progress"))
 
 
 def test_done_marks_the_step() -> None:

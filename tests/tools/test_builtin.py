@@ -16,7 +16,7 @@ from tests.tools.toolbench import Bench
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
 NAMES = (
     "Read Write Edit MultiEdit Glob Grep LS Bash BashOutput KillShell NotebookRead NotebookEdit WebFetch WebSearch "
-    "TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand"
+    "TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand Skill"
 ).split()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from agent_tools.arguments import read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.confined import Confinement, Terms
 from agent_tools.display import Display, TodoItem
+from agent_tools.lent import Lent, Prompted
 from agent_tools.media import Media, MediaKind
 from agent_tools.shell_jobs import Jobs
 from agent_tools.shell_state import Carried, ShellState
@@ -52,7 +53,7 @@ class Finish(Value):
 
 
 class ToolResult(Value):
-    """What came of a call: `text` and `media` for the model, `display` for the person."""
+    """What came of a call: `text` and `media` for the model, `display` for the person. lent: what holds from now on."""
 
     text: str
     display: Display | None = None
@@ -60,6 +61,7 @@ class ToolResult(Value):
     suspend: Suspend | None = None
     finish: Finish | None = None
     media: tuple[Media, ...] = ()
+    lent: Lent = Lent()
 
 
 class Progress(Value):
@@ -76,6 +78,13 @@ class Ask(Value):
     max_tokens: int = 2_000
 
 
+class AskPerson(Value):
+    """A question to the person, yielded by a running tool, which is sent their words; None where nobody answers."""
+
+    question: str
+    options: tuple[str, ...] = ()
+
+
 Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
 
@@ -89,8 +98,41 @@ class UserCommand(Protocol):
     @property
     def hint(self) -> str: ...
 
-    def expand(self, arguments: str, ctx: ToolContext) -> str:
-        """The whole prompt. Raises ToolError."""
+    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+        """The whole prompt, with what it brings beside words. Raises ToolError."""
+
+
+class UserSkill(UserCommand, Protocol):
+    """A skill; folder: where its files are. lends: it allows calls without a question while it is followed."""
+
+    @property
+    def lends(self) -> bool: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+
+class Described(Protocol):
+    """Something that says of itself when it is of use."""
+
+    @property
+    def description(self) -> str: ...
+
+
+class Nearby(Protocol):
+    """What the model should know near files that were touched; see `notices`."""
+
+    def notices(self, ctx: ToolContext) -> list[str]:
+        """Texts for the model, each once."""
+
+    def retold(self) -> list[str]:
+        """All texts so far, for a history from which they were cut."""
+
+    def nested(self) -> Nearby:
+        """For a conversation of its own."""
+
+    def restored(self, texts: Iterable[str]) -> None:
+        """Take what these messages of the conversation have told as told."""
 
 
 class ToolContext:
@@ -101,8 +143,9 @@ class ToolContext:
     env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
     file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
-    background. pages: what WebFetch has read lately. commands: the person's, by name, that the
-    model may use.
+    background. pages: what WebFetch has read lately. commands, skills: the person's, by name, that the
+    model may use. agents: the types of sub-agents that are not shipped. nearby: the memory of folders that are
+    touched.
     """
 
     def __init__(
@@ -129,6 +172,9 @@ class ToolContext:
         self.jobs = Jobs()
         self.pages: dict[str, Page] = {}
         self.commands: Mapping[str, UserCommand] = {}
+        self.skills: Mapping[str, UserSkill] = {}
+        self.agents: Mapping[str, Described] = {}
+        self.nearby: Nearby | None = None
         self._told: dict[str, object] = {}
         self._root = True
 
@@ -138,6 +184,7 @@ class ToolContext:
         child.__dict__.update(self.__dict__)
         child.seen, child.plan = {}, ()
         child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
+        child.nearby = self.nearby.nested() if self.nearby is not None else None
         child._root = False
         return child
 
@@ -160,7 +207,8 @@ class ToolContext:
 
     def notices(self) -> list[str]:
         """What happened meanwhile that the model should know at its next round; each is told once."""
-        return self.jobs.notices(self, root=self._root)
+        near = self.nearby.notices(self) if self.nearby is not None else []
+        return [*self.jobs.notices(self, root=self._root), *near]
 
     def close(self) -> None:
         """End what runs in the background, and remove what was kept for reading."""
@@ -173,12 +221,14 @@ class ToolContext:
 class Tool(ABC, Generic[A]):
     """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments."""
 
-    name: ClassVar[str]
+    name: str
     Args: type[A]
     # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
     asks_person: ClassVar[bool] = False
     # A tool whose work is a turn of its own, run by the engine.
     nested: ClassVar[bool] = False
+    # What the model is told of a tool that has no prompt file.
+    told: str = ""
     # A tool that only looks, and may run beside others of its kind.
     side_by_side: ClassVar[bool] = False
 
@@ -188,7 +238,7 @@ class Tool(ABC, Generic[A]):
 
     @abstractmethod
     def run(self, args: A, ctx: ToolContext) -> Outcome:
-        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or `Ask`) and returns one.
+        """Do it. Return a `ToolResult`, or be a generator that yields `Progress` (or a question) and returns one.
 
         Raises ToolError for failures the model should read, Cancelled when the turn is interrupted.
         """
@@ -209,6 +259,13 @@ class Tool(ABC, Generic[A]):
         """The checked arguments. Raises ToolError with the mistakes in words."""
         args: A = read_arguments(self.Args, arguments)
         return args
+
+    def stands_for(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
+        """The tool that is really called, and its arguments: what is decided on, asked about and run.
+
+        Raises ToolError where there is none.
+        """
+        return self, args
 
     def preview(self, args: A, ctx: ToolContext) -> Display | None:
         """What would happen, for the approval question: a diff, or nothing where the summary says it all.

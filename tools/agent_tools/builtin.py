@@ -17,6 +17,7 @@ from agent_tools.notebook_read import NotebookRead
 from agent_tools.plan import ExitPlanMode, PlanProgress
 from agent_tools.read import Read
 from agent_tools.shell import Bash
+from agent_tools.skill import UseSkill
 from agent_tools.slash_command import SlashCommand
 from agent_tools.task import Task
 from agent_tools.todo import TodoRead, TodoWrite
@@ -46,4 +47,5 @@ BUILTIN: tuple[Tool[Any], ...] = (
     Task(),
     ExitPlanMode(),
     SlashCommand(),
+    UseSkill(),
 )

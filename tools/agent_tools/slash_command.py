@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Annotated
 
-from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, one_line, shorten
 from agent_tools.display import Note
+from agent_tools.lent import Prompted, prompted
 from agent_tools.values import Value
 
 LIST = 2_000
@@ -45,27 +47,34 @@ class SlashCommand(Tool[SlashCommandArgs]):
         return "\n".join(lines)
 
     def effects(self, args: SlashCommandArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("prompt", f"/{_split(args.command)[0]}"),)
+        uses = Effect("prompt", f"/{_split(args.command)[0]}")
+        return (uses, *(Effect("run", command) for command in self._prompt(args, ctx).commands))
 
     def summary(self, args: SlashCommandArgs, ctx: ToolContext) -> str:
         return f"Use the command {shorten(one_line('/' + ' '.join(_split(args.command))), 100).rstrip()}"
 
     def preview(self, args: SlashCommandArgs, ctx: ToolContext) -> Note:
-        return Note(self._prompt(args, ctx))
+        return Note(self._prompt(args, ctx).text())
 
-    def run(self, args: SlashCommandArgs, ctx: ToolContext) -> ToolResult:
+    def run(self, args: SlashCommandArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         name, _ = _split(args.command)
         prompt = self._prompt(args, ctx)
-        lines = counted(len(prompt.splitlines()), "line")
-        return ToolResult(f"The user's command /{name} says this; do it now:\n\n{prompt}", Note(f"a prompt of {lines}"))
+        text = prompt.text()
+        if prompt.commands:
+            # With the shell, which most prompts do without.
+            from agent_tools.prompting import fill
 
-    def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> str:
+            text = yield from fill(prompt, ctx)
+        said = f"The user's command /{name} says this; do it now:\n\n{text}"
+        return ToolResult(said, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
+
+    def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> Prompted:
         name, arguments = _split(args.command)
         command = ctx.commands.get(name)
         if command is None:
             known = ", ".join(f"/{n}" for n in ctx.commands)
             raise ToolError(f"There is no command /{one_line(name)}. The user's commands are: {known or 'none'}.")
-        return command.expand(arguments, ctx)
+        return prompted(command.expand(arguments, ctx), name)
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.clipping import one_line, shorten
 from agent_tools.values import Value
+
+LIST = 4_000
+_LINE = 400
 
 
 class TaskArgs(Value):
@@ -22,6 +26,16 @@ class Task(Tool[TaskArgs]):
     name = "Task"
     Args = TaskArgs
     nested = True
+
+    def teach(self, ctx: ToolContext) -> str:
+        """The person's own types, where there are any, as far as there is room."""
+        lines: list[str] = []
+        room = LIST
+        for name, kind in ctx.agents.items():
+            line = shorten(one_line(f"{name} - {kind.description}"), _LINE)
+            room -= len(line.encode("utf-8", "replace")) + 1
+            lines.append(line if room > 0 else one_line(name))
+        return "Further types, for subagent_type:\n" + "\n".join(lines) if lines else ""
 
     def effects(self, args: TaskArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state", args.subagent_type),)

@@ -27,7 +27,7 @@ class Workspace:
 
     root: the directory of the project. extra: further directories that count as inside. cwd: where relative
     paths start and commands run; it may move during a conversation. scratch: outputs of commands, for reading.
-    home: what ~ means; by default what the environment says.
+    home: what ~ means; by default what the environment says. lent: folders outside that may be read: of skills.
     """
 
     def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
@@ -36,6 +36,11 @@ class Workspace:
         self.cwd = Path(os.path.realpath(cwd)) if cwd else self.root
         self._home = home
         self.scratch = Scratch()
+        self.lent: tuple[Path, ...] = ()
+
+    def widen(self, folder: Path) -> None:
+        """Let one more directory count as inside, for this workspace and those that are copied from it later."""
+        self.roots = (*self.roots, Path(os.path.realpath(folder)))
 
     def copy(self) -> Workspace:
         """The same directories, with a working directory that moves by itself."""
@@ -71,8 +76,13 @@ class Workspace:
         return any(real.is_relative_to(root) for root in self.roots)
 
     def may_read(self, path: Path | str) -> bool:
-        """Whether `path` is inside, or an output of a command that was kept for reading."""
-        return self.inside(path) or self.scratch.holds(Path(os.path.realpath(path)))
+        """Whether `path` is inside, an output of a command that was kept for reading, or a file of a skill."""
+        real = Path(os.path.realpath(path))
+        return self.inside(real) or self.scratch.holds(real) or self.of_skill(real)
+
+    def of_skill(self, real: Path) -> bool:
+        """Whether a resolved path lies in the folder of a skill."""
+        return any(real.is_relative_to(folder) for folder in self.lent)
 
     def show(self, path: Path | str) -> str:
         """`path` for a person, on one line: relative to the root where it is inside."""

@@ -1,6 +1,33 @@
 """The slash commands, by topic; importing this registers them."""
 
-from agent_cli.terminal.commands import asking, context, looks, model, plan, session
+from agent_cli.terminal.commands import (
+    asking,
+    context,
+    cost,
+    extensions,
+    looks,
+    mcp,
+    memory,
+    model,
+    plan,
+    rules,
+    session,
+    status,
+)
 from agent_cli.terminal.slash import REGISTRY
 
-__all__ = ["REGISTRY", "asking", "context", "looks", "model", "plan", "session"]
+__all__ = [
+    "REGISTRY",
+    "asking",
+    "context",
+    "cost",
+    "extensions",
+    "looks",
+    "mcp",
+    "memory",
+    "model",
+    "plan",
+    "rules",
+    "session",
+    "status",
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.terminal.slash import slash
 from agent_tools.display import TodoItem
@@ -10,16 +11,69 @@ from agent_tools.display import TodoItem
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
 
+Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
-@slash("todos", "the plan; change it: add TEXT, drop N, done N, first N", "[CHANGE]", aside=True)
+
+CHANGES = ("add ", "drop ", "done ", "first ", "edit")
+_MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "completed", "-": "cancelled"}
+
+
+@slash("todos", "the plan; change it: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
+       values=lambda repl: CHANGES)  # fmt: skip
 def _todos(repl: Repl, words: str) -> None:
     conversation = repl.agent.conversation
-    if words:
+    if words == "edit":
+        shown = conversation.kit.context.plan
+        text = repl.edit(as_text(shown))
+        # What the model ticked off meanwhile is not taken back: only what the person changed counts.
+        if text is not None and (items := from_text(text, shown)) != shown:
+            if conversation.kit.context.plan == shown:
+                conversation.change_plan(items)
+            else:
+                repl.say("The plan has changed meanwhile; look at it and edit it again.")
+    elif words:
         try:
             conversation.change_plan(changed_plan(conversation.kit.context.plan, words))
         except ValueError as error:
             repl.say(str(error))
     repl.show_plan()
+
+
+@slash("plan", "the plan and plan mode, in which nothing may be changed; enter or leave it", "[on | off]",
+       values=lambda repl: ("on", "off"))  # fmt: skip
+def _plan(repl: Repl, words: str) -> None:
+    conversation = repl.agent.conversation
+    is_on = conversation.kit.policy.mode == "plan"
+    if words not in ("", "on", "off"):
+        repl.say("Say /plan on, /plan off, or /plan.")
+        return
+    if words == "on" and not is_on:
+        repl.switch_mode("plan")
+    elif words == "off" and is_on:
+        mode = repl.agent.settings.permissions.mode
+        repl.switch_mode(mode if mode != "plan" else "default")
+        if conversation.history:
+            conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
+    mode = conversation.kit.policy.mode
+    repl.say("plan mode is on: nothing may be changed" if mode == "plan" else f"plan mode is off; mode: {mode}")
+    repl.show_plan()
+
+
+def as_text(plan: tuple[TodoItem, ...]) -> str:
+    """The plan as lines to edit: `[ ] step`, with > for the one under way, x for what is done, - for what is not."""
+    marks = {status: mark for mark, status in _MARKS.items()}
+    return "".join(f"[{marks[item.status]}] {item.content}\n" for item in plan)
+
+
+def from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...]:
+    """The plan that such lines say; a line without a mark is a step to do. plan: where known steps are found."""
+    known = {item.content: item for item in plan}
+    items = []
+    for line in text.splitlines():
+        found = re.fullmatch(r"\s*(?:[-*]\s+)?(?:\[([ >x-])\])?\s*(\S.*?)\s*", line)
+        if found is not None:
+            items.append(known.get(found[2], TodoItem(found[2])).but(status=_MARKS[found[1] or " "]))
+    return tuple(items)
 
 
 def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]:

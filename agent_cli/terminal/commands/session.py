@@ -1,4 +1,4 @@
-"""The session itself: what there is, leaving, beginning anew, what it cost."""
+"""The session itself: what there is, leaving, beginning anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _help(repl: Repl, words: str) -> None:
     for _, command in sorted(REGISTRY.items()):
         repl.say(f"  /{command.name} {command.usage}".ljust(22) + command.help)
     for name, own in repl.agent.commands.items():
-        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(own.path)))
+        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(getattr(own, "path", ""))))
     repl.say("  Ctrl-C interrupts a turn, Ctrl-D leaves.")
 
 
@@ -32,13 +32,6 @@ def _clear(repl: Repl, words: str) -> None:
     repl.start_over()
     ended = f" {counted(running, 'background command')} ended." if running else ""
     repl.say(f"A new session; the old one is kept.{ended}")
-
-
-@slash("cost", "tokens and dollars of this session", aside=True)
-def _cost(repl: Repl, words: str) -> None:
-    used = repl.show.usage
-    cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
-    repl.say(f"{used.input} tokens in ({used.cache_read} from cache), {used.output} out; cost {cost}")
 
 
 @slash("jobs", "background commands", aside=True)

@@ -1,0 +1,223 @@
+"""`agent mcp`: list, get, add, remove, test and approve servers."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from agent_cli.commands.output import put, put_json, table
+from agent_cli.config.layers import Layers
+from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.approvals import changed_tools, may_start
+from agent_cli.extensions.mcp.editing import Unchanged, change_json, change_toml
+from agent_cli.extensions.mcp.server import Server
+from agent_cli.extensions.mcp.servers import Servers
+from agent_cli.extensions.mcp.sources import FILE, Found, find_servers, mistake_in
+from agent_cli.headless.run import say
+from agent_cli.mcp_servers import approvals_of, make_setup
+from agent_cli.options import RunOptions
+from agent_cli.permission.trust import agree, fingerprints, keep_trust
+from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.session.store import state_folder
+from agent_tools.clipping import counted, one_line, shorten
+
+
+def _here() -> tuple[Place, Layers, dict[str, Found]]:
+    """The servers that count here, by name; what is wrong with declarations is told. Raises Mistake."""
+    place = find_place(os.environ)
+    layers = read_settings(RunOptions(), place)
+    found, problems = find_servers(RunOptions(), place, layers)
+    for text in (*layers.ignored, *problems):
+        say(f"agent: {one_line(text)}.")
+    return place, layers, {f.name: f for f in found}
+
+
+def _named(name: str, found: dict[str, Found], layers: Layers) -> Found:
+    """Raises Mistake where there is none of that name."""
+    if name in found:
+        return found[name]
+    known = f"The servers are: {', '.join(found)}." if found else "There are none."
+    hint = "" if layers.trust.state in ("plain", "trusted") else " Those of the project count once you trust it."
+    raise Mistake(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
+
+
+def _state(found: Found, place: Place, layers: Layers) -> str:
+    if found.name in layers.settings().mcp.disabled:
+        return "disabled"
+    return may_start(found, approvals_of(place), False) or "may start"
+
+
+def list_servers(as_json: bool) -> int:
+    """Print the servers; the exit code."""
+    place, layers, found = _here()
+    if as_json:
+        put_json([
+            {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source, "state": _state(f, place, layers),
+             "target": f.line}
+            for f in found.values()
+        ])  # fmt: skip
+        return 0
+    rows = [(f.name, f.kind, f.scope, _state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
+    empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
+    put("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
+    return 0
+
+
+def get_server(name: str) -> int:
+    """Print a declaration. Raises Mistake."""
+    place, layers, found = _here()
+    put("\n".join(described(_named(name, found, layers), place, layers)))
+    return 0
+
+
+def described(found: Found, place: Place, layers: Layers) -> list[str]:
+    """A declaration in lines; of secrets only the names."""
+    server = found.server
+    lines = [
+        f"{found.name}: {_state(found, place, layers)}",
+        f"  declared in  {one_line(found.source)}",
+        f"  {'reaches' if server.url else 'runs'}  {found.line}",
+    ]
+    for word, names in (("environment", server.env), ("headers", server.headers)):
+        if names:
+            lines.append(f"  {word}  {one_line(', '.join(names))}")
+    return lines
+
+
+def add_server(name: str, target: list[str], scope: str, transport: str, env: list[str], header: list[str]) -> int:
+    """Write a declaration to a file. Raises Mistake."""
+    url = target[0] if len(target) == 1 and target[0].startswith(("http://", "https://")) else ""
+    pairs: dict[str, Any] = {"env": _pairs(env, "=", "--env"), "headers": _pairs(header, ":", "--header")}
+    if url:
+        server = McpServer(url=url, type="sse" if transport == "sse" else "", **pairs)
+    else:
+        if transport in ("http", "sse"):
+            raise Mistake(f"--transport {transport} needs a URL.")
+        server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
+    place = find_place(os.environ)
+    path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    found = Found(name, server, str(path), "project" if scope == "project" else "own")
+    if why := mistake_in(found):
+        raise Mistake(f"{why[0].upper()}{why[1:]}.")
+    _change(place, found, server)
+    put(f"Added {name} to {path}. To try it: agent mcp test {name}")
+    return 0
+
+
+def remove_server(name: str, scope: str) -> int:
+    """Take a declaration out of a file. Raises Mistake."""
+    place = find_place(os.environ)
+    path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    found = Found(name, McpServer(), str(path), "project" if scope == "project" else "own")
+    _change(place, found, None)
+    put(f"Removed {name} from {path}.")
+    return 0
+
+
+def _change(place: Place, found: Found, server: McpServer | None) -> None:
+    """Change the file; a project's trust is renewed with it, and what the person adds is approved. Raises Mistake."""
+    root, state = place.root, state_folder(place.env)
+    try:
+        if found.scope == "own":
+            if place.home is None:
+                raise Mistake("There is no home folder to keep settings in; use --scope project.")
+            change_toml(place.home / ".agentrc", found.name, server)
+        elif place.root == place.home:
+            raise Mistake("Your home folder is no project; use --scope user.")
+        elif read_settings(RunOptions(), place).trust.state == "plain":
+            change_json(root / FILE, found.name, server)
+            # It brought nothing before, so it brings just this now.
+            agree(root, state, fingerprints(root))
+        else:
+            keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
+    except Unchanged as error:
+        raise Mistake(f"Nothing was changed: {error}.") from None
+    approvals = approvals_of(place)
+    why = approvals.approve(found) if server is not None and found.scope == "project" else approvals.forget(found)
+    if why:
+        say(f"agent: the approval of {found.name}: {why}.")
+
+
+def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, there, value = text.partition(between)
+        if not there or not name.strip():
+            raise Mistake(f"{flag}: {shorten(text, 60)!r} is not NAME{between}VALUE.")
+        found[name.strip()] = value.strip() if between == ":" else value
+    return found
+
+
+def _brought_up(found: Found, place: Place, layers: Layers, *, trusted: bool) -> tuple[Servers, Server, float]:
+    """The server, started and waited for; the caller closes it."""
+    settings = layers.settings()
+    setup = make_setup(RunOptions(trust=trusted), place, settings, say)
+    servers = Servers([found], setup)
+    started = time.monotonic()
+    try:
+        servers.wait(settings.mcp.start_timeout + 1)
+    except BaseException:
+        servers.close()
+        raise
+    return servers, servers.all[found.name], time.monotonic() - started
+
+
+def test_server(name: str, as_json: bool) -> int:
+    """Start a server and print what it offers; 0, or 1 where it does not come up. Raises Mistake."""
+    place, layers, every = _here()
+    found = _named(name, every, layers)
+    servers, server, seconds = _brought_up(found, place, layers, trusted=False)
+    try:
+        if as_json:
+            put_json(_report(server, seconds))
+        elif server.status == "ready":
+            put(f"{name}: up after {seconds:.1f} s, {one_line(server.about) or 'without a name'}, {server.protocol}")
+            for offer in server.tools.values():
+                put(f"  {offer.full}  {shorten(offer.description, 80)}")
+            for what, names in (("resources", server.resources), ("prompts", server.prompts)):
+                if names:
+                    put(f"  {what}: {shorten(', '.join(names), 400)}")
+        for text in servers.news():
+            say(f"agent: {one_line(text)}.")
+        return 0 if server.status == "ready" else 1
+    finally:
+        servers.close()
+
+
+def _report(server: Server, seconds: float) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "status": server.status,
+        "reason": server.reason,
+        "seconds": round(seconds, 2),
+        "protocol": server.protocol,
+        "tools": list(server.tools),
+        "withheld": server.withheld,
+        "resources": list(server.resources),
+        "prompts": list(server.prompts),
+    }
+
+
+def approve_server(name: str) -> int:
+    """Show a server's declaration and its tools, and remember that the person agrees. Raises Mistake."""
+    place, layers, every = _here()
+    found = _named(name, every, layers)
+    put("\n".join(described(found, place, layers)))
+    approvals = approvals_of(place)
+    entry = approvals.of(found)
+    servers, server, _ = _brought_up(found, place, layers, trusted=True)
+    try:
+        marks = server.marks if server.status == "ready" else None
+        if marks is None:
+            say(f"agent: it did not come up ({one_line(server.reason)}); its tools are remembered when it does.")
+        changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
+        for offer in server.listed:
+            word = changes.get(offer.full, "as before")
+            put(f"  {offer.full} ({word})  {shorten(offer.description, 200)}")
+    finally:
+        servers.close()
+    if why := approvals.approve(found, marks):
+        raise Mistake(f"{name} is not approved: {why}.")
+    put(f"Approved {name} with {counted(len(marks or ()), 'tool')}, until the declaration or a tool changes.")
+    return 0

@@ -1,0 +1,211 @@
+"""What was understood of the files in `.agent/` and `.claude/`, and what was not: a line for each, for `agent doctor`.
+
+Nothing is left out silently: a file that nothing reads is told as such, and so is each key of a head that changes
+nothing, with the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.agent_types import BadAgentType, read_agent_type
+from agent_cli.config.allowed_tools import read_allowed
+from agent_cli.config.commands import LIMIT, unusable_name
+from agent_cli.config.expansion import command_pieces, model_of
+from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.load_keys import FOLDERS, SETTINGS, unused
+from agent_cli.config.skills import FILE, read_skill
+from agent_cli.config.skills import LIMIT as SKILL_LIMIT
+from agent_tools.clipping import counted
+from agent_tools.regular import read_regular, resolve_inside
+from agent_tools.values import Value
+
+MOST = 1_000
+DEEPEST = 6
+
+
+class Told(Value):
+    """One file. what: what it is here, in words. used: it takes effect. notes: what of it does not, or is wrong."""
+
+    path: str
+    what: str
+    used: bool = True
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        notes = f" ({'; '.join(self.notes)})" if self.notes else ""
+        return f"{self.path}: {self.what}{notes}"
+
+
+class Reader:
+    """Reads the folders of one place after another, the nearest first; what stands in an earlier one is not used again.
+
+    tools: the tools there are. taken: names after the slash that are not to be had. check_model: as for agent types.
+    """
+
+    def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
+        self._tools, self._check_model = tools, check_model
+        self._names = {f"/{name}": "a command of the program" for name in taken}
+
+    def read(self, base: Path, within: Path | None) -> list[Told]:
+        """Every file below `.agent` and `.claude` of a folder, in order, as far as the bounds go."""
+        found: list[Told] = []
+        for top in (".agent", ".claude"):
+            for path in walk(base, top, within):
+                if len(found) == MOST:
+                    return [*found, Told(f"{top}/...", f"more than {MOST} files: the rest was not looked at", False)]
+                if (told := self._file(base, path, within)) is not None:
+                    found.append(told)
+        return found
+
+    def _file(self, base: Path, path: str, within: Path | None) -> Told | None:
+        """None for a file that another one stands for: one of a skill."""
+        top, _, rest = path.partition("/")
+        folder, _, inner = rest.partition("/")
+        if folder == "commands" and inner:
+            return self._command(base, path, inner, within)
+        if folder == "agents" and inner:
+            return self._agent(base, path, inner, within)
+        if folder == "skills" and inner:
+            return self._skill(base, path, inner, within)
+        if top == ".claude" and rest in ("settings.json", "settings.local.json"):
+            return _settings(base, path, within, own=within is None)
+        known = FOLDERS.get(folder if inner else rest)
+        return Told(path, known[1], known[0]) if known else Told(path, "not used: nothing reads it", False)
+
+    def _command(self, base: Path, path: str, inner: str, within: Path | None) -> Told:
+        if why := _no_markdown(inner, "a command"):
+            return Told(path, why, False)
+        name = "/" + inner[:-3].replace("/", ":")
+        text, table, wrong = _read(base / path, LIMIT, within)
+        if wrong and not text:
+            return Told(path, f"not used: {wrong}", False)
+        body = split_front_matter(text)[1]
+        if not body.strip():
+            return Told(path, "not used: it has no text", False)
+        notes = [wrong] if wrong else []
+        notes += self._prompt_notes("command", table, body)
+        return self._unless_taken(Told(path, f"command {name}", True, tuple(notes)), name)
+
+    def _skill(self, base: Path, path: str, inner: str, within: Path | None) -> Told | None:
+        name, _, file = inner.partition("/")
+        there = (base / path).parent if not file else base / path[: len(path) - len(file) - 1]
+        if not file:
+            return Told(path, "not used: a skill is a folder with a SKILL.md", False)
+        if file != FILE:
+            if os.path.lexists(there / FILE):
+                return None
+            return Told(path, f"not used: its folder {name} has no {FILE}", False)
+        if unusable_name(name):
+            return Told(path, "not used: the folder's name cannot be one of a skill", False)
+        problems: list[str] = []
+        skill = read_skill(name, there, within, problems)
+        if skill is None:
+            why = problems[0].removeprefix(f"{there / FILE}: ") if problems else "it cannot be read"
+            return Told(path, f"not used: {why}", False)
+        text, table, wrong = _read(there / FILE, SKILL_LIMIT, within)
+        if wrong:
+            return Told(path, f"not used: {wrong}", False)
+        notes = self._prompt_notes("skill", table, split_front_matter(text)[1])
+        if table.get("name") not in (None, name):
+            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which counts")
+        return self._unless_taken(Told(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
+
+    def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> Told:
+        if why := _no_markdown(inner, "an agent type"):
+            return Told(path, why, False)
+        text, table, wrong = _read(base / path, SKILL_LIMIT, within)
+        if wrong:
+            return Told(path, f"not used: {wrong}", False)
+        try:
+            kind = read_agent_type(text, "", self._tools, self._check_model)
+        except BadAgentType as error:
+            return Told(path, f"not used: {str(error).removeprefix(': ')}", False)
+        notes = unused("agent", table)
+        if kind.without:
+            notes.append(f"tools that are not here: {', '.join(kind.without)}")
+        name = f"agent type {kind.name}"
+        return self._unless_taken(Told(path, name, True, tuple(notes)), name)
+
+    def _prompt_notes(self, kind: str, table: dict[str, Any], body: str) -> list[str]:
+        """What of a command or a skill changes nothing, and what of it is not understood."""
+        notes = unused(kind, table)
+        notes += read_allowed(table.get("allowed-tools"))[1]
+        if (model := model_of(table)) and (why := self._check_model(model)):
+            notes.append(f"model: {why}")
+        if runs := len(command_pieces(body)) // 2:
+            notes.append(f"runs {counted(runs, 'command')} when it is used, where they are permitted")
+        return notes
+
+    def _unless_taken(self, told: Told, name: str) -> Told:
+        where = self._names.setdefault(name, told.path)
+        if where == told.path:
+            return told
+        return told.but(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
+
+
+def walk(
+    base: Path, path: str, within: Path | None, depth: int = 0, seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """The files below a folder, sorted; links that lead out of `within` and in circles are told as files."""
+    try:
+        real = str(base / path if within is None else resolve_inside(base / path, within))
+        with os.scandir(real) as entries:
+            listed = sorted((e.name, e.is_dir()) for e, _ in zip(entries, range(MOST), strict=False))
+    except OSError:
+        if os.path.lexists(base / path) and depth:
+            yield path
+        return
+    real = os.path.realpath(real)
+    if real in seen or depth > DEEPEST:
+        yield f"{path}/"
+        return
+    for name, is_folder in listed:
+        if is_folder:
+            yield from walk(base, f"{path}/{name}", within, depth + 1, seen | {real})
+        else:
+            yield f"{path}/{name}"
+
+
+def _no_markdown(inner: str, what: str) -> str:
+    """Why a file among markdown files is none of them, or ""."""
+    if not inner.endswith(".md"):
+        return f"not used: {what} is a file that ends in .md"
+    if any(unusable_name(part) for part in inner.split("/")):
+        return "not used: its name cannot be called; it has blanks, colons or a dot at its beginning"
+    return ""
+
+
+def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, Any], str]:
+    """The text, its head as a table, and what is wrong with either, or ""."""
+    try:
+        text = read_regular(path, limit, within).decode("utf-8", "replace")
+    except OSError as error:
+        return "", {}, f"it cannot be read: {error.strerror or error}"
+    try:
+        return text, read_front_matter(split_front_matter(text)[0]), ""
+    except BadFrontMatter as error:
+        return text, {}, f"its head was not read: {error}"
+
+
+def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> Told:
+    """Another program's settings: which of their keys are taken."""
+    try:
+        table = json.loads(read_regular(base / path, 4 << 20, within))
+    except OSError as error:
+        return Told(path, f"not used: it cannot be read: {error.strerror or error}", False)
+    except (ValueError, RecursionError):
+        return Told(path, "not used: it is no JSON", False)
+    if not isinstance(table, dict):
+        return Told(path, "not used: it is no JSON object", False)
+    if own and path.endswith("settings.local.json"):
+        return Told(path, "not used: of your home folder only settings.json is read", False)
+    taken = [key for key in table if SETTINGS.get(key) == ""]
+    notes = tuple(f"{key}: {SETTINGS.get(key, 'not read here')}" for key in table if key not in taken)
+    return Told(
+        path, f"settings of Claude Code, of which {' and '.join(taken) or 'nothing'} is taken", bool(taken), notes
+    )

@@ -1,0 +1,176 @@
+"""Where a person looks at the work before it goes on: after a step of the plan, after a set of changed files, or in the
+order that a prompt such as /tdd asks for.
+
+A gate stands before a call, so that the call waits in the history like any other while nobody is there: before the one
+that marks a step as done, or before the first of the round after files were changed. What was seen since the last look
+is counted here; the words of the person go to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.events import Event, QuestionAsked, Warned
+from agent_cli.core.messages import ToolCall, pending_calls
+from agent_cli.engine.questions import put
+from agent_cli.engine.tdd import Tdd
+from agent_cli.permission.decision import Decision
+from agent_tools.base import Effect, ToolError, ToolResult
+from agent_tools.clipping import counted, shorten
+from agent_tools.display import Diff, Diffs
+from agent_tools.values import Value, from_plain, to_plain
+
+if TYPE_CHECKING:
+    from agent_cli.engine.checking import Prepared
+    from agent_cli.engine.turn import Turn
+
+_COMMANDS = 20
+
+
+class Changed(Value):
+    """What became of a file since the person last looked."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+
+
+class Look(Value):
+    """What came of a gate. "go": with a note for the call's result. "answered": the calls have their results."""
+
+    how: Literal["go", "suspended", "cancelled", "answered"] = "go"
+    note: str = ""
+
+
+class Gates:
+    """The gates of one turn, sub-agents included."""
+
+    def __init__(self, turn: Turn, flow: str, kept: dict[str, Any]) -> None:
+        self._review = turn.options.review
+        self._changed = {c.path: c for c in (from_plain(Changed, plain) for plain in kept.get("changed", ()))}
+        self._ran: list[str] = list(kept.get("ran", ()))
+        self._asking = str(kept.get("asking", ""))
+        self._resumed = bool(pending_calls(turn.history))
+        self._tdd = Tdd(turn, kept.get("tdd")) if flow == "tdd" else None
+
+    def kept(self) -> dict[str, Any]:
+        """What goes on with a turn that waits."""
+        tdd = {"tdd": self._tdd.kept()} if self._tdd else {}
+        changed = [to_plain(change) for change in self._changed.values()]
+        return {"changed": changed, "ran": list(self._ran), "asking": self._asking, **tdd}
+
+    def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
+        """The decision about a call, stricter where the order of work demands it. Raises ToolError: not now."""
+        return self._tdd.decided(turn, tool, effects, decision) if self._tdd else decision
+
+    def note(self, item: Prepared, result: ToolResult) -> str:
+        """Take in what a call did; what its result should say beside."""
+        for file in _diffs(result):
+            before = self._changed.get(file.path, Changed(file.path))
+            self._changed[file.path] = before.but(
+                added=before.added + file.added, removed=before.removed + file.removed
+            )
+        runs = [shorten(e.target, 200) for e in item.effects if e.kind == "run" and not item.tool.nested]
+        self._ran = [*self._ran, *runs][-_COMMANDS:]
+        return self._tdd.note(item, result) if self._tdd else ""
+
+    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, Look]:
+        """Before the calls of a round: the tests of /tdd were seen failing, or files were changed."""
+        resumed, self._resumed = self._resumed, False
+        if resumed and calls[0].id != self._asking:
+            return Look()
+        title = self._tdd.review() if self._tdd else ""
+        if not title and (self._review != "files" or not self._changed):
+            return Look()
+        reply = yield from self._look(turn, calls[0].id, title or "Files were changed.", ())
+        if isinstance(reply, Look):
+            return reply
+        if title and self._tdd:
+            self._tdd.reviewed(good=reply.verdict == "approve")
+        if reply.verdict == "approve":
+            return Look(note=_words("The user has looked at the changes.", reply))
+        text = f"Not run: the user looked at what was changed so far and said: {reply.text}\nDo that first."
+        for number, call in enumerate(calls, 1):
+            yield from turn.answer(call, text, is_error=True, last=number == len(calls))
+        return Look("answered")
+
+    def at_step(self, turn: Turn, item: Prepared, *, last: bool) -> Generator[Event, None, Look]:
+        """Before a call that marks steps of the plan as done."""
+        steps = finished_by(turn, item) if self._review == "step" else ()
+        if not steps:
+            return Look()
+        title = f"{counted(len(steps), 'step')} of the plan {'is' if len(steps) == 1 else 'are'} done."
+        reply = yield from self._look(turn, item.call.id, title, steps)
+        if isinstance(reply, Look):
+            return reply
+        if reply.verdict == "approve":
+            return Look(note=_words("The user has looked at this step and says: go on.", reply))
+        text = (
+            f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and said: {reply.text}\n"
+            "Do that, then mark the step again."
+        )
+        yield from turn.answer(item.call, text, is_error=True, last=last)
+        return Look("answered")
+
+    def unfinished(self, turn: Turn, text: str) -> str:
+        """What the order of work still wants, when the model has answered in words; "" where that is all."""
+        return self._tdd.unfinished(turn, text) if self._tdd else ""
+
+    def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
+        """Before the turn ends: the person's words that send it on, or None."""
+        if self._tdd and (missing := self._tdd.missing()):
+            yield Warned(f"/tdd ends early: {missing}.")
+        if self._review != "files" or not self._changed or not turn.kit.attended:
+            return None
+        # There is no call that could wait, so nothing is recorded of the question; the words become a message.
+        asked = QuestionAsked("end", "review", self._data("Files were changed, and the turn would end here.", ()))
+        reply = turn.kit.asker(asked)
+        self._seen()
+        return reply.text if isinstance(reply, Reply) and reply.verdict == "revise" else None
+
+    def _look(self, turn: Turn, call_id: str, title: str, steps: Sequence[str]) -> Generator[Event, None, Reply | Look]:
+        """Put what was done to the person: their reply, or how the turn ends because of it."""
+        self._asking = call_id
+        reply = yield from put(turn, QuestionAsked(call_id, "review", self._data(title, steps)))
+        if isinstance(reply, Defer):
+            return Look("suspended")
+        self._asking = ""
+        if reply.verdict == "cancel":
+            return Look("cancelled")
+        self._seen()
+        return reply
+
+    def _data(self, title: str, steps: Sequence[str]) -> dict[str, Any]:
+        files = [{"path": c.path, "added": c.added, "removed": c.removed} for c in self._changed.values()]
+        return {"title": title, "steps": list(steps), "files": files, "commands": list(self._ran)}
+
+    def _seen(self) -> None:
+        self._changed, self._ran = {}, []
+
+
+def finished_by(turn: Turn, item: Prepared) -> tuple[str, ...]:
+    """The steps that a call would newly mark as done; it is tried on a plan that nobody sees."""
+    if item.tool.name not in ("TodoWrite", "PlanProgress"):
+        return ()
+    context = turn.kit.context
+    trial = context.nested()
+    trial.plan = context.plan
+    try:
+        item.tool.run(item.args, trial)
+    except ToolError:
+        return ()
+    before = {step.content for step in context.plan if step.status == "completed"}
+    return tuple(step.content for step in trial.plan if step.status == "completed" and step.content not in before)
+
+
+def _diffs(result: ToolResult) -> tuple[Diff, ...]:
+    if result.is_error:
+        return ()
+    shown = result.display
+    return (shown,) if isinstance(shown, Diff) else shown.files if isinstance(shown, Diffs) else ()
+
+
+def _words(text: str, reply: Reply) -> str:
+    return f"\n\n[{text}{f' They said: {reply.text}' if reply.text else ''}]"

@@ -1,0 +1,69 @@
+"""The commands in a prompt of the person's: permitted like any call, then run, before the turn begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent_cli.core.answers import Approve, Edit, Reject
+from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested
+from agent_cli.engine.turn import Kit
+from agent_cli.permission.decision import Level
+from agent_tools.base import Effect, ToolError
+from agent_tools.cancel import Cancelled
+from agent_tools.clipping import shorten
+from agent_tools.display import Note
+from agent_tools.lent import Prompted
+from agent_tools.prompting import fill
+
+
+def with_outputs(kit: Kit, prompt: Prompted, show: Callable[[Event], None]) -> str:
+    """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
+    if "Bash" not in kit.tools:
+        raise ToolError(f"/{prompt.name} was not sent: it runs commands, and Bash is not offered here.")
+    lent = prompt.lent
+    rules = kit.policy.lend(lent.rules, lent.source, own=lent.own)
+    pieces = list(prompt.pieces)
+    try:
+        for place in range(1, len(pieces), 2):
+            pieces[place] = _permitted(kit, prompt.name, pieces[place], f"inline-{place}", show)
+        running = fill(prompt.but(pieces=tuple(pieces)), kit.context)
+        while True:
+            next(running)
+    except StopIteration as stop:
+        text: str = stop.value
+    except Cancelled:
+        raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
+    finally:
+        kit.policy.take_back(rules)
+    return text
+
+
+def _permitted(kit: Kit, name: str, command: str, call_id: str, show: Callable[[Event], None]) -> str:
+    """The command, perhaps as the person has changed it, once it may run. Raises ToolError where it may not."""
+    summary = f"Run: {shorten(command, 200)}"
+    show(ToolRequested(call_id, "Bash", {"command": command}, summary))
+    effects = (Effect("run", command),)
+    decision = kit.policy.decide("Bash", effects)
+    why = f"it {decision.reason}"
+    if decision.level is Level.ASK:
+        request = ApprovalRequested(
+            call_id,
+            "Bash",
+            summary,
+            f"{decision.reason}, and /{name} begins with it",
+            effects,
+            str(kit.context.workspace.cwd),
+            facts=kit.policy.facts("Bash", effects, decision),
+        )
+        answer = kit.approver(request)
+        if isinstance(answer, Edit):
+            return _permitted(kit, name, str(answer.arguments.get("command", command)), call_id, show)
+        if isinstance(answer, Approve):
+            show(ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}")))
+            return command
+        why = answer.reason or "you refused it" if isinstance(answer, Reject) else "it needs a person to allow it"
+    elif decision.level is Level.ALLOW:
+        show(ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}")))
+        return command
+    show(ToolFinished(call_id, "Bash", True, 0, Note("not run")))
+    raise ToolError(f"/{name} was not sent, because its command `{shorten(command)}` may not run: {why}.")

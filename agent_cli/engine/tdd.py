@@ -1,0 +1,217 @@
+"""The order of work of /tdd, kept by what is seen and not by what the model says: a plan that the person approved,
+tests that fail, the person's look at them, code, the same tests passing, and a commit that is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_cli.engine.plan_guard import asks_back
+from agent_cli.engine.verify import Check
+from agent_cli.permission.decision import Decision, Level
+from agent_tools.base import Effect, ToolError, ToolResult
+from agent_tools.display import CommandOutput
+from agent_tools.values import Value, from_plain, to_plain
+
+if TYPE_CHECKING:
+    from agent_cli.engine.checking import Prepared
+    from agent_cli.engine.turn import Turn
+
+Phase = Literal["plan", "tests", "review", "code", "commit", "done"]
+NUDGES = 4
+_TEST = (
+    r"(?:^|/)(?:tests?|specs?|__tests__|testing|testdata|t)/|"
+    r"(?:^|/)(?:(?:test|tests|spec|conftest)(?:[_.-][^/]*)?|[^/]*[_.-](?:tests?|spec)|[^/]*(?:Tests?|Spec|IT))\.\w+$"
+)
+_COMMIT = r"\bgit\b[^|;&\n]*\bcommit\b"
+_NEXT = {
+    "plan": "Propose the plan with TodoWrite (two or more steps); the user approves it.",
+    "tests": "Write the tests, run them by a command of their own, and see them fail.",
+    "review": "Go on with the first call of the implementation; the user looks at the tests before it runs.",
+    "code": "Make `{command}` pass; it is the command that was seen failing.",
+    "commit": "Commit the tests and the code with git; the user is asked about it.",
+}
+_MISSING = {
+    "plan": "no plan was approved",
+    "tests": "the tests were not seen failing",
+    "review": "the tests were not reviewed",
+    "code": "`{command}` was not seen passing",
+    "commit": "nothing was committed",
+}
+
+
+class State(Value):
+    """How far the work is. red: the command that was seen failing, and its exit code. tests: the files of tests that
+    were written. later: those of them that were changed after the person had seen them."""
+
+    phase: Phase = "plan"
+    red: Check | None = None
+    tests: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+
+
+class Tdd:
+    """Told of every call before and after it runs."""
+
+    def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
+        self.state: State = from_plain(State, kept) if kept else State()
+        self._is_check = turn.checks.is_check
+        self._root = turn.kit.context.workspace.root
+        turn.options = turn.options.but(plan_review="always")
+        turn.plan_approved = self.state.phase != "plan"
+
+    def kept(self) -> Any:
+        return to_plain(self.state)
+
+    def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
+        """Refused, or asked about, what comes too early; a commit is asked about in any case. Raises ToolError."""
+        if self.state.phase == "plan" and turn.plan_approved:
+            self._to("tests")
+        writes = [self._shown(e.target) for e in effects if e.kind == "write"]
+        commands = [e.target for e in effects if e.kind == "run"]
+        early = self.state.phase in ("plan", "tests", "review")
+        if early and writes:
+            self._check_writes(writes)
+        for command in commands:
+            if re.search(_COMMIT, command):
+                if self.state.phase not in ("commit", "done"):
+                    raise ToolError(f"/tdd: nothing is committed yet. {self._next()}")
+                decision = _asked(turn, decision, self._account())
+            elif early and self._test_of(command) is None and not turn.kit.policy.only_reads(command):
+                decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
+        if early and any(e.kind == "call" for e in effects):
+            decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
+        return decision
+
+    def _check_writes(self, writes: Sequence[str]) -> None:
+        if self.state.phase == "plan":
+            raise ToolError(f"/tdd: no file is written yet. {self._next()}")
+        if others := [path for path in writes if re.search(_TEST, path) is None]:
+            raise ToolError(
+                f"/tdd: {others[0]} is no file of tests, and the tests come first. {self._next()} A file of tests has "
+                "test or spec in its name, or is in a folder of tests."
+            )
+
+    def note(self, item: Prepared, result: ToolResult) -> str:
+        """Take in what a call did; what the model should know of how it counts."""
+        if not result.is_error:
+            self._written([self._shown(path) for path in item.writes])
+        shown = result.display
+        if not isinstance(shown, CommandOutput):
+            return ""
+        if re.search(_COMMIT, shown.command) and shown.exit_code == 0 and self.state.phase == "commit":
+            self._to("done")
+            return ""
+        command = self._test_of(shown.command)
+        if command is None:
+            says = self._is_check(shown.command) and self.state.phase in ("tests", "code")
+            return (
+                "\n\n[/tdd: this does not count: run the tests alone, without pipes and other commands.]"
+                if says
+                else ""
+            )
+        return self._tested(Check(command, shown.exit_code))
+
+    def _tested(self, check: Check) -> str:
+        phase, red = self.state.phase, self.state.red
+        if phase == "tests" and self.state.tests:
+            if check.passed:
+                return "\n\n[/tdd: these tests pass already, so they ask for nothing new. Write one that fails.]"
+            if not _is_red(check):
+                return f"\n\n[/tdd: exit code {check.exit_code} is no failing test. Run the tests so that they fail.]"
+            self.state = self.state.but(red=check, phase="review")
+            return "\n\n[/tdd: seen failing. The user looks at the tests before your next call runs.]"
+        if phase == "code" and red is not None:
+            if check.passed and check.command == red.command:
+                self._to("commit")
+                return "\n\n[/tdd: seen passing. Commit now; the user is asked.]"
+            if check.passed:
+                return f"\n\n[/tdd: what counts is `{red.command}`, which was seen failing.]"
+        return ""
+
+    def _written(self, paths: Sequence[str]) -> None:
+        state = self.state
+        tests = [path for path in paths if re.search(_TEST, path)]
+        if state.phase in ("tests", "review") and tests:
+            # What was seen failing were other tests.
+            self.state = state.but(tests=_more(state.tests, tests), phase="tests", red=None)
+        elif state.phase in ("code", "commit") and paths:
+            self.state = state.but(phase="code", later=_more(state.later, tests))
+
+    def review(self) -> str:
+        """What the person is asked, where they have to look at the tests; else ""."""
+        if self.state.phase != "review":
+            return ""
+        return (
+            f"The tests are written and fail, as they should: {self.state.red}. Tests: {', '.join(self.state.tests)}."
+        )
+
+    def reviewed(self, *, good: bool) -> None:
+        self._to("code" if good else "tests")
+
+    def unfinished(self, turn: Turn, text: str) -> str:
+        """What sends the model on; "" where it asks back, is done, or was sent on often enough."""
+        if self.state.phase == "plan" and turn.plan_approved:
+            self._to("tests")
+        nothing_to_commit = self.state.phase == "commit" and not (self._root / ".git").exists()
+        if self.state.phase == "done" or nothing_to_commit or asks_back(text):
+            return ""
+        if turn.nudges.get("tdd", 0) >= NUDGES:
+            return ""
+        turn.nudges["tdd"] = turn.nudges.get("tdd", 0) + 1
+        return f"The work of /tdd is not at its end. {self._next()}"
+
+    def missing(self) -> str:
+        """What was not seen by the end of the turn, in words."""
+        if self.state.phase == "done" or (self.state.phase == "commit" and not (self._root / ".git").exists()):
+            return ""
+        return self._filled(_MISSING[self.state.phase])
+
+    def _test_of(self, command: str) -> str | None:
+        """The command on one line, where it runs tests and its exit code is theirs; else None."""
+        line = " ".join(command.split())
+        if "\n" in command.strip() or re.search(r"[|;&<>]|\$\(|`", re.sub(r"\d?>&\d|&&", " ", line)):
+            return None
+        return line if self._is_check(line.rsplit("&&", 1)[-1].strip()) else None
+
+    def _account(self) -> str:
+        state = self.state
+        later = f"; tests changed after you saw them: {', '.join(state.later)}" if state.later else ""
+        return f"commits; `{state.red.command if state.red else ''}` was seen failing, then passing{later}"
+
+    def _to(self, phase: Phase) -> None:
+        self.state = self.state.but(phase=phase)
+
+    def _next(self) -> str:
+        return self._filled(_NEXT.get(self.state.phase, ""))
+
+    def _filled(self, words: str) -> str:
+        return words.replace("{command}", self.state.red.command if self.state.red else "the tests")
+
+    def _shown(self, path: str) -> str:
+        real = Path(path)
+        return real.relative_to(self._root).as_posix() if real.is_relative_to(self._root) else path
+
+
+def _is_red(check: Check) -> bool:
+    """Whether an exit code is that of failing tests, and not of a command that could not do its work."""
+    if check.exit_code in (None, 126, 127):
+        return False
+    # pytest: 3 to 5 are faults of its own, a wrong command line, and no tests at all.
+    return not ("pytest" in check.command and check.exit_code in (3, 4, 5))
+
+
+def _asked(turn: Turn, decision: Decision, why: str) -> Decision:
+    mode = turn.kit.policy.mode
+    if decision.level is Level.DENY or mode == "bypassPermissions":
+        return decision
+    if mode == "dontAsk":
+        return decision.but(level=Level.DENY, reason=f"{why}, and the mode dontAsk denies it", by="mode", rule="")
+    return decision.but(level=Level.ASK, reason=why, by="default", rule="")
+
+
+def _more(before: tuple[str, ...], paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*before, *paths)))

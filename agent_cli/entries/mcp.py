@@ -1,0 +1,111 @@
+"""`agent mcp`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agent_cli.core.modes import MODES
+from agent_cli.entries.choices import choice
+from agent_cli.options import RunOptions
+
+mcp_app = typer.Typer(help="MCP servers: add, list, test and approve them, or be one.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The server's name.")]
+Scope = Annotated[
+    str,
+    typer.Option("--scope", "-s", metavar="user|project", callback=choice(("user", "project")),
+                 help="Whose it is: yours (~/.agentrc), or the project's (.mcp.json)."),
+]  # fmt: skip
+
+
+@mcp_app.command("list")
+def mcp_list(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """List the servers that are declared, and whether they may start. Nothing is started."""
+    from agent_cli.commands.mcp import list_servers
+
+    raise typer.Exit(list_servers(as_json=json))
+
+
+@mcp_app.command("get")
+def mcp_get(name: Name) -> None:
+    """Show how a server is declared, with the values of its environment and headers left out."""
+    from agent_cli.commands.mcp import get_server
+
+    raise typer.Exit(get_server(name))
+
+
+@mcp_app.command("add")
+def mcp_add(
+    name: Name,
+    target: Annotated[list[str], typer.Argument(metavar="URL | -- COMMAND [ARGS]...", help="What to reach or run.")],
+    scope: Scope = "user",
+    transport: Annotated[
+        str,
+        typer.Option("--transport", "-t", metavar="stdio|http|sse", callback=choice(("", "stdio", "http", "sse")),
+                     help="By default http for a URL, else stdio."),
+    ] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Repeatable.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME: VALUE", help="Repeatable.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Add a server. ${NAME} and ${NAME:-default} stand for variables of the environment, as in --env KEY='${KEY}'."""
+    from agent_cli.commands.mcp import add_server
+
+    raise typer.Exit(add_server(name, target, scope, transport, env or [], header or []))
+
+
+@mcp_app.command("remove")
+def mcp_remove(name: Name, scope: Scope = "user") -> None:
+    """Remove a server, and forget that it was approved."""
+    from agent_cli.commands.mcp import remove_server
+
+    raise typer.Exit(remove_server(name, scope))
+
+
+@mcp_app.command("test")
+def mcp_test(name: Name, json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """Start a server and list what it offers. Exit 1 where it does not come up."""
+    from agent_cli.commands.mcp import test_server
+
+    raise typer.Exit(test_server(name, as_json=json))
+
+
+@mcp_app.command("approve")
+def mcp_approve(name: Name) -> None:
+    """Agree to a server of the project as it is declared, and to the tools of a server as they are now."""
+    from agent_cli.commands.mcp import approve_server
+
+    raise typer.Exit(approve_server(name))
+
+
+@mcp_app.command("serve")
+def mcp_serve(
+    permission_mode: Annotated[str | None, typer.Option("--permission-mode", callback=choice(MODES))] = None,
+    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
+    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
+    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
+    tools: Annotated[list[str] | None, typer.Option("--tools", help="Names of the tools to offer.")] = None,
+    add_dir: Annotated[list[str] | None, typer.Option("--add-dir")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
+    trust: Annotated[bool, typer.Option("--trust")] = False,
+    bare: Annotated[bool, typer.Option("--bare")] = False,
+) -> None:
+    """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
+    from agent_cli.commands.mcp_serve import serve_tools
+
+    options = RunOptions(
+        print=True,
+        permission_mode=permission_mode,
+        allowed_tools=tuple(allowed_tools or ()),
+        ask_tools=tuple(ask_tools or ()),
+        disallowed_tools=tuple(disallowed_tools or ()),
+        tools=tuple(tools or ()),
+        add_dir=tuple(add_dir or ()),
+        settings=tuple(settings or ()),
+        trust=trust,
+        bare=bare,
+    )
+    raise typer.Exit(serve_tools(options))

@@ -1,0 +1,119 @@
+"""What users add with files, read and joined: slash commands, skills, types of sub-agents, tools of packages.
+
+The project's own count once it is trusted. What is wrong with a file is one line of warning, and the rest goes on; the
+whole account of what was understood is that of `agent doctor`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_cli.config.commands import find_commands, shipped_commands
+from agent_cli.config.layers import Layers
+from agent_cli.config.schema import Settings
+from agent_cli.model.select import name_problem
+from agent_cli.options import RunOptions
+from agent_cli.place import Place
+from agent_tools.base import Tool, ToolContext, UserCommand
+from agent_tools.builtin import BUILTIN
+
+if TYPE_CHECKING:
+    from agent_cli.config.agent_types import AgentType
+    from agent_cli.config.skills import Skill
+
+
+T = TypeVar("T")
+
+
+class Later(Mapping[str, T]):
+    """Things by name: those of files, which are known, before those that are shipped, which are read when first asked
+    for: most runs do without."""
+
+    def __init__(self, own: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
+        self._own = own
+        self._shipped = shipped
+        self._every: dict[str, T] | None = None
+
+    def _all(self) -> dict[str, T]:
+        if self._every is None:
+            self._every = dict(sorted({**self._shipped(), **self._own}.items()))
+        return self._every
+
+    def __getitem__(self, name: str) -> T:
+        return self._own[name] if name in self._own else self._all()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def _shipped_types() -> dict[str, AgentType]:
+    from agent_cli.config.agent_types import builtin_agent_types
+
+    return builtin_agent_types()
+
+
+class Extensions:
+    """What was found. own: commands and skills of files, by the name after the slash. tools: those of packages."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, UserCommand] = {}
+        self.for_model: dict[str, UserCommand] = {}
+        self.skills: dict[str, Skill] = {}
+        self.agents: dict[str, AgentType] = {}
+        self.tools: list[Tool[Any]] = []
+        self.commands = Later(self.own, shipped_commands)
+        self.agent_types = Later(self.agents, _shipped_types)
+
+    def join(self, context: ToolContext) -> None:
+        """Let the tools of a conversation know of them."""
+        context.commands = self.for_model
+        context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
+        context.agents = self.agents
+        folders = (os.path.realpath(skill.folder) for skill in self.skills.values() if skill.own)
+        context.workspace.lent = tuple(Path(folder) for folder in folders)
+
+
+def load_extensions(
+    options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
+) -> Extensions:
+    """Read what there is. Raises Mistake for a package of the setting `plugins` that cannot be used."""
+    found = Extensions()
+    if settings.plugins:
+        from agent_cli.plugins import load_tools  # the metadata of all installed packages
+
+        found.tools = load_tools(settings.plugins)
+    if options.bare:
+        return found
+    project = place.root if layers.trust.trusted and place.root != place.home else None
+    home, project = (base if base is not None and has_folder(base) else None for base in (place.home, project))
+    if home is None and project is None:
+        return found
+    from agent_cli.config.agent_types import find_agent_types
+    from agent_cli.config.skills import find_skills
+
+    commands, problems = find_commands(home, project)
+    skills, more = find_skills(home, project)
+    known = {tool.name for tool in [*BUILTIN, *found.tools]}
+    agents, others = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
+    found.skills.update(skills)
+    found.agents.update(agents)
+    found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
+    found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
+    found.own.update(commands)
+    for problem in [*problems, *more, *others]:
+        warn(problem)
+    return found
+
+
+def has_folder(base: Path) -> bool:
+    """Whether a folder has a place for such files."""
+    return any(os.path.isdir(f"{base}/{name}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders

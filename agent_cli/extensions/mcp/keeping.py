@@ -1,0 +1,163 @@
+"""On the loop: bring one server up, learn what it offers, keep it, and start it anew where it ends by itself.
+
+A server that does not come up is not tried again by itself; one that was up and ended is, MOST_RESTARTS times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.pipes import Spawned
+from agent_cli.extensions.mcp.sdk import Link, connected, reason
+from agent_cli.extensions.mcp.sources import Unset, filled
+
+if TYPE_CHECKING:
+    from agent_cli.extensions.mcp.server import Asking, Server
+
+MOST_RESTARTS = 3
+_PAUSE = 0.2
+# A server may say that its lists changed as often as it likes; they are asked for this often at most.
+_RELIST = 1.0
+
+
+class Keeper:
+    """Keeps one server. All methods run on the loop's thread."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._setup = server.setup
+        self._link: Link | None = None
+        self._stop = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._changed = False
+        self._gone = False
+        self.spawned = Spawned(server.log)
+
+    def stop(self) -> None:
+        """End the server, and do not start it anew."""
+        self._stop.set()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Keep the server until it is stopped or has ended for good."""
+        server = self._server
+        for restart in range(MOST_RESTARTS + 1):
+            if restart:
+                server.restarts = restart
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), _PAUSE * 2**restart)
+            if self._stop.is_set() or not await self._once(restart):
+                return
+            how = self._how_it_ended()
+            again = "it is started again" if restart < MOST_RESTARTS else f"and was started again {restart} times"
+            server.become("starting" if restart < MOST_RESTARTS else "failed", f"{how}, {again}")
+            server.tell(f"the MCP server {server.name} {how}; {again}")
+
+    def _how_it_ended(self) -> str:
+        code = self.spawned.code
+        last = self.spawned.errors.last
+        words = "ended" if code is None else f"ended with code {code}"
+        return f"{words} ({last})" if last else words
+
+    async def _once(self, restart: int) -> bool:
+        """Bring it up and keep it; whether it was up and ended by itself."""
+        server = self._server
+        self._gone = self._changed = False
+        up = False
+        try:
+            declared = filled(server.found.server, self._setup.env)
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._setup.start_timeout):
+                    link = await stack.enter_async_context(
+                        connected(
+                            declared,
+                            server.found.kind,
+                            env=self._setup.server_env() | declared.env,
+                            cwd=self._setup.cwd / declared.cwd,
+                            roots=self._setup.roots,
+                            spawned=self.spawned,
+                            gone=self._on_gone,
+                            elicit=self._elicit,
+                            changed=self._on_changed,
+                        )
+                    )
+                    await self._learn(link)
+                self._link, up = link, True
+                server.become("ready")
+                await self._wait(link)
+        except Unset as error:
+            server.become("failed", str(error))
+        except asyncio.CancelledError:
+            server.become("failed", "it was ended")
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a server or its transport does, it costs that server only
+            if not up:
+                last = self.spawned.errors.last
+                server.become("failed", f"{reason(error)}{f' ({last})' if last else ''}")
+        finally:
+            self._link = None
+        return up and not self._stop.is_set()
+
+    def _on_gone(self) -> None:
+        self._gone = True
+        self._woken.set()
+
+    def _on_changed(self, what: str) -> None:
+        self._changed = True
+        self._woken.set()
+
+    async def _wait(self, link: Link) -> None:
+        """Until it is stopped or gone; its lists are read again where they change."""
+        while not self._stop.is_set() and not self._gone:
+            await self._woken.wait()
+            self._woken.clear()
+            if self._changed and not self._stop.is_set():
+                self._changed = False
+                with suppress(Refused, TimeoutError):
+                    async with asyncio.timeout(self._setup.start_timeout):
+                        await self._learn(link)
+                await asyncio.sleep(0 if self._gone else _RELIST)
+
+    async def _learn(self, link: Link) -> None:
+        tools = await link.tools()
+        # Servers without these often say so by an error.
+        prompts: list[dict[str, Any]] = []
+        resources: list[dict[str, Any]] = []
+        with suppress(Refused):
+            prompts = await link.prompts()
+        with suppress(Refused):
+            resources = await link.resources()
+        self._server.learn(tools, prompts, resources, link)
+
+    async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Put a question of the server to whoever waits for the call that runs; nobody else can be asked."""
+        asking: Asking | None = self._server.asking
+        if asking is None:
+            return {"action": "cancel"}
+        reply: Future[dict[str, Any]] = Future()
+        asking("ask", (params, reply))
+        return await asyncio.wrap_future(reply)
+
+    def link(self) -> Link:
+        """The open connection. Raises Refused."""
+        if self._link is None:
+            raise Refused(f"the MCP server {self._server.name} is not there: {self._server.reason or 'it has ended'}")
+        return self._link
+
+    async def bounded(self, work: Any, seconds: float) -> Any:
+        """What the work gives, or Refused where it takes too long or the server is gone meanwhile."""
+        started, was_open = time.monotonic(), self._link is not None
+        try:
+            async with asyncio.timeout(seconds or None):
+                return await work
+        except TimeoutError:
+            raise Refused(f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled") from None
+        except Refused as error:
+            if self._gone and was_open:
+                raise Refused(f"the server {self._how_it_ended()} before it answered") from None
+            raise error

@@ -1,0 +1,74 @@
+"""What servers listed when they were last up, kept so that a one-shot run need not start one to know its tools.
+
+A listing holds for exactly one declaration. It is only a memory: when the server does come up, what it lists then is
+compared with what was approved, and with what the model was told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from binascii import crc32
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.extensions.mcp.offers import Offer
+from agent_cli.extensions.mcp.sources import Found
+from agent_tools.regular import read_regular
+from agent_tools.values import Value, to_plain
+
+LIMIT = 4 << 20
+
+
+class Listing(Value):
+    """One memory of a server."""
+
+    definition: str
+    offers: tuple[Offer, ...]
+    prompts: dict[str, dict[str, Any]]
+    resources: dict[str, dict[str, Any]]
+
+
+def _definition(found: Found) -> str:
+    server = found.server
+    return json.dumps([found.name, *(getattr(server, name) for name in server._fields)])
+
+
+def _path(folder: Path, definition: str, found: Found) -> Path:
+    return folder / f"{found.name}-{crc32(definition.encode()):08x}.json"
+
+
+def recall(folder: Path, found: Found) -> Listing | None:
+    """What the server listed when it was last up as it is declared; None where that is not known."""
+    definition = _definition(found)
+    try:
+        data = json.loads(read_regular(_path(folder, definition, found), LIMIT))
+        # By hand: the road of `from_plain` takes three times as long, on the way of every one-shot run.
+        offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
+        listing = Listing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        return None
+    return listing if listing.definition == definition else None
+
+
+def keep(
+    folder: Path,
+    found: Found,
+    offers: list[Offer],
+    prompts: dict[str, dict[str, Any]],
+    resources: dict[str, dict[str, Any]],
+) -> None:
+    """Remember what the server lists. Without a place for it, nothing is remembered."""
+    listing = Listing(_definition(found), tuple(offers), prompts, resources)
+    path = _path(folder, listing.definition, found)
+    data = json.dumps(to_plain(listing))
+    if len(data) > LIMIT or recall(folder, found) == listing:
+        return
+    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(data)
+        temporary.replace(path)

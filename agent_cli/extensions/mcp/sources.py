@@ -1,0 +1,182 @@
+"""Which MCP servers there are: of the command line, the person's settings and the project's files, in that order.
+
+The first of a name wins: a project cannot take the name of a server that the person's own rules speak about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.reading import SettingsError, decode_json
+from agent_cli.config.schema import McpServer
+from agent_cli.options import RunOptions
+from agent_cli.place import Mistake, Place
+from agent_tools.clipping import one_line, shorten
+from agent_tools.regular import read_regular
+from agent_tools.values import Mismatch, Value, from_plain
+
+FILE = ".mcp.json"
+LIMIT = 1 << 20
+MOST = 100
+_NAME = r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,39}"
+_VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
+Scope = Literal["given", "own", "project"]
+
+
+class Found(Value):
+    """One server. source: where it is declared. scope: by whom: this command line, the person, the project."""
+
+    name: str
+    server: McpServer
+    source: str
+    scope: Scope
+
+    @property
+    def kind(self) -> Literal["stdio", "http", "sse"]:
+        """How it is reached."""
+        if self.server.type == "sse":
+            return "sse"
+        return "http" if self.server.url else "stdio"
+
+    @property
+    def line(self) -> str:
+        """What would be run or reached, as it is written, on one safe line."""
+        server = self.server
+        if server.url:
+            return one_line(server.url)
+        import shlex
+
+        return one_line(shlex.join([server.command, *server.args]))
+
+
+def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[Found], list[str]]:
+    """The servers, by name, and what is wrong with their declarations. Raises Mistake for a bad --mcp-config."""
+    found: list[Found] = []
+    problems: list[str] = []
+    for text in options.mcp_config:
+        found += _given(text)
+    if not options.strict_mcp_config:
+        for own in (True, False):
+            scope: Scope = "own" if own else "project"
+            # Of two layers that declare a server, the later one holds, as with every setting.
+            latest = {d.name: d for d in layers.servers if d.own == own}
+            found += [Found(d.name, d.server, d.source, scope) for d in latest.values()]
+        if not options.bare and layers.trust.trusted and place.root != place.home:
+            found += _project_file(place.root, problems)
+    kept: dict[str, Found] = {}
+    for server in found:
+        if why := mistake_in(server):
+            if server.scope == "given":
+                raise Mistake(f"--mcp-config: {why}")
+            problems.append(f"{server.source}: {why}, and was left out")
+        elif server.name in kept and kept[server.name].scope != server.scope:
+            problems.append(
+                f"{server.source}: the MCP server {server.name} was left out: {kept[server.name].source} has one"
+            )
+        else:
+            kept.setdefault(server.name, server)
+    if len(kept) > MOST:
+        problems.append(f"of {len(kept)} MCP servers the first {MOST} are used")
+    return list(kept.values())[:MOST], problems
+
+
+def _given(text: str) -> list[Found]:
+    """The servers of one --mcp-config. Raises Mistake."""
+    source = "--mcp-config"
+    if not text.lstrip().startswith("{"):
+        path = Path(text).expanduser()
+        source = str(path)
+        try:
+            text = read_regular(path, LIMIT).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise Mistake(f"--mcp-config: {path}: {why}") from None
+    problems: list[str] = []
+    found = read_json(text, source, "given", problems)
+    if problems:
+        raise Mistake(f"--mcp-config: {problems[0]}")
+    return found
+
+
+def _project_file(root: Path, problems: list[str]) -> list[Found]:
+    path = root / FILE
+    try:
+        text = read_regular(path, LIMIT, root).decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+        return []
+    return read_json(text, str(path), "project", problems)
+
+
+def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list[Found]:
+    """The servers of a text in the shape {"mcpServers": {NAME: {...}}}; what cannot be used becomes a problem."""
+    try:
+        data = decode_json(text, source)
+    except SettingsError as error:
+        problems.append(str(error))
+        return []
+    table = data.get("mcpServers", data if scope == "given" else {})
+    if not isinstance(table, dict):
+        problems.append(f"{source}: mcpServers: expected a table of servers")
+        return []
+    found = []
+    for name, raw in table.items():
+        if not isinstance(raw, dict):
+            problems.append(f"{source}: {shorten(name)}: expected a table")
+            continue
+        try:
+            known = {k: v for k, v in raw.items() if k in McpServer._fields}
+            server = from_plain(McpServer, known, name)
+        except Mismatch as error:
+            problems.append(f"{source}: {one_line(str(error))}")
+            continue
+        if unknown := [k for k in raw if k not in known and k not in ("description", "name")]:
+            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} means nothing here")
+            if scope == "given":
+                continue
+        found.append(Found(name, server, source, scope))
+    return found
+
+
+def mistake_in(found: Found) -> str:
+    """What is wrong with a declaration; "" for nothing."""
+    server = found.server
+    name = f"the MCP server {shorten(found.name, 60)}"
+    if re.fullmatch(_NAME, found.name) is None:
+        return f"{name} has a name with more than 40 characters or other ones than letters, digits, - and single _"
+    if bool(server.command) == bool(server.url):
+        return f"{name} needs either a command or a url"
+    if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):
+        return f"{name} has a url that is none of http"
+    if server.command and server.type not in ("", "stdio"):
+        return f"{name} has a command, so its type cannot be {server.type}"
+    return ""
+
+
+class Unset(ValueError):
+    """A variable that a declaration needs is not set."""
+
+
+def filled(server: McpServer, env: Mapping[str, str]) -> McpServer:
+    """The declaration with `${NAME}` and `${NAME:-default}` replaced. Raises Unset, naming the variable."""
+
+    def fill(text: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            found = env.get(match[1]) or match[2]
+            if found is None:
+                raise Unset(f"the variable {match[1]} is not set")
+            return found
+
+        return re.sub(_VARIABLE, value, text)
+
+    changed: dict[str, Any] = {name: fill(getattr(server, name)) for name in ("command", "cwd", "url")}
+    changed["args"] = tuple(fill(a) for a in server.args)
+    for name in ("env", "headers"):
+        changed[name] = {k: fill(v) for k, v in getattr(server, name).items()}
+    return server.but(**changed)

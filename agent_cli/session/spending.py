@@ -1,0 +1,51 @@
+"""What a session used, read from its log: by model, and turn by turn; sub-agents and side jobs are in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_cli.core.usage import Usage
+from agent_cli.session.restore import records
+from agent_tools.values import Value, from_plain
+
+
+class TurnSpent(Value):
+    """One turn: what was asked, and what it used."""
+
+    query: str
+    usage: Usage
+
+
+class Spending(Value):
+    """A session's usage in all, by model in the order of first use, and by turn."""
+
+    total: Usage = Usage()
+    models: dict[str, Usage] = {}  # noqa: RUF012 - never changed
+    turns: tuple[TurnSpent, ...] = ()
+
+
+def spending(data: bytes) -> Spending:
+    """The usage that a log tells of. A turn begins with the person's message and goes on until it ends."""
+    models: dict[str, Usage] = {}
+    turns: list[TurnSpent] = []
+    idle = True
+    for record in records(data)[0]:
+        kind, event = record["type"], record["data"]
+        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage" and idle:
+            turns.append(TurnSpent(event["message"]["text"], Usage()))
+            idle = False
+        while kind == "SubagentEvent":
+            event = event["event"]
+            kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
+        if kind == "UsageAdded":
+            used = _usage(event)
+            models[event["model"]] = models.get(event["model"], Usage()) + used
+            if turns:
+                turns[-1] = turns[-1].but(usage=turns[-1].usage + used)
+        idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
+    return Spending(sum(models.values(), Usage()), models, tuple(turns))
+
+
+def _usage(event: dict[str, Any]) -> Usage:
+    usage: Usage = from_plain(Usage, event["usage"])
+    return usage

@@ -1,0 +1,26 @@
+"""What a person can do about a failure of the provider, by its kind."""
+
+from __future__ import annotations
+
+import re
+
+from agent_cli.core.outcome import Failure
+
+_BY_KIND = {
+    "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then say it again.",
+    "rate_limit": "Wait a moment and say it again, or go on with another model: /model NAME.",
+    "overloaded": "Wait a moment and say it again, or go on with another model: /model NAME.",
+    "network": "Check the connection and base_url (agent doctor tries it), then say it again.",
+    "context_too_long": "Make room: /compact sums the conversation up, /clear begins a new session.",
+}
+_NO_MODEL = re.compile(r"no model named|does not exist|not found")
+_NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
+
+
+def advice(failure: Failure) -> str:
+    """One sentence, or nothing where there is none to give."""
+    if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):
+        return "agent models lists what there is; /model NAME changes it here."
+    if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_MONEY.search(failure.message):
+        return "Add credit with the provider, or go on with another model: /model NAME."
+    return _BY_KIND.get(failure.kind, "")

@@ -1,0 +1,39 @@
+"""What the person's files have added: skills, types of sub-agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_cli.terminal.slash import slash
+from agent_tools.clipping import one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+_WIDTH = 100
+
+
+@slash("skills", "the skills there are; /NAME uses one", aside=True)
+def _skills(repl: Repl, words: str) -> None:
+    skills = repl.agent.added.skills
+    for name, skill in skills.items():
+        who = "" if skill.by_model and skill.by_user else " (only you)" if skill.by_user else " (only the agent)"
+        repl.say(f"  {one_line(name)}{who}  {shorten(skill.description, _WIDTH)}")
+        repl.say(f"      {one_line(str(skill.folder))}")
+    if not skills:
+        repl.say(
+            "There are no skills: a skill is a folder with a SKILL.md in .agent/skills, .claude/skills, or in these"
+        )
+        repl.say("of your home folder.")
+
+
+@slash("agents", "the types of sub-agents", aside=True)
+def _agents(repl: Repl, words: str) -> None:
+    kit = repl.agent.conversation.kit
+    for name, kind in kit.agents.items():
+        tools = ", ".join(kind.tools) if kind.tools else "all tools"
+        model = f", model {one_line(kind.model)}" if kind.model else ""
+        repl.say(f"  {one_line(name)}  {shorten(kind.description, _WIDTH)}")
+        repl.say(f"      {one_line(tools)}{model}{f', {one_line(str(kind.path))}' if kind.path else ''}")
+    if not kit.agents:
+        repl.say("There are none: the tool Task is not offered in this session.")

@@ -1,0 +1,101 @@
+"""`/mcp`: the servers of the session, and what a person may do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.terminal.slash import slash
+from agent_tools.clipping import counted, one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+VERBS = ("reconnect", "disable", "approve")
+_SECONDS = 2.0
+
+
+def _values(repl: Repl) -> Iterable[str]:
+    names = list(repl.agent.mcp.servers.all) if repl.agent.mcp is not None else []
+    return [*names, *(f"{verb} {name}" for verb in VERBS for name in names)]
+
+
+@slash("mcp", "MCP servers; reconnect, disable or approve one", "[VERB] [NAME]", values=_values)
+def _mcp(repl: Repl, words: str) -> None:
+    joined = repl.agent.mcp
+    if joined is None:
+        repl.say("There are no MCP servers here. See: agent mcp add --help")
+        return
+    verb, _, name = words.partition(" ")
+    if verb not in VERBS:
+        verb, name = "", words
+    name = name.strip()
+    servers = joined.servers.all
+    if name not in servers and (verb or name):
+        repl.say(f"Say which server: {', '.join(servers)}." if not name else f"There is no server {shorten(name, 60)}.")
+        return
+    if not name:
+        joined.servers.begin()
+        for server in servers.values():
+            repl.say(f"  {line_of(server)}")
+    elif verb == "reconnect":
+        servers[name].restart(_SECONDS)
+        servers[name].wait(_SECONDS)
+        repl.say(f"  {line_of(servers[name])}")
+    elif verb == "disable":
+        servers[name].disable()
+        repl.say(f"  {line_of(servers[name])}")
+    elif verb == "approve":
+        _approve(repl, servers[name])
+    else:
+        _details(repl, servers[name])
+    joined.tell()
+
+
+def line_of(server: Any) -> str:
+    """A server in one line."""
+    parts = [counted(len(server.tools), "tool")] if server.status == "ready" else []
+    if server.withheld:
+        parts.append(f"{len(server.withheld)} withheld")
+    if server.restarts:
+        parts.append(f"started again {counted(server.restarts, 'time')}")
+    if server.reason:
+        parts.append(shorten(one_line(server.reason), 200))
+    more = f" ({', '.join(parts)})" if parts else ""
+    return f"{server.name}: {server.status}{more}"
+
+
+def _details(repl: Repl, server: Any) -> None:
+    repl.say(f"  {line_of(server)}")
+    repl.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
+    if server.log is not None and server.log.exists():
+        repl.say(f"  what it said on its error output: {server.log}")
+    for offer in server.tools.values():
+        repl.say(f"    {offer.full}  {shorten(offer.description, 100)}")
+    for full, word in server.withheld.items():
+        repl.say(f"    {full}  ({word}, withheld)")
+    for uri, resource in list(server.resources.items())[:50]:
+        repl.say(f"    @{server.name}:{one_line(uri)}  {shorten(str(resource.get('description') or ''), 100)}")
+    for prompt in server.prompts:
+        repl.say(f"    /mcp__{server.name}__{one_line(prompt)}")
+
+
+def _approve(repl: Repl, server: Any) -> None:
+    """Ask about a server that may not start, or about tools that are withheld."""
+    if server.status == "unapproved":
+        repl.say(f"  {server.found.line}")
+        names = ", ".join([*server.found.server.env, *server.found.server.headers])
+        if repl.confirm(f"Start the MCP server {server.name}{f', which is given {names}' if names else ''}?"):
+            if why := server.approve():
+                repl.say(f"It holds for this session only: {why}.")
+            server.restart(_SECONDS)
+            server.wait(_SECONDS)
+            repl.say(f"  {line_of(server)}")
+        return
+    if not server.withheld:
+        repl.say(f"There is nothing to approve about {server.name}.")
+        return
+    for offer in server.held:
+        repl.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
+    if repl.confirm(f"Use these tools of {server.name} as they are now?") and (why := server.approve()):
+        repl.say(f"It holds for this session only: {why}.")

@@ -1,0 +1,121 @@
+"""Project memory: seen, edited, added to with `#`, and written for the first time by the model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.config.memory import Memory, MemoryFile, load_memory
+from agent_cli.config.memory_told import lines
+from agent_cli.config.nearby import Nearby
+from agent_cli.config.notes import LIMIT, add_note, change_file, note_file
+from agent_cli.config.prompts import prompt
+from agent_cli.place import memory_sources
+from agent_cli.terminal.slash import slash
+from agent_tools.base import ToolError
+from agent_tools.clipping import one_line
+from agent_tools.files import read_file
+from agent_tools.textfile import decode, line_end
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+TOLD = 16_000
+
+
+def take_note(repl: Repl, note: str) -> None:
+    """Add a note to the project's memory, and tell the model at its next step."""
+    try:
+        path = add_note(repl.place.root, repl.agent.settings.memory_files, note)
+    except ToolError as error:
+        repl.say(str(error))
+        return
+    repl.agent.conversation.inbox.append(f"<memory_note>\nThe user added to {path.name}: {note}\n</memory_note>")
+    repl.say(f"Added to {_name(repl, path)}; the model is told with the next message.")
+
+
+@slash("memory", "the memory files; change one in $EDITOR, or show all of their text", "[show | NUMBER]")
+def _memory(repl: Repl, words: str) -> None:
+    added = _nearby(repl)
+    memory = _now(repl)
+    if words == "show":
+        texts = [memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
+        repl.page("\n\n".join(t for t in texts if t) or "There is no memory.")
+        return
+    for line in lines(memory, added):
+        repl.say(line)
+    files = _editable(repl, (*memory.files, *added))
+    if words:
+        number = int(words) - 1 if words.isdigit() and 1 <= int(words) <= len(files) else None
+        if number is None:
+            repl.say(f"There is no memory file {one_line(words)}; say a number from 1 to {len(files)}, or show.")
+    else:
+        number = repl.choose("Which one do you want to change?", [(shown, why) for _, shown, why in files])
+    if number is not None:
+        _edit(repl, files[number][0])
+
+
+@slash("init", "let the model write a first AGENTS.md, or improve the one there is", "[WORDS]")
+def _init(repl: Repl, words: str) -> None:
+    path = note_file(repl.place.root, repl.agent.settings.memory_files)
+    there = path.exists()
+    what = f"{path.name} is there: improve it." if there else f"There is none yet: write {path.name}."
+    also = f"\n\nThe user adds: {words}" if words else ""
+    repl.take_turn(f"{prompt('init')}\n\n{what}{also}")
+
+
+def _now(repl: Repl) -> Memory:
+    """The memory as it is now, which may be more than the session began with."""
+    agent = repl.agent
+    if repl.options.bare:
+        return Memory()
+    readable = agent.conversation.kit.context.readable
+    return load_memory(memory_sources(repl.place, agent.settings, repl.layers.trust, readable))
+
+
+def _nearby(repl: Repl) -> tuple[MemoryFile, ...]:
+    near = repl.agent.conversation.kit.context.nearby
+    return near.files if isinstance(near, Nearby) else ()
+
+
+def _editable(repl: Repl, files: tuple[MemoryFile, ...]) -> list[tuple[Path, str, str]]:
+    """The files that may be changed: path, name, what it is. The two that most people want are offered anew."""
+    found = [(f.path, f.shown, f.why) for f in files]
+    root, home, names = repl.place.root, repl.place.home, repl.agent.settings.memory_files
+    path = note_file(root, names)
+    new = [(path, _name(repl, path), "the project's; new")]
+    if home is not None:
+        name = names[0] if names else "AGENTS.md"
+        new.append((home / ".agent" / name, f"~/.agent/{name}", "yours, for every project; new"))
+    return found + [entry for entry in new if not os.path.lexists(entry[0])]
+
+
+def _edit(repl: Repl, path: Path) -> None:
+    try:
+        before = read_file(Path(os.path.realpath(path)), LIMIT) if os.path.lexists(path) else None
+        old = decode(before or b"")
+        if old is None:
+            repl.say(f"{path} is no text file.")
+            return
+        text = repl.edit(old.content)
+        if text is None or text == old.content:
+            repl.say("Nothing was changed.")
+            return
+        if text and not text.endswith("\n"):
+            text += line_end(text)
+        change_file(path, before, text)
+    except ToolError as error:
+        repl.say(str(error))
+        return
+    name = _name(repl, path)
+    shown = text if len(text) <= TOLD else f"{text[:TOLD]}\n(cut here)"
+    repl.agent.conversation.inbox.append(
+        f"<memory_change>\nThe user changed the memory file {name}. It now says:\n{shown}\n</memory_change>"
+    )
+    repl.say(f"{name} is written; the model is told with the next message.")
+
+
+def _name(repl: Repl, path: Path) -> str:
+    root = repl.place.root
+    return one_line(str(path.relative_to(root) if path.is_relative_to(root) else path))

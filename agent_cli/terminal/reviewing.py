@@ -1,0 +1,36 @@
+"""What a person is shown at a review gate, and what their words mean; the same for lines and for the application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_cli.core.answers import Reply
+from agent_tools.clipping import counted, one_line
+
+HINT = "  y: go on (y WORDS) · n: end here · or say what to change first"
+_SHOWN = 30
+
+
+def review_lines(data: dict[str, Any]) -> list[str]:
+    """What was done since the last look."""
+    lines = [f"? {one_line(str(data.get('title', '')))}"]
+    lines += [f"  done: {one_line(str(step))}" for step in data.get("steps", ())]
+    files = data.get("files", ())
+    for file in files[:_SHOWN]:
+        lines.append(f"  {one_line(str(file['path']))} (+{file['added']} -{file['removed']})")
+    if len(files) > _SHOWN:
+        lines.append(f"  and {counted(len(files) - _SHOWN, 'file')} more")
+    if not files:
+        lines.append("  no file was changed by the tools for files")
+    lines += [f"  ran: {one_line(str(command))}" for command in data.get("commands", ())]
+    return lines
+
+
+def read_review(words: str) -> Reply:
+    """`y` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
+    head, _, rest = words.strip().partition(" ")
+    if head.lower() in ("y", "yes"):
+        return Reply("approve", rest.strip())
+    if words.strip().lower() in ("", "n", "no"):
+        return Reply("cancel")
+    return Reply("revise", words.strip())

@@ -1,0 +1,80 @@
+"""A command of the person's that writes the toolbar: facts of the session as JSON on its stdin, one line back.
+
+The facts have the names that Claude Code gives them, so scripts written for it serve here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from agent_tools.inert import inert
+
+SECONDS = 5.0
+_SGR = re.compile(r"(\x1b\[[0-9;]*m)")
+_LONGEST = 1_000
+
+
+class StatusLine:
+    """Runs the command in the background, one run at a time, when the facts have changed.
+
+    ready: called from another thread when there is a new line. A command that fails leaves the usual toolbar.
+    """
+
+    def __init__(self, command: str, env: dict[str, str], cwd: str, ready: Callable[[], None]) -> None:
+        self._command, self._env, self._cwd, self._ready = command, env, cwd, ready
+        self._facts = ""
+        self._running = False
+        self._wanted = threading.Lock()
+        self.text = ""
+
+    def refresh(self, facts: dict[str, Any]) -> None:
+        """What is so now."""
+        text = json.dumps(facts)
+        if text == self._facts:
+            return
+        self._facts = text
+        with self._wanted:
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="status line", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            given = self._facts
+            text = self._line(given)
+            changed, self.text = text != self.text, text
+            if changed:
+                self._ready()
+            with self._wanted:
+                if given == self._facts:
+                    self._running = False
+                    return
+
+    def _line(self, facts: str) -> str:
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", self._command],
+                input=facts.encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self._cwd,
+                env=self._env,
+                timeout=SECONDS,
+                check=False,
+                start_new_session=True,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return harmless(done.stdout.decode("utf-8", "replace")) if done.returncode == 0 else ""
+
+
+def harmless(text: str) -> str:
+    """The first line with its colours and without any other sequence."""
+    first = text.split("\n", 1)[0].rstrip("\r")[:_LONGEST]
+    return "".join(part if _SGR.fullmatch(part) else inert(part) for part in _SGR.split(first))

@@ -1,0 +1,145 @@
+"""Review gates: where a turn pauses for a person, what they are shown, and what their words do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Approve, Defer, Reply
+from agent_cli.core.events import QuestionAsked, TurnPaused
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete, Failed, Suspended
+from tests.engine.test_plan import plan
+from tests.engine.world import World
+from tests.helpers import call
+
+HALF = plan("completed", "in_progress")
+DONE = plan("completed", "completed")
+
+
+class Person:
+    """Answers gates in order, and keeps what was shown."""
+
+    def __init__(self, *replies: Reply | Defer) -> None:
+        self.replies = list(replies)
+        self.shown: list[dict[str, Any]] = []
+
+    def __call__(self, asked: QuestionAsked) -> Reply | Defer:
+        assert asked.kind == "review"
+        self.shown.append(asked.data)
+        return self.replies.pop(0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    return tmp_path
+
+
+def write(name: str, text: str = "x\n") -> dict[str, Any]:
+    return call("Write", file_path=name, content=text)
+
+
+def world(root: Path, replies: list[dict[str, Any]], person: Person, **kit: Any) -> World:
+    return World(root, replies, mode="acceptEdits", asker=person, allow=("Bash(echo:*)",), **kit)
+
+
+def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -> None:
+    person = Person(Reply("approve"), Reply("approve", "and mind the docs"))
+    echo = call("Bash", command="echo hi")
+    replies = [
+        {"calls": [plan("in_progress", "pending")]},
+        {"calls": [write("b.txt", "1\n2\n"), write("b.txt", "1\n"), echo]},
+        {"calls": [HALF]},
+        {"calls": [call("PlanProgress", plan_status="completed")]},
+        {"text": "Done."},
+    ]
+    story = world(root, replies, person)
+    assert isinstance(story.turn(review="step"), Complete)
+    assert [shown["steps"] for shown in person.shown] == [["step 1"], ["step 2"]]
+    first, second = person.shown
+    assert first["files"] == [{"path": "b.txt", "added": 2, "removed": 1}]
+    assert first["commands"] == ["echo hi"]
+    assert second["files"] == [] and second["commands"] == []
+    assert "says: go on" in story.results[4].text
+    assert "They said: and mind the docs" in story.results[5].text
+
+
+def test_words_send_a_step_back(root: Path) -> None:
+    person = Person(Reply("revise", "name it c.txt"), Reply("approve"))
+    replies = [{"calls": [plan("in_progress", "pending")]}, {"calls": [HALF]}, {"calls": [HALF]}, {"text": "Ok?"}]
+    story = world(root, replies, person, attended=True)
+    story.turn(review="step")
+    sent_back = story.results[1]
+    assert sent_back.is_error and "said: name it c.txt" in sent_back.text
+    assert [t.status for t in story.kit.context.plan] == ["completed", "in_progress"]
+
+
+def test_no_ends_the_work_with_every_call_answered(root: Path) -> None:
+    person = Person(Reply("cancel"))
+    story = world(root, [{"calls": [plan("in_progress", "pending")]}, {"calls": [HALF, write("b.txt")]}], person)
+    result = story.turn(review="step")
+    assert isinstance(result, Failed) and result.end.diagnostics.terminal_reason == "cancelled"
+    assert len(story.results) == 3
+    assert not (root / "b.txt").exists()
+
+
+def test_a_set_of_changed_files_is_put_before_the_next_calls(root: Path) -> None:
+    person = Person(Reply("revise", "not like that"), Reply("approve"))
+    replies = [
+        {"calls": [write("b.txt"), write("c.txt")]},
+        {"calls": [write("d.txt"), call("Read", file_path="a.txt")]},
+        {"calls": [write("e.txt")]},
+        {"calls": [call("Read", file_path="a.txt")]},
+        {"text": "Done."},
+    ]
+    story = world(root, replies, person)
+    assert isinstance(story.turn(review="files"), Complete)
+    assert [[f["path"] for f in shown["files"]] for shown in person.shown] == [["b.txt", "c.txt"], ["e.txt"]]
+    assert [m.is_error for m in story.results] == [False, False, True, True, False, False]
+    assert "said: not like that" in story.results[2].text
+    assert not (root / "d.txt").exists()
+    assert "has looked at the changes" in story.results[5].text
+
+
+def test_in_a_session_the_last_changes_are_put_before_the_end(root: Path) -> None:
+    person = Person(Reply("revise", "one more"), Reply("approve"))
+    replies = [{"calls": [write("b.txt")]}, {"text": "Done."}, {"calls": [write("c.txt")]}, {"text": "Done again."}]
+    story = world(root, replies, person, attended=True)
+    result = story.turn(review="files")
+    assert isinstance(result, Complete) and result.text == "Done again."
+    assert len(person.shown) == 2
+    assert [m.text for m in story.history if isinstance(m, UserMessage)] == ["go", "one more"]
+
+
+def test_a_gate_waits_and_goes_on_where_it_was(root: Path) -> None:
+    person = Person(Defer(), Reply("approve"))
+    replies = [{"calls": [write("b.txt")]}, {"calls": [write("c.txt"), write("d.txt")]}, {"text": "Done."}]
+    story = world(root, replies, person)
+    assert isinstance(story.turn(review="files"), Suspended)
+    assert not (root / "c.txt").exists()
+    [paused] = story.of(TurnPaused)
+    result = story.turn(None, review="files", kept=paused.kept, spent=paused.spent)
+    assert isinstance(result, Complete)
+    assert person.shown[0] == person.shown[1]
+    assert (root / "d.txt").exists()
+
+
+def test_an_approval_in_the_middle_of_a_round_is_no_gate(root: Path) -> None:
+    person = Person()
+    replies = [{"calls": [write("b.txt"), call("Bash", command="tee t")]}, {"text": "Done."}]
+    story = world(root, replies, person)
+    story.answers = [Defer()]
+    assert isinstance(story.turn(review="files"), Suspended)
+    [paused] = story.of(TurnPaused)
+    story.answers = [Approve()]
+    assert isinstance(story.turn(None, review="files", kept=paused.kept, spent=paused.spent), Complete)
+    assert (root / "t").exists()
+
+
+def test_without_the_setting_nothing_is_watched(root: Path) -> None:
+    story = world(root, [{"calls": [DONE]}, {"calls": [write("b.txt")]}, {"text": "Done."}], Person())
+    assert isinstance(story.turn(), Complete)
+    assert story.kit.gates is None

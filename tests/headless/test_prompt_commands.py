@@ -1,0 +1,133 @@
+"""Slash commands that bring more than words: commands that run, rules, a model; and those that are shipped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.headless.test_commands_and_images import command, openai
+from tests.helpers import agent, call, script
+from tests.model.server import ModelServer, Reply
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_commands_in_a_prompt_run_where_they_are_permitted(work: Path) -> None:
+    (work / "b.txt").write_text("two @a.txt\n")
+    body = "Files:\n!`ls *.txt`\nAnd:\n```!\ncat b.txt\nexit 3\n```\nNow $1, not `that!` or `this`."
+    command(work, "see", f"---\nallowed-tools: Bash(exit *)\n---\n{body}")
+    with ModelServer([Reply(text="Ok.")]) as server:
+        done = agent(["-p", "--model", "openai/gpt-test", "/see go !`touch made`"], work, openai(server))
+        sent = server.bodies[0]["messages"][-1]["content"]
+    assert done.returncode == 0, done.stderr
+    head, _, tail = sent.partition("[exit code 3")
+    assert head == "Files:\na.txt\nb.txt\nAnd:\ntwo @a.txt\n", "what a command prints mentions no file"
+    assert tail.endswith("]\nNow go, not `that!` or `this`.")
+    assert not (work / "made").exists(), "what stands in the arguments is never run"
+
+
+@pytest.mark.parametrize(
+    ("head", "flags", "why"),
+    [
+        ("", (), "nobody is there to approve it"),
+        ("", ("--on-ask", "suspend"), "it needs a person to allow it"),
+        ("", ("--disallowedTools", "Bash(touch:*)", "--permission-mode", "acceptEdits"), "is denied by Bash(touch:*)"),
+        ("---\nallowed-tools: Bash(touch:*)\n---\n", ("--disallowedTools", "Bash(touch:*)"), "is denied by"),
+        ("---\nallowed-tools: Bash(touch:*)\n---\n", ("--tools", "Read"), "Bash is not offered here"),
+    ],
+)
+def test_a_command_that_may_not_run_is_one_sentence_and_nothing_is_sent(
+    work: Path, head: str, flags: tuple[str, ...], why: str
+) -> None:
+    command(work, "make", f"{head}Made: !`touch made`")
+    done = agent(["-p", "--model", script(work.parent / "s.toml", []), *flags, "/make"], work)
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("agent: /make was not sent") and why in last
+    assert not (work / "made").exists()
+
+
+def test_allowed_tools_hold_for_the_turn_and_no_longer(work: Path) -> None:
+    command(work, "make", "---\nallowed-tools: Bash(touch:*), Bash(mkdir *)\n---\n!`touch zero`Make $1.")
+    touch = call("Bash", command="touch one && mkdir d")
+    model = script(work.parent / "s.toml", [{"calls": [touch]}, {"text": "Made."}])
+    done = agent(["-p", "--model", model, "/make it"], work)
+    assert done.returncode == 0, done.stderr
+    assert (work / "zero").exists() and (work / "d").is_dir()
+    tried = {"calls": [call("Bash", command="touch two")]}
+    again = script(work.parent / "t.toml", [tried, {"text": "No."}])
+    assert "Denied: Bash" in agent(["-p", "-c", "--model", again, "more"], work).stderr
+    assert not (work / "two").exists()
+
+
+def test_allowed_tools_and_the_model_hold_over_a_pause(work: Path) -> None:
+    other = script(
+        work.parent / "other.toml",
+        [
+            {"calls": [call("Bash", command="rm a.txt")]},
+            {"calls": [call("Bash", command="touch one")], "expect": "exit code 0"},
+            {"text": "Other."},
+        ],
+    )
+    command(work, "make", f"---\nallowed-tools: Bash(touch:*)\nmodel: {other}\n---\nMake it.")
+    usual = script(work.parent / "usual.toml", [{"text": "Usual."}])
+    done = agent(["-p", "--model", usual, "--on-ask", "suspend", "/make"], work)
+    assert done.returncode == 3, done.stderr
+    resumed = agent(["approve"], work)
+    assert (resumed.returncode, resumed.stdout) == (0, "Other.\n"), resumed.stderr
+    assert (work / "one").exists()
+    after = agent(["-p", "-c", "and now?"], work)
+    assert (after.returncode, after.stdout) == (0, "Usual.\n"), after.stderr
+    assert not (work / "a.txt").exists()
+
+
+def test_a_model_that_cannot_be_had_is_told_and_done_without(work: Path) -> None:
+    command(work, "ask", "---\nmodel: anthropic/claude-x\n---\nAsk.")
+    model = script(work.parent / "s.toml", [{"text": "Ok."}])
+    done = agent(["-p", "--output-format", "stream-json", "--model", model, "/ask"], work)
+    told = [line["content"] for line in lines(done) if line.get("subtype") == "informational"]
+    assert done.returncode == 0
+    assert told and told[0].startswith("/ask asks for the model anthropic/claude-x: No key for anthropic")
+
+
+def test_a_projects_command_does_not_open_protected_files(work: Path) -> None:
+    command(work, "ci", "---\nallowed-tools: Write(//**/.github/workflows/x.yml), Edit\n---\nDo it.", home=False)
+    write = call("Write", file_path=str(work / ".github/workflows/x.yml"), content="on: push\n")
+    model = script(work.parent / "s.toml", [{"calls": [write]}, {"text": "No."}])
+    done = agent(["-p", "--trust", "--model", model, "/ci"], work)
+    assert "writes a protected file" in done.stderr
+    assert not (work / ".github").exists()
+
+
+def test_the_models_own_use_is_asked_about_with_its_commands(work: Path) -> None:
+    command(work, "make", "---\nallowed-tools: Bash(mkdir:*)\n---\nMade: !`touch made`")
+    use = {"calls": [call("SlashCommand", command="/make")]}
+    model = script(work.parent / "s.toml", [use, {"text": "No."}])
+    denied = agent(["-p", "--allowedTools", "SlashCommand", "--model", model, "x"], work)
+    assert "Denied: SlashCommand" in denied.stderr
+    assert not (work / "made").exists(), "the tool is allowed, the command in the prompt is not"
+    more = [use, {"calls": [call("Bash", command="mkdir d")], "expect": "Made: (no output)"}, {"text": "Yes."}]
+    model = script(work.parent / "s.toml", more)
+    flags = ["--allowedTools", "SlashCommand Bash(touch:*)"]
+    done = agent(["-p", *flags, "--model", model, "x"], work)
+    assert done.returncode == 0, done.stderr
+    assert (work / "made").exists() and (work / "d").is_dir()
+
+
+def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Fit.", "expect": "## "}])
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    done = agent(["-p", "--output-format", "stream-json", "--model", model, "/review a.txt"], work)
+    assert done.returncode == 0, done.stderr
+    named = lines(done)[0]["slash_commands"]
+    assert {"review", "tdd", "explain", "security-review"} <= set(named)
+    assert "SlashCommand" not in lines(done)[0]["tools"], "the model is not told of them"
+    command(work, "review", "My own way.")
+    mine = script(work.parent / "s.toml", [{"text": "Ok.", "expect": "My own way."}])
+    assert agent(["-p", "--model", mine, "/review"], work).returncode == 0

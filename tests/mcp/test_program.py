@@ -1,0 +1,250 @@
+"""The program itself: one-shot runs with servers, the commands of `agent mcp`, a project's servers, and being one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.config.schema import McpServer
+from tests.helpers import ROOT, agent, call, clean_env, script
+from tests.mcp.company import GOOD, ask, company, config, eventually, raw, text_of
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def declared(path: Path, **servers: McpServer) -> str:
+    """A file that declares these servers."""
+    table: dict[str, Any] = {}
+    for name, server in servers.items():
+        table |= config(name, server)
+    path.write_text(json.dumps({"mcpServers": table}))
+    return str(path)
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_one_shot_run_uses_a_server_and_names_one_that_is_not_there(place: Path) -> None:
+    file = declared(place / "servers.json", raw=raw(), gone=raw("exits"))
+    model = script(place / "s.toml", [{"calls": [call("mcp__raw__echo", word="hi")]}, {"text": "done"}])
+    done = agent(
+        ["-p", "go", "--model", model, "--mcp-config", file, "--allowedTools", "mcp__raw", "--output-format",
+         "stream-json"], place,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    init, *_ = found = lines(done.stdout)
+    assert init["mcp_servers"] == [{"name": "raw", "status": "connected"}, {"name": "gone", "status": "failed"}]
+    assert {"mcp__raw__echo", "ToolSearch", "UseTool"} <= set(init["tools"])
+    (result,) = [e for e in found if e["type"] == "user"]
+    assert result["message"]["content"][0]["content"] == '{"word": "hi"}'
+    assert "the MCP server gone did not come up" in done.stderr
+
+
+def test_what_no_rule_allows_is_denied_and_waits_where_it_may(place: Path) -> None:
+    file = declared(place / "servers.json", raw=raw())
+    replies = [{"calls": [call("mcp__raw__echo", word="hi")]}, {"text": "done"}]
+    model = script(place / "s.toml", replies)
+    done = agent(["-p", "go", "--model", model, "--mcp-config", file, "--fail-on-denied"], place)
+    assert done.returncode == 5
+    assert "calls another program's tool" in done.stderr
+    done = agent(["-p", "go", "--model", model, "--mcp-config", file, "--on-ask", "suspend"], place)
+    assert done.returncode == 3
+    script(place / "s.toml", [replies[0], replies[1] | {"expect": '{"word": "hi"}'}])
+    done = agent(["approve"], place)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{broken", "not JSON"),
+        ('{"mcpServers": {"x": {}}}', "needs either a command or a url"),
+        ('{"mcpServers": {"x__y": {"command": "true"}}}', "has a name"),
+        ('{"mcpServers": {"x": {"command": "true", "args": "no"}}}', "x.args: expected a list of text"),
+        ('{"mcpServers": {"x": {"command": "true", "wat": 1}}}', "wat means nothing here"),
+        ('{"mcpServers": {"x": {"url": "ftp://here"}}}', "a url that is none of http"),
+        ("nowhere.json", "No such file or directory"),
+    ],
+)
+def test_a_bad_declaration_is_one_sentence(place: Path, text: str, words: str) -> None:
+    done = agent(["-p", "go", "--model", script(place / "s.toml", [{"text": "x"}]), "--mcp-config", text], place)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path) -> None:
+    (place / ".git").mkdir()
+    declared(place / ".mcp.json", raw=raw("plain", place / "first"))
+    model = ["--model", script(place.parent / "s.toml", [{"text": "x"}]), "--output-format", "stream-json"]
+
+    def status(*more: str) -> tuple[Any, str]:
+        done = agent(["-p", "go", *model, *more], place)
+        assert done.returncode == 0, done.stderr
+        words = {"connected": "up", "pending": "up"}
+        return [words.get(s["status"], s["status"]) for s in lines(done.stdout)[0]["mcp_servers"]], done.stderr
+
+    found, said = status()
+    assert found == []
+    assert "is not trusted" in said
+    assert agent(["trust"], place).returncode == 0
+    found, said = status()
+    assert found == ["needs-approval"]
+    assert "was not approved, and was not started" in said
+    assert "agent mcp approve raw" in said
+    assert status("--trust")[0] == ["up"]
+    done = agent(["mcp", "approve", "raw"], place)
+    assert "Approved raw with 7 tools" in done.stdout, done.stderr
+    assert status()[0] == ["up"]
+    declared(place / ".mcp.json", raw=raw("plain", place / "second"))
+    assert agent(["trust"], place).returncode == 0
+    found, said = status()
+    assert found == ["needs-approval"]
+    assert "has changed since you approved it" in said
+    assert status("--strict-mcp-config")[0] == []
+    assert status("--bare")[0] == []
+
+
+def test_servers_are_added_listed_tested_and_removed(place: Path) -> None:
+    home = place.parent / "home"
+    home.mkdir()
+    (home / ".agentrc").write_text("# mine\nmax_rounds = 7 # seven\n")
+    server = raw()
+    done = agent(["mcp", "add", "mine", "-e", "TOKEN=${TOKEN:-none}", "--", server.command, *server.args], place)
+    assert done.returncode == 0, done.stderr
+    kept = (home / ".agentrc").read_text()
+    assert kept.startswith("# mine\nmax_rounds = 7 # seven\n")
+    assert "[mcp.servers.mine]" in kept
+    done = agent(["mcp", "add", "theirs", "http://127.0.0.1:9/mcp", "-H", "X-Key: ${KEY}", "--scope", "project"], place)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(agent(["mcp", "list", "--json"], place).stdout)
+    assert [(s["name"], s["type"], s["scope"], s["state"]) for s in listed] == [
+        ("mine", "stdio", "own", "may start"), ("theirs", "http", "project", "may start"),
+    ]  # fmt: skip
+    got = agent(["mcp", "get", "mine"], place).stdout
+    assert "environment  TOKEN" in got
+    assert "none" not in got
+    tested = agent(["mcp", "test", "mine"], place)
+    assert tested.returncode == 0, tested.stderr
+    assert "mcp__mine__echo" in tested.stdout
+    tested = agent(["mcp", "test", "theirs"], place)
+    assert tested.returncode == 1
+    assert "KEY is not set" in tested.stderr
+    assert agent(["mcp", "add", "mine", "--", "true"], place).returncode == 2
+    assert agent(["mcp", "remove", "mine"], place).returncode == 0
+    assert agent(["mcp", "remove", "theirs", "--scope", "project"], place).returncode == 0
+    assert json.loads(agent(["mcp", "list", "--json"], place).stdout) == []
+    done = agent(["mcp", "get", "mine"], place)
+    assert (done.returncode, done.stderr) == (2, "agent: There is no MCP server mine. There are none.\n")
+
+
+def test_keys_of_the_environment_reach_a_server_only_where_they_are_declared(place: Path) -> None:
+    env = {"SOME_API_KEY": "sesame", "HARMLESS": "yes"}
+    table = config("good", GOOD)
+    table["good"]["env"] = {"GIVEN": "${SOME_API_KEY}"}
+    names = ("SOME_API_KEY", "HARMLESS", "GIVEN")
+    calls = [{"name": "mcp__good__env", "arguments": {"name": name}} for name in names]
+    model = script(place / "s.toml", [{"calls": calls}, {"text": "done"}])
+    done = agent(
+        ["-p", "go", "--model", model, "--mcp-config", json.dumps(table), "--allowedTools", "mcp__good",
+         "--output-format", "stream-json"], place, env,
+    )  # fmt: skip
+    said = [e["message"]["content"][0]["content"] for e in lines(done.stdout) if e["type"] == "user"]
+    assert said == ["(unset)", "yes", "sesame"]
+
+
+def test_the_program_is_a_server_itself_under_permission(place: Path) -> None:
+    (place / "a.txt").write_text("hello\n")
+    env = clean_env(place.parent / "home")
+    us = McpServer(
+        command=sys.executable,
+        args=("-m", "agent_cli", "mcp", "serve", "--allowedTools", "Bash(echo:*)"),
+        env={k: env[k] for k in ("HOME", "AGENT_STATE_DIR", "PYTHONPATH")},
+    )
+    with company(place, us=us) as servers:
+        agent_server = servers.all["us"]
+        assert agent_server.status == "ready", agent_server.reason
+        names = {offer.name for offer in agent_server.tools.values()}
+        assert {"Read", "Edit", "Bash", "Grep"} <= names
+        assert not names & {"Task", "AskUserQuestion", "TodoWrite"}
+        assert "hello" in text_of(ask(agent_server, "Read", {"file_path": "a.txt"}))
+        assert "there" in text_of(ask(agent_server, "Bash", {"command": "echo there"}))
+        refused = ask(agent_server, "Write", {"file_path": "b.txt", "content": "x"})
+        assert refused["isError"]
+        assert "nobody is there to approve it" in text_of(refused)
+        assert not (place / "b.txt").exists()
+        mark = place / "mark"
+        call_ = agent_server.call("Bash", {"command": "echo"}, lambda kind, what: None)
+        call_.result(30)
+        assert not mark.exists()
+
+
+def test_a_killed_run_leaves_no_server(place: Path) -> None:
+    mark = place / "pids"
+    table = config("stubborn", raw("plain", mark))
+    model = script(place / "s.toml", [{"calls": [call("mcp__stubborn__hang")]}, {"text": "done"}])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", "-p", "go", "--model", model, "--mcp-config", json.dumps(table),
+         "--allowedTools", "mcp__stubborn", "--output-format", "stream-json"],
+        cwd=place, env=clean_env(place.parent / "home"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    while '"tool_use"' not in process.stdout.readline():
+        assert process.poll() is None
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").parent.parent
+    pids = [int(p) for task in children.iterdir() for p in (task / "children").read_text().split()]
+    assert pids
+    process.terminate()
+    assert process.wait(20) == 143
+    from tests.mcp.company import alive
+
+    eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_a_run_without_servers_loads_nothing_of_them(place: Path) -> None:
+    code = (
+        "import sys; from agent_cli.__main__ import guarded; guarded(['-p', 'hi', '--model', sys.argv[1]]); "
+        "print([m for m in sys.modules if 'mcp' in m])"
+    )
+    model = script(place / "s.toml", [{"text": "x"}])
+    env = clean_env(place.parent / "home", PYTHONPATH=f"{ROOT}:{ROOT / 'tools'}")
+    done = subprocess.run(
+        [sys.executable, "-c", code, model], cwd=place, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["x", "['agent_cli.mcp_servers']"]
+
+
+def test_a_server_that_is_known_is_started_only_when_it_is_used(place: Path) -> None:
+    count = place / "words"
+    count.write_text("As it was.")
+    file = declared(place / "servers.json", shifty=raw("changing", count))
+    replies = [{"calls": [call("mcp__shifty__shifty")]}, {"text": "done", "expect": "shifty was called"}]
+    idle = script(place / "idle.toml", [{"text": "x"}])
+    busy = script(place / "s.toml", replies)
+    common = ["--mcp-config", file, "--allowedTools", "mcp__shifty", "--output-format", "stream-json"]
+
+    def run(model: str) -> dict[str, Any]:
+        done = agent(["-p", "go", "--model", model, *common], place)
+        assert done.returncode == 0, done.stderr
+        return lines(done.stdout)[0]
+
+    assert run(idle)["mcp_servers"] == [{"name": "shifty", "status": "connected"}]
+    init = run(idle)
+    assert init["mcp_servers"] == [{"name": "shifty", "status": "pending"}]
+    assert "mcp__shifty__shifty" in init["tools"]
+    assert "ToolSearch" not in init["tools"]
+    run(busy)
+    count.write_text("Other words than the model was told.")
+    script(place / "s.toml", [replies[0], {"text": "done", "expect": "is not as it was listed"}])
+    run(busy)

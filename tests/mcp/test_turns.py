@@ -1,0 +1,196 @@
+"""Tools of servers in turns: asked about, allowed by rule, withheld, found, interrupted; questions and images."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Approve, Defer, Reject, Reply
+from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolProgress, ToolStarted
+from agent_cli.extensions.mcp.finding import ToolSearch, UseTool
+from agent_cli.extensions.mcp.servers import Servers
+from agent_cli.extensions.mcp.words import prompts_of, with_resources
+from agent_tools.base import ToolError
+from tests.engine.world import World
+from tests.helpers import call
+from tests.mcp.company import GOOD, company, eventually, raw
+
+
+def world(servers: Servers, root: Path, calls: list[Any], *answers: Any, **more: Any) -> World:
+    """A world with the tools of the servers, whose model makes these calls one after the other."""
+    tools = (*servers.tools().values(), ToolSearch(servers), UseTool(servers.tools))
+    replies = [*({"calls": [c]} for c in calls), {"text": "done"}]
+    return World(root, replies, list(answers), tools=tools, **more)
+
+
+def results(made: World) -> list[str]:
+    return [message.text for message in made.results]
+
+
+def test_a_call_is_asked_about_whatever_the_tool_says_of_itself(tmp_path: Path) -> None:
+    with company(tmp_path, escapes=raw("escapes"), raw=raw()) as servers:
+        made = world(
+            servers,
+            tmp_path,
+            [call("mcp__escapes__show"), call("mcp__raw__echo", a=1)],
+            Reject("not now"),
+            Approve(rule="mcp__raw__echo"),
+        )
+        made.turn("go")
+        asked = made.of(ApprovalRequested)
+        assert [(a.tool, a.always) for a in asked] == [
+            ("mcp__escapes__show", "mcp__escapes__show"), ("mcp__raw__echo", "mcp__raw__echo"),
+        ]  # fmt: skip
+        assert asked[1].summary == "raw: echo(a=1)"
+        assert results(made) == ["The user refused this call and said: not now", '{"a": 1}']
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "runs"),
+    [
+        (("mcp__raw",), (), True),
+        (("mcp__raw__*",), (), True),
+        (("mcp__raw__echo",), (), True),
+        (("mcp__raw__other", "mcp__ra"), (), False),
+        (("mcp__raw",), ("mcp__raw__echo",), False),
+    ],
+)
+def test_rules_speak_of_a_tool_also_behind_usetool(
+    tmp_path: Path, allow: tuple[str, ...], deny: tuple[str, ...], runs: bool
+) -> None:
+    with company(tmp_path, raw=raw()) as servers:
+        calls = [call("mcp__raw__echo", a=1), call("UseTool", tool="mcp__raw__echo", arguments={"a": 2})]
+        made = world(servers, tmp_path, calls, allow=allow, deny=deny, mode="dontAsk")
+        made.turn("go")
+        assert [text.startswith("Permission was denied") for text in results(made)] == [not runs] * 2
+
+
+def test_plan_mode_lets_no_server_do_anything(tmp_path: Path) -> None:
+    with company(tmp_path, raw=raw()) as servers:
+        made = world(servers, tmp_path, [call("mcp__raw__echo")], mode="plan", allow=("mcp__raw",))
+        made.turn("go")
+        assert "plan mode" in results(made)[0]
+
+
+def test_a_tool_is_found_by_words_and_used_by_name(tmp_path: Path) -> None:
+    with company(tmp_path, good=GOOD, many=raw("many")) as servers:
+        calls = [
+            call("ToolSearch", query="add two numbers"),
+            call("ToolSearch", query="select:mcp__many__tool_7,greet"),
+            call("ToolSearch", query="zebra"),
+            call("UseTool", tool="mcp__good__add", arguments={"a": 20, "b": 22}),
+            call("UseTool", tool="mcp__good__ad", arguments={}),
+        ]
+        made = world(servers, tmp_path, calls, allow=("mcp__good",))
+        made.turn("go")
+        first, second, none, sum_, mistake = results(made)
+        assert first.startswith("mcp__good__add\nAdd two numbers.\narguments: {")
+        assert "mcp__many__tool_7\n" in second
+        assert "mcp__good__greet\n" in second
+        assert none.startswith("No tool fits. There are: good (8 tools), many (200 tools).")
+        assert sum_ == "42"
+        assert "Did you mean mcp__good__add, " in mistake
+
+
+def test_progress_is_told_and_an_interrupt_reaches_the_server(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with company(tmp_path, good=GOOD) as servers:
+        made = world(servers, tmp_path, [call("mcp__good__slow", mark=str(mark))], allow=("mcp__good",))
+        told: list[str] = []
+        original = made.events.append
+
+        class Listening(list[Any]):
+            def append(self, event: Any) -> None:
+                original(event)
+                if isinstance(event, ToolProgress):
+                    told.append(event.text)
+                    made.kit.context.cancel.cancel()
+
+        made.events = Listening()
+        made.turn("go")
+        assert told[0].startswith("working (0/")
+        assert results(made) == ["Interrupted by the user before this finished."]
+        eventually(mark.exists)
+
+
+def answering(*said: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
+    """An asker with these answers, and what it was asked."""
+    left, asked = list(said), []
+
+    def asker(question: QuestionAsked) -> Any:
+        (only,) = question.data["questions"]
+        asked.append(only["question"])
+        answer = left.pop(0)
+        return Reply("answer", f"{only['question']} -> {answer}") if isinstance(answer, str) else answer
+
+    return asker, asked
+
+
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        (("Ada", "Yes"), '{"action": "accept", "content": {"name": "Ada", "loud": true}}'),
+        (("Ada", "(no answer)"), '{"action": "accept", "content": {"name": "Ada"}}'),
+        (("Ada", "maybe", "No"), '{"action": "accept", "content": {"name": "Ada", "loud": false}}'),
+        (("Ada", "Decline"), '{"action": "decline"}'),
+        (("(no answer)",), '{"action": "decline"}'),
+        ((Defer(),), '{"action": "decline"}'),
+        ((Reply("answer", "Decide for yourself.", by="default"),), '{"action": "decline"}'),
+    ],
+)
+def test_a_server_may_ask_the_person_while_its_tool_runs(tmp_path: Path, said: tuple[Any, ...], result: str) -> None:
+    asker, asked = answering(*said)
+    with company(tmp_path, raw=raw()) as servers:
+        made = world(servers, tmp_path, [call("mcp__raw__ask")], allow=("mcp__raw",), asker=asker)
+        made.turn("go")
+        assert results(made) == [result]
+        assert asked[0] == "The MCP server raw asks: Who are you?\nname: Your name"
+        started = [type(e).__name__ for e in made.events if isinstance(e, ToolStarted | QuestionAsked)]
+        assert started == ["ToolStarted"] + ["QuestionAsked"] * len(said)
+
+
+def test_images_pass_to_a_model_that_takes_them(tmp_path: Path) -> None:
+    with company(tmp_path, good=GOOD) as servers:
+        for takes, words in (
+            (frozenset({"image"}), "[image 1: PNG image"),
+            (frozenset(), "this model takes no images"),
+        ):
+            made = world(servers, tmp_path, [call("mcp__good__picture")], allow=("mcp__good",))
+            made.turn("go", takes=takes)
+            (message,) = made.results
+            assert words in message.text
+            assert len(message.media) == len(takes)
+
+
+def test_a_tool_that_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    words.write_text("As it was.")
+    with company(tmp_path, raw=raw("changing", words)) as servers:
+        made = world(servers, tmp_path, [call("mcp__raw__shifty")], allow=("mcp__raw",))
+        server = servers.all["raw"]
+        words.write_text("Not as it was.")
+        told = threading.Event()
+        server.changed = told.set
+        server.call("grow", {}, lambda kind, what: None).result(30)
+        assert told.wait(30)
+        made.turn("go")
+        assert "has changed since it was approved" in results(made)[0]
+
+
+def test_resources_and_prompts_are_at_hand_by_name(tmp_path: Path) -> None:
+    with company(tmp_path, good=GOOD) as servers:
+        ctx = world(servers, tmp_path, []).kit.context
+        text, media = with_resources("Look at @good:note://one, and at @nobody:note://one.", servers.all, ctx)
+        assert text.endswith('<resource server="good" uri="note://one">\nbuy milk\n</resource>')
+        assert media == ()
+        with pytest.raises(ToolError, match="The MCP server good"):
+            with_resources("@good:note://two", servers.all, ctx)
+        (prompt,) = prompts_of(servers.all).values()
+        assert (prompt.name, prompt.hint, prompt.by_model) == ("mcp__good__review", "<file> <tone>", False)
+        assert prompt.expand("'a b.py' very stern", ctx) == "Review a b.py and be very stern."
+        with pytest.raises(ToolError, match="needs file"):
+            prompt.expand("", ctx)

@@ -1,0 +1,168 @@
+"""Whole screens of the main flows, kept as text beside this file and reviewed like code.
+
+UPDATE_SCREENS=1 pytest tests/pty/test_screens.py writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli import __version__
+from tests.helpers import call, script
+from tests.pty.drawn import Drawn
+
+SCREENS = Path(__file__).parent / "screens"
+READ = {"text": "I look at it first.", "calls": [call("Read", file_path="a.txt")]}
+EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}
+ANSWER = """## What I found
+
+The file greets **the world**. It is `a.txt`:
+
+```python
+def greet(name: str) -> str:
+    return f"hello {name}"
+```
+
+| file  | lines |
+|-------|------:|
+| a.txt |     1 |
+
+1. first
+2. second, with a long line that does not fit into eighty columns and is wrapped by words
+"""
+SLOW = {"text": "one two three four five six seven eight nine ten eleven twelve", "pause": 0.25}
+PLAN = [
+    {"content": "Read the file", "status": "completed", "activeForm": "Reading"},
+    {"content": "Change it", "status": "in_progress", "activeForm": "Changing it"},
+    {"content": "Run the tests", "status": "pending", "activeForm": "Running"},
+]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A project whose path is as long on every machine."""
+    with tempfile.TemporaryDirectory(prefix="agent-", dir="/tmp") as name:
+        project = Path(name) / "p"
+        project.mkdir()
+        (project / "a.txt").write_text("hello world\n")
+        yield project
+
+
+def shot(screen: Drawn, place: Path, name: str) -> None:
+    """Hold the screen to the one that is kept."""
+    text = screen.visible().replace(place.parent.name, "agent-XXXXXXXX").replace(f"agent {__version__}", "agent V")
+    text = re.sub(r"\d+\.\d s\b|\b\d+ ms\b", "N.N s", text)
+    text = re.sub(r"\((\d+)s ·", "(Ns ·", re.sub(r"(--resume |session )[0-9a-f-]{8,36}", r"\1ID", text)) + "\n"
+    kept = SCREENS / f"{name}.txt"
+    if os.environ.get("UPDATE_SCREENS"):
+        kept.write_text(text, "utf-8")
+    assert text == kept.read_text("utf-8"), f"UPDATE_SCREENS=1 keeps this one:\n{text}"
+
+
+def begun(place: Path, replies: list[dict[str, object]], *args: str, columns: int = 80, rows: int = 24) -> Drawn:
+    model = script(place.parent / "s.toml", replies)
+    return Drawn(["--model", model, *args], place, columns, rows)
+
+
+def idle(screen: Drawn) -> None:
+    screen.until(lambda: " s" in screen.visible() and "esc to" not in screen.visible(), "the end of the turn")
+
+
+def test_the_first_start_and_the_second(place: Path) -> None:
+    with begun(place, [{"text": "Hello."}]) as screen:
+        screen.ready()
+        screen.wait("> \n" if False else "default")
+        shot(screen, place, "first_start")
+        screen.line("hi")
+        screen.wait("Hello.")
+        idle(screen)
+        screen.leave()
+        shot(screen, place, "leaving")
+    with begun(place, [{"text": "Hello."}, {"text": "Again."}], "--continue") as screen:
+        screen.wait("default\n" if False else "restored")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
+        shot(screen, place, "resume")
+        screen.leave()
+
+
+def test_an_answer_while_it_streams_and_when_it_is_done(place: Path) -> None:
+    with begun(place, [{"text": ANSWER, "pause": 0.15}], "--", "what is it?") as screen:
+        screen.wait("return")
+        screen.type("a draft")
+        screen.until(lambda: screen.input_line() == "> a draft", "the draft")
+        screen.wait("2. sec")
+        idle(screen)
+        shot(screen, place, "answer")
+
+
+def test_a_tool_call_and_its_approval(place: Path) -> None:
+    with begun(place, [READ, EDIT, {"text": "Done."}], "--", "change it") as screen:
+        screen.wait("? Allow it?")
+        shot(screen, place, "approval")
+        screen.rest()
+        screen.type("y")
+        screen.wait("Done.")
+        idle(screen)
+        shot(screen, place, "tool_call")
+
+
+def test_a_command_to_approve_in_a_narrow_window(place: Path) -> None:
+    command = "printf 'a long command %s\\n' with several words in it > out.txt && cat out.txt"
+    replies = [{"calls": [call("Bash", command=command, description="Write and show")]}, {"text": "Done."}]
+    with begun(place, replies, "--", "go", columns=40, rows=30) as screen:
+        screen.wait("reason]")
+        shot(screen, place, "approval_narrow")
+
+
+def test_the_plan_while_it_is_worked_on(place: Path) -> None:
+    replies = [{"calls": [call("TodoWrite", todos=PLAN)]}, {**SLOW, "calls": READ["calls"]}, {"text": "Done."}]
+    with begun(place, replies, "--", "go") as screen:
+        screen.wait("one two")
+        screen.line("and the docs, please")
+        screen.wait("queued: and the docs")
+        screen.wait("eleven")
+        text = screen.visible()
+        assert "☑ Read the file" in text and "▸ Changing it" in text and "☐ Run the tests" in text
+        screen.type("\x03")
+        screen.wait("interrupted")
+        screen.type("\x03\x03")
+
+
+def test_a_plan_to_approve(place: Path) -> None:
+    replies = [{"calls": [call("ExitPlanMode", plan="1. Look at `a.txt`\n2. Change the greeting\n")]}, {"text": "Ok."}]
+    with begun(place, replies, "--permission-mode", "plan", "--", "plan it") as screen:
+        screen.wait("? Approve this plan?")
+        shot(screen, place, "plan")
+
+
+def test_a_question_of_the_model(place: Path) -> None:
+    options = [{"label": "Red", "description": "like fire"}, {"label": "Blue", "description": "like the sea"}]
+    ask = call("AskUserQuestion", questions=[{"question": "Which colour?", "options": options}])
+    with begun(place, [{"calls": [ask]}, {"text": "Ok."}], "--", "ask me") as screen:
+        screen.wait("? Your answer?")
+        shot(screen, place, "question")
+
+
+def test_an_error_of_the_provider(place: Path) -> None:
+    error = {"kind": "auth", "message": "openai refused the key: Incorrect API key provided."}
+    with begun(place, [{"error": error}], "--", "hi") as screen:
+        screen.wait("doctor")
+        idle(screen)
+        shot(screen, place, "error")
+
+
+def test_the_menu_of_commands_and_of_files(place: Path) -> None:
+    with begun(place, [], rows=16) as screen:
+        screen.ready()
+        screen.type("/mo")
+        screen.wait("permission mode")
+        shot(screen, place, "menu")
+        screen.type("\x15@a")
+        screen.wait("@a.txt")
+        shot(screen, place, "menu_files")

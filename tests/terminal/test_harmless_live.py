@@ -1,0 +1,92 @@
+"""The application draws foreign text in many places; none of it steers the terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.core.answers import Approve
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    Warned,
+)
+from agent_cli.terminal.calls import title
+from agent_cli.terminal.decisions import approval, pick
+from agent_cli.terminal.status_line import harmless
+from agent_tools.base import Effect
+from agent_tools.clipping import UNSAFE
+from agent_tools.display import CommandOutput, TodoItem
+from tests.terminal.stage import Stage, play
+from tests.terminal.test_harmless import HOSTILE
+
+# What the renderer of prompt-toolkit and our own frames write: cursor, erasing, modes, SGR; the title, plain inside.
+SEQUENCES = re.compile(
+    r"\x1b\[\?(?:2026|2004|25|12|7|1)[hl]|\x1b\[[0-9;]*[mABCDKJH]|\x1b\]0;[^\x00-\x1f\x7f-\x9f]*\x07"
+    r"|\x1b\]9;agent waits for you\x1b\\|\x1b\[2[23];0t|\x07|\r|\n|\x08"
+)
+
+
+def assert_ours(drawn: str) -> None:
+    found = re.search(UNSAFE, SEQUENCES.sub("", drawn))
+    assert found is None, ascii(drawn[-2000:])
+
+
+def events(text: str) -> list[Event]:
+    display = CommandOutput(text, text, 0, 0.1, text)
+    return [
+        ThinkingDelta(text), TextDelta(text), ToolRequested("c", text, {"command": text}, text), ToolStarted("c", text),
+        ToolProgress("c", text), Warned(text, 3.0), ToolFinished("c", text, False, 1, display), TextDelta(text),
+    ]  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(HOSTILE, min_size=1, max_size=4))
+def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
+    def story(stage: Stage) -> None:
+        live = stage.live
+        stage.session.items = tuple(TodoItem(text or "x", "in_progress") for text in texts)
+        stage.press("go\r")
+        stage.until(lambda: stage.session.sent)
+        for text in texts:
+            live.soon(lambda text=text: live.queued.append(text))  # type: ignore[misc]
+            for event in events(text):
+                live.bridge.emit(event)
+            live.soon(lambda text=text: live.hint_for(text, 1.0))  # type: ignore[misc]
+        request = ApprovalRequested(
+            "d", texts[0], texts[0], texts[0], (Effect("run", texts[0]),), texts[0], None, "", "h", facts=(texts[0],)
+        )
+        ask: Any = approval(request, {"command": texts[0]})
+        live.bridge.emit(ask)
+        stage.until(lambda: live.questions.ask is ask)
+        live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))
+        live.soon(live.questions.cancel)
+        stage.until(lambda: live.questions.ask is None)
+        live.soon(lambda: live.line.put_back(texts[0]))
+        stage.settle()
+        live.soon(live.line.clear)
+        choice = pick(texts[0], [(text, text) for text in texts])
+        live.bridge.emit(choice)
+        stage.until(lambda: live.questions.ask is choice)
+        stage.settle()
+
+    stage = play(story)
+    assert_ours(stage.screen.drawn)
+    assert_ours("\n".join(stage.live.rest()))
+
+
+@settings(deadline=None)
+@given(HOSTILE)
+def test_titles_and_status_lines(text: str) -> None:
+    assert_ours(title(text))
+    assert_ours(harmless(text))
+    assert "\n" not in harmless(text)

@@ -1,0 +1,183 @@
+"""Slash commands about settings and state, in a real session that is read line by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.helpers import agent, call, script
+
+DONE: dict[str, Any] = {"text": "Done.", "usage": {"input": 100, "output": 10, "cache_read": 50}}
+
+
+def session(work: Path, *lines: str, replies: list[dict[str, Any]] | None = None, **env: str) -> str:
+    """What a session says to these lines."""
+    model = script(work.parent / "s.toml", replies or [DONE])
+    done = agent(["--model", model, "--plain"], work, env=env, stdin="".join(f"{line}\n" for line in lines))
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def sent(work: Path) -> list[str]:
+    """The texts of all messages to the model in the one session."""
+    log = next((work.parent / "home/state/sessions").rglob("*.jsonl")).read_text()
+    data = [json.loads(line)["data"] for line in log.splitlines()]
+    return [d["message"]["text"] for d in data if d.get("type") == "MessageAdded" and "text" in d["message"]]
+
+
+def test_the_status_names_everything_and_no_key(work: Path) -> None:
+    (work / "AGENTS.md").write_text("x")
+    key = "sk-very-secret-0123456789"
+    shown = session(work, "/status", OPENAI_API_KEY=key, AGENT_EFFORT="high")
+    for text in (
+        "scripted:",
+        "high",
+        "default",
+        "sandbox    off",
+        "trust      plain",
+        "session",
+        str(work),
+        "AGENTS.md",
+    ):
+        assert text in shown
+    assert "the environment" not in shown.partition("settings")[0]
+    assert key not in shown
+
+
+def test_rules_of_this_session_are_added_shown_and_taken_back(work: Path) -> None:
+    (work.parent / "home").mkdir()
+    (work.parent / "home/.agentrc").write_text('[permissions]\ndeny = ["Bash(curl:*)"]\n')
+    shown = session(
+        work, "/permissions allow Bash(touch made)", "/permissions", "go", "/permissions remove 1",
+        "/permissions remove 2", "/permissions remove 2", "/permissions allow Bsh(x)", "/permissions what",
+        replies=[{"calls": [call("Bash", command="touch made")]}, DONE],
+    )  # fmt: skip
+    assert (work / "made").exists()
+    assert "1. deny  Bash(curl:*)  (" in shown and ".agentrc:2)" in shown
+    assert "2. allow Bash(touch made)  (this session)" in shown
+    assert ".agentrc:2; change it there." in shown
+    assert "allow Bash(touch made) does not hold any more." in shown
+    assert "Say: allow RULE" in shown and "did you mean Bash?" in shown
+
+
+def test_a_deny_rule_of_this_session_also_hides_files_from_searches(work: Path) -> None:
+    session(
+        work, "/permissions deny Read(a.txt)", "go",
+        replies=[{"calls": [call("Grep", pattern="hello", output_mode="content")]}, {"text": "None.", "expect": ""}],
+    )  # fmt: skip
+    assert not any("hello world" in text for text in sent(work))
+
+
+def test_effort_is_changed_for_the_session(work: Path) -> None:
+    shown = session(work, "/effort", "/effort low", "/effort huge", "/effort default")
+    assert "effort: the default of the model" in shown
+    assert "effort: low" in shown
+    assert "huge is none of none, minimal, low" in shown
+
+
+def test_a_folder_is_added_and_the_model_is_told(work: Path) -> None:
+    other = work.parent / "other"
+    other.mkdir()
+    (other / "b.txt").write_text("from elsewhere\n")
+    (other / "AGENTS.md").write_text("Rules of the other.\n")
+    read = {"calls": [call("Read", file_path=str(other / "b.txt"))]}
+    shown = session(
+        work, "/add-dir ../nowhere", "/add-dir ../other", "/add-dir ../other", "go", "/add-dir",
+        f"/add-dir {work.parent}",        "n", replies=[read, {"text": "Read.", "expect": "Rules of the other"}],
+    )  # fmt: skip
+    assert "../nowhere is not a folder." in shown
+    assert "counts as inside the workspace for this session." in shown
+    assert "is part of the workspace already." in shown
+    assert "holds much more than a project" in shown and "Nothing was added." in shown
+    assert any("The user added the folder" in text for text in sent(work))
+    assert any("from elsewhere" in text for text in sent(work))
+
+
+def test_plan_mode_is_entered_and_left(work: Path) -> None:
+    shown = session(work, "/plan on", "/mode", "go", "/plan off", "/plan maybe", "more", replies=[DONE, DONE])
+    assert "plan mode is on: nothing may be changed" in shown and "mode: plan" in shown
+    assert "plan mode is off; mode: default" in shown
+    assert "Say /plan on, /plan off, or /plan." in shown
+    texts = sent(work)
+    assert "<plan_mode>" in texts[0]
+    assert any("The user ended plan mode" in text for text in texts)
+
+
+def test_the_cost_is_told_by_turn_and_for_all_after_a_resume(work: Path) -> None:
+    first = session(work, "one", "two", "/cost", replies=[DONE, DONE])
+    assert "session: 200 tokens in (50% from cache), 20 out; $0.0000" in first
+    assert "turn 2: 100 tokens in (50% from cache), 10 out; $0.0000  two" in first
+    model = script(work.parent / "s.toml", [DONE] * 3)
+    again = agent(["--model", model, "--plain", "-c"], work, stdin="three\n/cost\n").stdout
+    assert "session: 300 tokens in" in again and "turn 3:" in again
+
+
+def test_the_cost_names_each_model_and_folds_what_was_long_ago(work: Path) -> None:
+    other = script(work.parent / "other.toml", [DONE])
+    lines = [*(f"message {n}" for n in range(12)), f"/model {other}", "last", "/cost"]
+    shown = session(work, *lines, replies=[DONE] * 12)
+    assert "turns 1 to 3: 300 tokens in" in shown
+    assert "scripted:s: 1,200 tokens in" in shown and "scripted:other: 100 tokens in" in shown
+
+
+def test_a_session_that_is_not_kept_says_what_it_knows(work: Path) -> None:
+    shown = session(work, "one", "/cost", AGENT_SAVE_SESSIONS="false")
+    assert "100 tokens in (50% from cache), 10 out; $0.0000 (since the session was opened; it is not kept)" in shown
+
+
+def test_a_report_has_what_helps_and_nothing_private(work: Path) -> None:
+    key = "sk-very-secret-0123456789"
+    (work.parent / "home").mkdir()
+    (work.parent / "home/.agentrc").write_text(f'key_command = "echo {key}"\neffort = "low"\n')
+    fails = [{"error": {"kind": "overloaded", "message": f"Too busy for {key}."}}]
+    shown = session(work, "private words", f"/bug it broke with {key}", replies=fails, OPENAI_API_KEY=key)
+    assert "The report is in" in shown and "Nothing was sent" in shown
+    reports = list((work.parent / "home/state/reports").iterdir())
+    text = reports[0].read_text()
+    assert reports[0].stat().st_mode & 0o777 == 0o600
+    assert "it broke with [redacted]" in text and "- effort (~/.agentrc) = low" in text and "key_command" in text
+    assert "overloaded: Too busy for [redacted]." in text
+    assert key not in text and "private words" not in text and str(work.parent / "home") not in text
+
+
+def test_the_doctor_works_in_a_session(work: Path) -> None:
+    shown = session(work, "/doctor", AGENT_MAX_ROUNDS="7")
+    assert "ok       settings    the environment sets max_rounds" in shown
+    assert "ok       model       scripted:" in shown
+
+
+def test_a_note_goes_into_the_file_and_to_the_model(work: Path) -> None:
+    shown = session(work, "#use tabs", "go", "#42 is an issue", replies=[DONE, DONE])
+    assert (work / "AGENTS.md").read_text() == "## Notes\n\n- use tabs\n"
+    assert "Added to AGENTS.md" in shown
+    texts = sent(work)
+    assert any("The user added to AGENTS.md: use tabs" in text for text in texts)
+    assert "#42 is an issue" in texts
+
+
+def test_memory_is_listed_shown_and_edited(work: Path) -> None:
+    (work / "AGENTS.md").write_bytes(b"Be kind.\x1b[2J\r\n")
+    editor = work.parent / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "Be brief.\\r\\n" >> "$1"\n')
+    editor.chmod(0o755)
+    shown = session(work, "/memory show", "/memory 1", "/memory", "", "/memory 9", "go", EDITOR=str(editor))
+    assert "Be kind.\\x1b[2J" in shown and "\x1b" not in shown
+    assert (work / "AGENTS.md").read_bytes() == b"Be kind.\x1b[2J\r\nBe brief.\r\n"
+    assert "AGENTS.md is written; the model is told" in shown
+    assert "There is no memory file 9" in shown
+    assert any("The user changed the memory file AGENTS.md." in text and "Be brief." in text for text in sent(work))
+
+
+def test_a_first_memory_file_is_made_by_hand_or_by_the_model(work: Path) -> None:
+    editor = work.parent / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "Mine.\\n" > "$1"\n')
+    editor.chmod(0o755)
+    session(work, "/memory", "2", EDITOR=str(editor))
+    assert (work.parent / "home/.agent/AGENTS.md").read_text() == "Mine.\n"
+    write = {"calls": [call("Write", file_path="AGENTS.md", content="# Work\n")]}
+    session(work, "/init above all the tests", "y", replies=[write, {"text": "Written."}])
+    assert (work / "AGENTS.md").read_text() == "# Work\n"
+    (text,) = [t for t in sent(work) if "memory file of this project" in t]
+    assert "There is none yet: write AGENTS.md." in text and "The user adds: above all the tests" in text

@@ -1,0 +1,89 @@
+"""Skill: instructions that the person keeps for a kind of work, read by the model when it comes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Annotated
+
+from agent_tools.base import Described, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.clipping import one_line, shorten
+from agent_tools.display import Note
+from agent_tools.lent import Prompted, prompted
+from agent_tools.values import Value
+
+LIST = 8_000
+# How long a line may be, in turn, until all fit; at last the names alone.
+_LINES = (1_000, 400, 200, 100, 0)
+
+
+class SkillArgs(Value):
+    """The arguments of Skill."""
+
+    skill: Annotated[str, "The skill's name"]
+    args: Annotated[str, "What to use it on"] = ""
+
+
+class UseSkill(Tool[SkillArgs]):
+    """Gives the model what a skill says. Its words change nothing; what it allows or runs is asked about."""
+
+    name = "Skill"
+    Args = SkillArgs
+
+    def available(self, ctx: ToolContext) -> bool:
+        return bool(ctx.skills)
+
+    def teach(self, ctx: ToolContext) -> str:
+        """The skills, one a line; shorter lines where they are many, so that none is left out unless names alone are
+        too much."""
+        return listed(ctx.skills)
+
+    def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        name = _name(args)
+        runs = tuple(Effect("run", command) for command in self._prompt(args, ctx).commands)
+        return (Effect("prompt" if runs or ctx.skills[name].lends else "state", name), *runs)
+
+    def summary(self, args: SkillArgs, ctx: ToolContext) -> str:
+        return f"Use the skill {shorten(one_line(f'{_name(args)} {args.args}'), 100).rstrip()}"
+
+    def preview(self, args: SkillArgs, ctx: ToolContext) -> Note:
+        prompt = self._prompt(args, ctx)
+        allows = f"It allows, for this turn: {', '.join(prompt.lent.rules)}\n\n" if prompt.lent.rules else ""
+        return Note(allows + prompt.text())
+
+    def run(self, args: SkillArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        prompt = self._prompt(args, ctx)
+        text = prompt.text()
+        if prompt.commands:
+            # With the shell, which most prompts do without.
+            from agent_tools.prompting import fill
+
+            text = yield from fill(prompt, ctx)
+        said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
+        return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.but(model=""))
+
+    def _prompt(self, args: SkillArgs, ctx: ToolContext) -> Prompted:
+        skill = ctx.skills.get(_name(args))
+        if skill is None:
+            raise ToolError(f"There is no skill {one_line(_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
+        return prompted(skill.expand(args.args, ctx), _name(args))
+
+
+def _name(args: SkillArgs) -> str:
+    return args.skill.strip().removeprefix("/")
+
+
+def listed(skills: Mapping[str, Described]) -> str:
+    """Names and descriptions within the budget."""
+    for most in _LINES:
+        lines = [shorten(one_line(f"{n}: {s.description}"), most) if most else n for n, s in skills.items()]
+        if sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) <= LIST:
+            return "\n".join(lines)
+    shown: list[str] = []
+    room = LIST
+    for name in skills:
+        room -= len(name.encode("utf-8", "replace")) + 1
+        if room < 0:
+            shown.append(f"and {len(skills) - len(shown)} more, which the user may name")
+            break
+        shown.append(name)
+    return "\n".join(shown)
