@@ -183,7 +183,8 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
             for m in tail[border:]
         )
         gone = len(turn.history) - len(tail) + border
-        carried = restated(turn, gone, room, files=not bare and part == _KEPT[0]) if border else Restated((), ())
+        files = 0 if bare or part != _KEPT[0] else most // 6
+        carried = restated(turn, gone, room, files) if border else Restated((), ())
         if border or cuts:
             layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else tokens_of(view[:head])),
                              carried, summary)  # fmt: skip

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_cli.core.counting import tokens_of, tokens_of_text, tokens_of_tools
+from agent_cli.core.media import has_media
 from agent_cli.core.messages import Message
 from agent_cli.core.window import Window
 from agent_cli.engine.turn import TurnOptions
 
-# Beyond these a report is taken to count something else than what was sent.
+# What our count may be off by, and the share of it below which a report is about something else than what was sent.
 _LEAST, _MOST = 0.6, 2.5
+_DOUBTED = 0.3
 _WORTH = 500
 DEFAULT_SHARE = 0.92
 
@@ -25,13 +27,18 @@ def fixed_tokens(options: TurnOptions) -> int:
 
 def filled(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
     """The tokens that the next request would have."""
-    report = window.report
-    if report is None or report.messages > len(history):
-        return scaled(window, fixed_tokens(options) + tokens_of(window.view(history)))
-    ours = fixed_tokens(options) + tokens_of(window.view(history[: max(0, report.messages - 1)]))
-    if ours >= _WORTH:
-        window.factor = min(max(report.input / ours, _LEAST), _MOST)
-    return report.filled + scaled(window, tokens_of(history[report.messages :]))
+    report, fixed = window.report, fixed_tokens(options)
+    if report is not None and report.messages <= len(history):
+        sent = window.view(history[: max(0, report.messages - 1)])
+        ours = fixed + tokens_of(sent)
+        if ours < _WORTH:
+            return report.filled + scaled(window, tokens_of(history[report.messages :]))
+        factor = report.input / ours
+        # Some count only what is new to their cache. Of documents we know too little to doubt it.
+        if factor >= _DOUBTED or any(map(has_media, sent)):
+            window.factor = min(max(factor, _LEAST), _MOST)
+            return report.filled + scaled(window, tokens_of(history[report.messages :]))
+    return scaled(window, fixed + tokens_of(window.view(history)))
 
 
 def scaled(window: Window, ours: float) -> int:
