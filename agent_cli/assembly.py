@@ -30,6 +30,7 @@ from agent_cli.engine.structured import StructuredOutput, answer_guard, read_sch
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.extending import Extensions, load_extensions
 from agent_cli.gate import make_policy, rule_saver
+from agent_cli.hooking import make_hooks
 from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
@@ -88,13 +89,16 @@ class Agent:
         if self.mcp is not None:
             self.mcp.servers.begin(after)
 
-    def close(self) -> None:
-        """End what runs in the background, and release the session."""
-        self.conversation.kit.context.close()
-        if self.mcp is not None:
-            self.mcp.servers.close()
-        if self._log is not None:
-            self._log.close()
+    def close(self, reason: str = "other") -> None:
+        """End what runs in the background, and release the session. reason: why, for the hooks of SessionEnd."""
+        try:
+            self.conversation.end(reason)
+        finally:
+            self.conversation.kit.context.close()
+            if self.mcp is not None:
+                self.mcp.servers.close()
+            if self._log is not None:
+                self._log.close()
 
 
 def build(
@@ -162,6 +166,8 @@ def build(
     kit.agents = added.agent_types if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
     kit.save_rule = rule_saver(options, place, layers) if attended else None
+    kept = store.path(header.session_id) if settings.save_sessions else None
+    kit.hooks = make_hooks(settings, layers, place, context, (header.session_id, kept), answered)
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
@@ -315,6 +321,10 @@ def turn_options(settings: Settings, model: Resolved, header: Header, specs: tup
         plan_nudges=settings.plan_nudges,
         plan_reminder=settings.plan_reminder,
         compact_at=settings.compact_at,
+        after_turn=settings.after_turn,
+        after_turn_tries=settings.after_turn_tries,
+        after_turn_timeout=settings.after_turn_timeout,
+        hook_continues=settings.hook_continues,
     )
 
 

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from agent_cli import __version__
 from agent_cli.entries.choices import choice
 from agent_cli.entries.deciding import deciding_app
+from agent_cli.entries.hooks import hooks_app
 from agent_cli.entries.mcp import mcp_app
 from agent_cli.entries.memory import memory_app
 from agent_cli.entries.permissions import permissions_app
@@ -54,6 +55,7 @@ app = typer.Typer(
 app.add_typer(tools_app, name="tools")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(permissions_app, name="permissions")
+app.add_typer(hooks_app, name="hooks")
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(memory_app, name="memory")
 app.add_typer(deciding_app)

@@ -148,6 +148,9 @@ class RunOptions(Value):
     include_partial_messages: Annotated[
         bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: pieces of the answer as they come.")
     ] = False
+    include_hook_events: Annotated[
+        bool, _flag("--include-hook-events", OUTPUT, "With stream-json: each hook as it starts and ends.")
+    ] = False
 
 
 def flags() -> dict[str, tuple[Flag, Any]]:

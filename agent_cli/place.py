@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.claude_settings import add_claude_settings
+from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file
 from agent_cli.config.layers import Layers, Voice, home_folder
 from agent_cli.config.memory import Sources, own_folders
 from agent_cli.config.prompts import workspace_root
@@ -76,6 +76,7 @@ def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None 
 def _add_own_files(layers: Layers, place: Place) -> None:
     if place.home is not None:
         add_claude_settings(layers, place.home / ".claude/settings.json", "own")
+        add_hooks_file(layers, place.home / ".agent/hooks.json", "own")
         layers.add_file(place.home / ".agentrc", "own")
 
 
@@ -97,6 +98,7 @@ def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
     voice: Voice = "trusted" if layers.trust.trusted else "project"
     for name in ("settings.json", "settings.local.json"):
         add_claude_settings(layers, place.root / ".claude" / name, voice)
+    add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
     named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
     for name in (".agentrc", ".agentrc.local"):
         # A file that the caller names is the caller's own, and is read below.

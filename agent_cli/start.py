@@ -130,6 +130,7 @@ def asked_of(options: RunOptions, settings: Settings) -> Asked:
         output_format=options.output_format,
         input_format=options.input_format,
         partial=options.include_partial_messages,
+        hook_events=options.include_hook_events,
         verbose=options.verbose,
         structured=options.json_schema is not None,
         fail_on_denied=options.fail_on_denied,

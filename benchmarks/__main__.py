@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.deciding import decisions
 from benchmarks.extending import files
+from benchmarks.hooked import hooked
 from benchmarks.keys import keys
 from benchmarks.measure import Broken
 from benchmarks.rendering import render
@@ -31,7 +32,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, files,
+    bash, edit, decisions, files, hooked,
 )  # fmt: skip
 
 

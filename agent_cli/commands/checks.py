@@ -216,7 +216,7 @@ def check_imports(layers: Layers) -> list[Finding]:
     told = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
     if not layers.imported and not told:
         return []
-    return [Finding("ok", "imported", "permissions of Claude Code's settings files", (*layers.imported, *told))]
+    return [Finding("ok", "imported", "permissions and hooks of Claude Code's files", (*layers.imported, *told))]
 
 
 def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Finding]:

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from agent_cli.commands.output import put, put_json
+from agent_cli.core.hooks import hook_line
 from agent_cli.core.usage import Usage
 from agent_cli.place import Mistake, find_place
 from agent_cli.session.restore import NoSession
@@ -63,6 +64,7 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
             lines.append(f"  round {current}")
         lines.append(f"    {_call(call)}")
         lines += [f"        {fact}" for fact in call.facts]
+    lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
     for call_id, used in turn.agents.items():
         lines.append(f"  sub-agent {call_id}: {_used(used)}")

@@ -1,7 +1,7 @@
-"""The permissions in Claude Code's settings files, read as they are: another program's file cannot end a run here.
+"""Permissions and hooks in Claude Code's settings files, read as they are: another program's file cannot end a run.
 
-What is not understood is left out and counted; of rules that ask or deny each one is named, since leaving it out
-loosens. Hooks, environment and everything else in those files are not read here.
+What is not understood is left out and counted; of rules that ask or deny, and of hooks, each one is named, since
+leaving it out loosens. Environment and everything else in those files is not read here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.layers import Layers, Voice
+from agent_cli.config.layers import Layers, Voice, Where
 from agent_cli.config.reading import RULES_LIMIT, SettingsError, decode_json, places
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import KNOWN_TOOLS, BadRule, read_rule
@@ -30,10 +30,14 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     except (OSError, ValueError) as error:
         layers.ignored.append(f"{path}: {error}, and was left out")
         return
-    given = table.get("permissions")
-    if text is None or not isinstance(given, dict):
+    if text is None:
         return
-    base, source, where = path.parent.parent, str(path), places(text, str(path))
+    where = places(text, str(path))
+    add_hooks(layers, table, path, voice, where)
+    given = table.get("permissions")
+    if not isinstance(given, dict):
+        return
+    base, source = path.parent.parent, str(path)
     if sum(len(_list(given.get(kind))) for kind in _LISTS) > RULES_LIMIT - len(layers.rules):
         layers.ignored.append(f"{path}: more than {RULES_LIMIT} rules; they were not taken, deny rules included")
         return
@@ -69,6 +73,47 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     before = len(layers.held)
     layers.add({"permissions": taken}, source, base, voice, where)
     layers.imported.append(_in_words(source, taken, skipped, [h.key for h in layers.held[before:]]))
+
+
+def add_hooks_file(layers: Layers, path: Path, voice: Voice) -> None:
+    """Merge the hooks of a file with nothing else in it, in Claude Code's shape, if it is there."""
+    try:
+        text = layers.text_of(path, voice)
+        table = decode_json(text, str(path)) if text is not None else {}
+    except SettingsError as error:
+        layers.ignored.append(f"{error}; its hooks do not run")
+        return
+    except (OSError, ValueError) as error:
+        layers.ignored.append(f"{path}: {error}, and was left out")
+        return
+    add_hooks(layers, table, path, voice, places(text or "", str(path)))
+
+
+def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Voice, where: Where) -> None:
+    """Merge the `hooks` of a table in Claude Code's shape; what is not understood in them is told."""
+    if table.get("disableAllHooks") is True:
+        if voice == "own":
+            layers.add({"disable_hooks": True}, str(path), path.parent, voice, where)
+        else:
+            layers.ignored.append(f"{path}: disableAllHooks can only be set in your own settings")
+    given = table.get("hooks")
+    if not given:
+        return
+    # Only with hooks.
+    from agent_cli.config.hooks import ELSEWHERE, hooks_of
+
+    given = given if isinstance(given, dict) else {"hooks": given}
+    if elsewhere := [event for event in given if event in ELSEWHERE]:
+        layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} left out, events that are not offered")
+    given = {event: groups for event, groups in given.items() if event not in ELSEWHERE}
+    found, problems = hooks_of(given, str(path), own=voice == "own")
+    layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
+    if len(problems) > _TOLD:
+        layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks are not understood and do not run")
+    if found:
+        layers.add_hooks(found, str(path), voice)
+        held = " left out for lack of trust" if voice == "project" else ""
+        layers.imported.append(f"{path}: {len(found)} hook{'s' if len(found) > 1 else ''}{held}")
 
 
 def _is_folder(base: Path, folder: str) -> bool:

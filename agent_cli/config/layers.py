@@ -22,6 +22,7 @@ from agent_cli.config.reading import (
     places,
 )
 from agent_cli.config.schema import Mcp, McpServer, Permissions, RuleEntry, Sandbox, Scope, Settings, tables
+from agent_cli.core.hooks import Hook
 from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.core.trust import Trust
 from agent_tools.regular import NotPlain, read_regular
@@ -57,9 +58,10 @@ class Layers:
     """The merged settings, with the origin of each key and what was left out.
 
     origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the person. held: what
-    an untrusted project would have set. read: the layers that were there, in order. trust: how the project stands.
-    servers: the MCP servers that count; they hold secrets, so they are no part of the settings that are saved.
-    mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it is raised.
+    an untrusted project would have set; held_hooks: the hooks among that. read: the layers that were there, in order.
+    trust: how the project stands. servers: the MCP servers that count; they hold secrets, so they are no part of the
+    settings that are saved. mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it
+    is raised.
     """
 
     def __init__(self, mistakes: list[str] | None = None) -> None:
@@ -68,6 +70,7 @@ class Layers:
         self.overridden: list[str] = []
         self.ignored: list[str] = []
         self.held: list[Held] = []
+        self.held_hooks: list[Hook] = []
         self.read: list[str] = []
         self.rules: list[Rule] = []
         self.trust = Trust()
@@ -122,6 +125,15 @@ class Layers:
         self.read.append(source)
         self.add(data, source, base, voice, places(text, source))
 
+    def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Voice) -> None:
+        """Merge hooks that were read already."""
+        if voice == "project":
+            self.held_hooks += hooks
+            self.held.append(Held(source, "hooks", _shown(hooks)))
+            return
+        self._values["hooks"] = (*self._values.get("hooks", ()), *hooks)
+        self.origins["hooks"] = source
+
     def add(
         self, data: Mapping[str, Any], source: str, base: Path, voice: Voice = "own", place: Where | None = None
     ) -> None:
@@ -171,7 +183,8 @@ class _Layer:
         place = self.where(spelled or key, table)
         if key not in hints or (cls is Settings and key in tables()):
             raise SettingsError(f"{place}: {name}: there is no such setting{nearest(key, list(hints))}")
-        value = check_value(hints[key], raw, name, place)
+        hooks = name == "hooks"
+        value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
         if self._voice != "own":
             if reason := _never(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
@@ -187,7 +200,7 @@ class _Layer:
             value = tuple(str(self._base / os.path.expanduser(folder)) for folder in value)
         if cls is Permissions and key in (*_LISTS, "rules"):
             self._add_rules(key, value)
-        if cls is Permissions and key in _ADDED:
+        if hooks or (cls is Permissions and key in _ADDED):
             value = into.get(key, ()) + value
         elif name in layers.origins:
             layers.overridden.append(f"{name} of {layers.origins[name]} by {self._source}")
@@ -206,6 +219,18 @@ class _Layer:
         if held != ():
             self._layers.held.append(Held(self._source, name, _shown(held)))
         return kept or None
+
+    def _hooks(self, raw: Any, place: str) -> tuple[Hook, ...]:
+        """Raises SettingsError for the first that is not understood."""
+        # Only with hooks.
+        from agent_cli.config.hooks import hooks_of
+
+        found, problems = hooks_of(raw, self._source, own=self._voice == "own")
+        if problems:
+            raise SettingsError(f"{place}: {problems[0]}")
+        if self._voice == "project":
+            self._layers.held_hooks += found
+        return found
 
     def _add_rules(self, key: str, value: tuple[Any, ...]) -> None:
         if len(self._layers.rules) + len(value) > RULES_LIMIT:

@@ -43,10 +43,11 @@ _REASONS = {
 # Of Claude Code's settings: "" for what is taken.
 SETTINGS = {
     "permissions": "",
+    "hooks": "",
     "$schema": "only says something about the file",
     "env": "variables are those of your shell",
     "model": "the model is that of our own settings",
-    "statusLine": "there is no status line of one's own",
+    "statusLine": "the command for it is status_line under [terminal] of our own settings",
     "outputStyle": "there are no output styles",
     "enabledPlugins": "plugins of Claude Code are not read",
     "extraKnownMarketplaces": "plugins of Claude Code are not read",

@@ -10,6 +10,7 @@ Those are about the person, not about the work: where their keys are, what is ke
 from functools import cache
 from typing import Annotated, Any, Literal
 
+from agent_cli.core.hooks import Hook
 from agent_cli.core.modes import Effort, Mode
 from agent_tools.values import Value, hints_of
 
@@ -208,6 +209,12 @@ class Settings(Value):
     after_edit: Annotated[
         dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
+    after_turn: Annotated[str, "command that has to succeed when a turn changed files, e.g. your tests"] = ""
+    after_turn_tries: Annotated[int, "how often its failure goes back to the model"] = 3
+    after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
+    hooks: Annotated[tuple[Hook, ...], "commands at named steps, as [[hooks]]: see hooks.md"] = ()
+    hook_continues: Annotated[int, "how often Stop hooks may send a turn on", TIGHTEN] = 5
+    disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
     verify: Annotated[tuple[str, ...], "beginnings of commands that check the work, beside the known runners"] = ()
 
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5

@@ -35,6 +35,7 @@ class Edit(Value):
     arguments: dict[str, Any]
     note: str = ""
     settled: bool = False
+    by: Decider = "person"
 
 
 class Defer(Value):

@@ -208,11 +208,32 @@ class Pinned(Value):
     on: bool = True
 
 
+class HookStarted(Value):
+    """A hook begins to run. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
+
+    hook_id: str
+    event: str
+    name: str
+    command: str
+
+
 class HookRan(Value):
+    """A hook has run. exit_code: None where it was ended. note: what was wrong with it, or why it said no.
+
+    outcome: "blocked" where it said no; "cancelled" where it was ended. stdout and stderr are its beginnings.
+    """
+
     event: str
     command: str
     exit_code: int | None
     duration_ms: int
+    hook_id: str = ""
+    name: str = ""
+    source: str = ""
+    outcome: Literal["success", "blocked", "error", "cancelled"] = "success"
+    note: str = ""
+    stdout: str = ""
+    stderr: str = ""
 
 
 class UsageAdded(Value):
@@ -279,13 +300,14 @@ Event = (
     | Compacted
     | Uncompacted
     | Pinned
+    | HookStarted
     | HookRan
     | UsageAdded
     | SubagentEvent
     | Warned
     | TurnFinished
 )
-UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, Compacting)
+UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, Compacting, HookStarted)
 
 
 def innermost(event: Event) -> Event:

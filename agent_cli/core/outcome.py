@@ -22,6 +22,7 @@ TerminalReason = Literal[
     "interrupted",
     "cancelled",
     "failed",
+    "stopped_by_hook",
 ]
 
 

@@ -110,7 +110,9 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
     policy = turn.kit.policy
     # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
-    always = "" if item.decision.rule else policy.always_rule(item.tool.name, item.effects)
+    always = (
+        "" if item.decision.rule or item.decision.by == "hook" else policy.always_rule(item.tool.name, item.effects)
+    )
     return ApprovalRequested(
         call_id=item.call.id,
         tool=item.tool.name,

@@ -70,25 +70,25 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
     size = size_of(window, options)
     if size is None or used <= size:
         window.learnt = size = max(used * 9 // 10, 1)
-    if turn.refusals < _TRIES and (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
+    if turn.refusals < _TRIES and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
         return True
     raise ModelError(failure.but(message=f"{failure.message} {too_large(turn, size)}"))
 
 
 def compact(
     turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
-) -> Generator[Event, None, bool]:
-    """Compact now; False where nothing could be taken away. bare: without contents of files. Raises Cancelled."""
+) -> Generator[Event, None, str]:
+    """Compact now; "", or why it was not done. bare: without contents of files. Raises Cancelled."""
     window, options = turn.kit.window, turn.options
-    wanted = yield from _allowed(turn, trigger, focus)
-    if wanted is None:
-        return False
+    wanted, why = yield from _allowed(turn, trigger, focus)
+    if why:
+        return why
     size = size_of(window, options) or UNKNOWN
     # All shares below are counted by our own measure.
     room = max(int((limit_of(size, options) - scaled(window, fixed_tokens(options))) / window.factor), size // 20)
     layout = _layout(turn, room, trigger, bare=bare)
     if layout is None:
-        return False
+        return "There is nothing to compact yet."
     head: tuple[Message, ...] = ()
     summary, by, usage = "", "", turn.usage
     if layout.border > 0:
@@ -116,16 +116,22 @@ def compact(
             usage=turn.usage.less(usage),
         ),
     )
-    return True
+    return ""
 
 
-def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, str | None]:
-    """What the summary should mind beside the usual; None where it is not to be compacted now.
+def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:
+    """What the summary should mind beside the usual, and why it is not to be compacted now, if so. Raises Cancelled."""
+    minds = [f"The user asks to keep above all: {focus}"] if focus else []
+    kind = "manual" if trigger == "manual" else "auto"
+    if turn.kit.hooks.wants("PreCompact", kind):
+        from agent_cli.engine.hooked import pre_compact
 
-    The hooks of PreCompact are asked here. Raises Cancelled.
-    """
-    yield from ()
-    return f"\n\nThe user asks to keep above all: {focus}" if focus else ""
+        said = yield from pre_compact(turn.kit, kind, focus)
+        if said.stop is not None or said.verdict == "deny":
+            reason = said.reason or said.stop
+            return "", f"A hook does not let the conversation be compacted{f': {reason}' if reason else '.'}"
+        minds += said.context
+    return "".join(f"\n\n{text}" for text in minds), ""
 
 
 def _in_vain(turn: Turn, limit: int) -> bool:

@@ -23,7 +23,6 @@ _TOLD = "<project_memory"
 # Pins together may have this share of the window.
 _PINS = 0.2
 _FILES = ("Read", "NotebookRead")
-NOTHING = "There is nothing to compact yet."
 OPEN = "Calls of this conversation wait for you; decide about them first."
 
 
@@ -81,12 +80,11 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
     used = filled(conversation.kit.window, conversation.options, conversation.history)
     try:
-        done = drive(compact(turn, "manual", used, focus), conversation.record, show)  # type: ignore[arg-type]
+        return drive(compact(turn, "manual", used, focus), conversation.record, show)
     except Cancelled:
         return "Interrupted; the conversation is as it was."
     except ModelError as error:
         return error.failure.message
-    return "" if done else NOTHING
 
 
 def uncompact(conversation: Conversation, show: Listener) -> str:

@@ -6,15 +6,15 @@ neither how records are stored nor how events are shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, MessageAdded, PlanChanged
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
-from agent_cli.engine.loop import Run, run_turn
+from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.cancel import CancelToken
@@ -23,15 +23,16 @@ from agent_tools.lent import Prompted, prompted
 from agent_tools.media import Media
 
 Listener = Callable[[Event], None]
+T = TypeVar("T")
 
 
-def drive(run: Run, *listeners: Listener) -> TurnResult:
-    """Run a turn to its end; every event goes to the listeners in order."""
+def drive(run: Generator[Event, None, T], *listeners: Listener) -> T:
+    """Run a turn (or another generator of events) to its end; every event goes to the listeners in order."""
     while True:
         try:
             event = next(run)
         except StopIteration as stop:
-            result: TurnResult = stop.value
+            result: T = stop.value
             return result
         for listener in listeners:
             listener(event)
@@ -43,8 +44,9 @@ class Conversation:
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expand: what a message means, where it names a command of the person's. kept: what held in
-    the turn that waits. attached: what is shown with the next message (once). last: how the latest turn ended. prepare:
-    called before each turn, on its thread; it may change `kit` and `options`.
+    the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
+    the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
+    prepare: called before each turn, on its thread; it may change `kit` and `options`.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -59,6 +61,8 @@ class Conversation:
         self.expand: Callable[[str], str | Prompted] = str
         self.kept: dict[str, Any] = {}
         self.attached: tuple[Media, ...] = ()
+        self.source = "resume" if self.history else "startup"
+        self._begun = False
         self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
@@ -70,12 +74,22 @@ class Conversation:
         """
         self.kit.context.cancel = CancelToken()
         self.prepare()
-        given = prompted(self.expand(text))
+        typed, given = text, prompted(self.expand(text))
+        added: tuple[str, ...] = ()
+        if self._opens():
+            from agent_cli.engine.session_hooks import opening  # only with hooks
+
+            made = self._tell(opening(self, typed), show)
+            if not isinstance(made, tuple):
+                return made
+            added = made
         text = self._with_outputs(given, show) if given.commands else given.text()
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
         self.frame, self.attached = str, ()
+        for words in added:
+            self._add(UserMessage(words))
         return self._run(show, self.options.but(lent=given.lent) if given.lent else self.options)
 
     def _with_outputs(self, prompt: Prompted, show: Listener) -> str:
@@ -88,7 +102,31 @@ class Conversation:
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
         self.prepare()
+        if self._opens():
+            from agent_cli.engine.session_hooks import beginning  # only with hooks
+
+            self.inbox += self._tell(beginning(self), show)
         return self._run(show, self.options.but(spent=spent, kept=self.kept))
+
+    def end(self, reason: str) -> None:
+        """The session ends: its hooks are run, if it ever began."""
+        hooks = self.kit.hooks
+        if self._begun and hooks.wants("SessionEnd", reason):
+            from agent_cli.engine.session_hooks import ending  # only with hooks
+
+            self.kit.context.cancel = CancelToken()
+            self._tell(ending(self, reason), lambda event: None)
+        hooks.close()
+
+    def _opens(self) -> bool:
+        """Whether hooks are to run before a message is sent; the session has begun from here on."""
+        self._begun = True
+        hooks = self.kit.hooks
+        return hooks.wants("UserPromptSubmit") or (self.source != "" and hooks.wants("SessionStart", self.source))
+
+    def _tell(self, run: Generator[Event, None, T], show: Listener) -> T:
+        """Run something that is no turn, and tell its events like those of one."""
+        return drive(run, self.record, show)
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()

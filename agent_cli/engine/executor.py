@@ -22,12 +22,13 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.outcome import Suspended
-from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
+from agent_cli.engine.asks import Asks
+from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Action, Turn
 from agent_cli.permission.decision import Level
-from agent_tools.base import Effect, Finish, ToolError
+from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import Cancelled
 from agent_tools.values import Value
 
@@ -58,11 +59,10 @@ class Round:
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
         self.waiting = list(calls)
-        self._together = len(calls) > 1
         self.finish: Finish | None = None
         self._announced: set[str] = set()
         self._edited: dict[str, Edit] = {}
-        self._settled: dict[str, tuple[Effect, ...]] = {}
+        self._asks = Asks(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[str, Answer]] = {}
         self._begun: dict[str, Begun] = {}
         self._noted = ""
@@ -88,18 +88,18 @@ class Round:
         while self.waiting:
             call = self.waiting[0]
             begun = self._begun.get(call.id)
-            item = begun.item if begun else check(self.turn, call, together=self._together)
+            item = begun.item if begun else (yield from self._asks.check(call))
             yield from self._announce(call, item)
             if not isinstance(item, str) and item.asks:
                 return None
             if begun is None and len(self.waiting) > 1:
-                self._begin(item)
+                yield from self._begin(item)
             ended = yield from self._carry_out(item)
             if ended is not None:
                 return ended
         return None
 
-    def _begin(self, first: Checked) -> None:
+    def _begin(self, first: Checked) -> Generator[Event, None, None]:
         """Start the next calls side by side, where they only look; each still gets its result in its turn."""
         # Threads, which most rounds do without.
         from agent_cli.engine.ahead import begin, can_go_ahead
@@ -110,7 +110,7 @@ class Round:
         left = self.turn.budget.calls_left
         for call in self.waiting[:left]:
             if call is not self.waiting[0]:
-                item = check(self.turn, call, together=self._together)
+                item = yield from self._asks.check(call)
             # A call that repeats another of the group is answered from that one's result.
             same = any(k.name == call.name and k.arguments == call.arguments for k in known)
             if same or isinstance(item, str) or not can_go_ahead(self.turn, item):
@@ -122,7 +122,9 @@ class Round:
 
     def _decide_and_run(self) -> Generator[Event, None, Ended | None]:
         """Propose what needs a person, ask, and run in order what is decided."""
-        batch = [check(self.turn, call, together=self._together) for call in self.waiting]
+        batch = []
+        for call in self.waiting:
+            batch.append((yield from self._asks.check(call)))
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
@@ -138,11 +140,12 @@ class Round:
                 if not self._stands(requests[proposal.call.id]):
                     yield requests[proposal.call.id]
         answers: dict[str, Answer] = {}
+        items = {item.call.id: item for item in batch if not isinstance(item, str)}
         for request in requests.values():
             if self._stands(request):
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
-            answers[request.call_id] = answer = self._ask(request)
+            answers[request.call_id] = answer = yield from self._asks.answer(request, items[request.call_id])
             self._answered[request.call_id] = (request.binding, answer)
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
@@ -162,29 +165,18 @@ class Round:
         """Whether just this was decided earlier in the round; it then waited for a call before it."""
         return request.call_id in self._answered and self._answered[request.call_id][0] == request.binding
 
-    def _ask(self, request: ApprovalRequested) -> Answer:
-        clock = self.turn.kit.clock
-        self.turn.kit.context.cancel.check()
-        if request.call_id in self._settled and set(request.effects) <= set(self._settled.pop(request.call_id)):
-            return Approve()
-        asked = clock()
-        try:
-            return self.turn.kit.approver(request)
-        finally:
-            self.turn.budget.waited(clock() - asked)
-
     def _run_decided(
         self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], doomed: dict[str, str]
     ) -> Generator[Event, None, Ended | None]:
         while self.waiting:
             call = self.waiting[0]
-            item = check(self.turn, call, together=self._together)
+            item = yield from self._asks.check(call)
             answer = answers.get(call.id)
             if isinstance(answer, Edit):
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, str):
-                    self._settled[call.id] = item.effects
+                    self._asks.settled[call.id] = item.effects
                 return None
             if call.id in doomed:
                 ended = yield from self._carry_out(doomed[call.id])
@@ -210,7 +202,8 @@ class Round:
         if call.id not in self._announced:
             self._announced.add(call.id)
             summary = (call.name or "(no name)") if isinstance(item, str) else item.summary
-            yield ToolRequested(call.id, call.name, call.arguments, summary)
+            arguments = call.arguments if isinstance(item, str) else item.call.arguments
+            yield ToolRequested(call.id, call.name, arguments, summary)
 
     def _carry_out(self, item: Checked, *, approved: bool = False) -> Generator[Event, None, Ended | None]:
         """Take the first waiting call to its result; an ending where it ends the round."""
@@ -239,12 +232,15 @@ class Round:
                 if ended is not None:
                     return ended
         self.waiting.pop(0)
-        return None
+        return Ended() if turn.stopped is not None else None
 
     def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
         turn = self.turn
         edited = self._edited.get(item.call.id)
-        note = f"\n\n{edited.note or f'[The user changed the arguments to {item.call.arguments}.]'}" if edited else ""
+        by = "hook" if edited and edited.by == "hook" else "user"
+        changed = f"[The {by} changed the arguments to {item.call.arguments}.]"
+        note = f"\n\n{edited.note or changed}" if edited else ""
+        note += self._asks.note(item.call)
         if item.tool.asks_person or turn.review_due(item):
             plan = turn.kit.context.plan
             reply = yield from ask_person(turn, item)
@@ -290,8 +286,8 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
             return ApprovalResolved(request.call_id, "approve", by, "", rule, request.binding)
         case Reject(by=by, reason=reason):
             return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding)
-        case Edit():
-            return ApprovalResolved(request.call_id, "reject", "person", "changed the arguments", "", request.binding)
+        case Edit(by=by):
+            return ApprovalResolved(request.call_id, "reject", by, "changed the arguments", "", request.binding)
         case _:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 

@@ -75,6 +75,7 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
         result = yield from _without_model(turn, error.failure)
     finally:
         give_back(turn)
+    yield from kit.hooks.finished()
     yield _finished(turn, result)
     return result
 
@@ -86,7 +87,12 @@ def _rounds(turn: Turn) -> Run:
         if over := (yield from _over(turn, None, ended)):
             return over
     while True:
-        for text in [*turn.kit.inbox(), *turn.kit.context.notices()]:
+        texts = turn.kit.inbox()
+        if texts and turn.kit.hooks.wants("UserPromptSubmit"):
+            from agent_cli.engine.session_hooks import incoming
+
+            texts = yield from incoming(turn.kit, texts)
+        for text in [*texts, *turn.kit.context.notices()]:
             yield from turn.add(UserMessage(text))
         if cap := turn.budget.reached():
             return (yield from _out_of_budget(turn, cap))
@@ -110,7 +116,30 @@ def _over(turn: Turn, answer: AssistantMessage | None, ended: Ended) -> Generato
     if ended.cancelled:
         yield from turn.close_open_calls("Not run: the user cancelled the work.")
         return Failed(turn.end("cancelled"))
-    return _complete(turn, answer, ended.finish) if ended.finish else None
+    if turn.stopped is not None:
+        yield from turn.close_open_calls("Not run: a hook ended the turn.")
+        yield Warned(f"A hook ended the turn: {turn.stopped}")
+        return _complete(turn, answer, reason="stopped_by_hook")
+    if ended.finish is None:
+        return None
+    if more := (yield from _closing(turn, answer)):
+        yield from turn.add(UserMessage(more))
+        return None
+    return _complete(turn, answer, ended.finish)
+
+
+def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
+    """Why the turn does not end yet: its check fails, or a hook says so."""
+    if turn.options.after_turn and turn.checks.wrote:
+        from agent_cli.engine.after_turn import failing
+
+        if more := (yield from failing(turn)):
+            return more
+    if turn.kit.hooks.wants("SubagentStop" if turn.kit.depth else "Stop"):
+        from agent_cli.engine.hooked import closing
+
+        return (yield from closing(turn, answer.text if answer else ""))
+    return None
 
 
 def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
@@ -144,14 +173,18 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         more = yield from continuation(turn, answer, prompt("plan_continue"))
         if more := more or failing_check(turn):
             return more
-    if text := next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None):
-        return text
-    return (yield from gates.at_end(turn)) if gates is not None else None
+    if more := next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None):
+        return more
+    if gates is not None and (more := (yield from gates.at_end(turn))):
+        return more
+    return (yield from _closing(turn, answer))
 
 
-def _complete(turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None) -> TurnResult:
+def _complete(
+    turn: Turn, answer: AssistantMessage | None, finish: Finish | None = None, reason: TerminalReason = "completed"
+) -> TurnResult:
     return Complete(
-        turn.end("completed"),
+        turn.end(reason),
         text=answer.text if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=unfinished(turn.kit.context.plan),

@@ -29,11 +29,15 @@ def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
 
 
+_WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
+
+
 def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
     """Ask, and record what was said. Raises Cancelled."""
     yield asked
     clock = turn.kit.clock
     turn.kit.context.cancel.check()
+    call_person(turn, "elicitation_dialog", _WAITS.get(asked.kind, "The agent has a question"))
     started = clock()
     try:
         reply = turn.kit.asker(asked)
@@ -46,6 +50,14 @@ def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defe
     return reply
 
 
+def call_person(turn: Turn, kind: str, message: str) -> None:
+    """Let the Notification hooks, where there are any, tell the person that a question waits."""
+    if turn.kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hooked import notify
+
+        notify(turn, kind, message)
+
+
 def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
     """What the person says to a question of a running tool; None where nobody is there to answer."""
     options = [{"label": label, "description": ""} for label in step.options]
@@ -54,6 +66,7 @@ def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, No
     yield asked
     clock = turn.kit.clock
     turn.kit.context.cancel.check()
+    call_person(turn, "elicitation_dialog", "A tool has a question")
     started = clock()
     try:
         reply = turn.kit.asker(asked)

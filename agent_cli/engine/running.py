@@ -71,10 +71,14 @@ def run(
     repeated = turn.repeats.note(item, result, before)
     if turn.kit.gates is not None:
         repeated += turn.kit.gates.note(item, result)
+    ms = round((turn.kit.clock() - started) * 1000)
+    if not result.is_error and turn.kit.hooks.wants("PostToolUse", item.tool.name):
+        from agent_cli.engine.hooked import after_call
+
+        note += yield from after_call(turn, item, result, ms)
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
-    ms = round((turn.kit.clock() - started) * 1000)
     moved = now if (now := context.carried()) != shell else None
     yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
     if context.plan != plan:

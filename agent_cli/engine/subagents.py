@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.events import Event, MessageAdded, SubagentEvent, Warned
+from agent_cli.config.agent_types import AgentType
+from agent_cli.core.events import Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.engine.checking import Prepared
@@ -34,6 +35,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
         spent=turn.budget.spent,
         plan_review="off",
+        after_turn="",
         saved={},
         prefill="",
         review="off",
@@ -56,7 +58,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
-    result = yield from _wrapped(turn.start(history, kit, options), kind.name, item.call.id)
+    result = yield from _wrapped(turn, turn.start(history, kit, options), kind.name, item.call.id)
     turn.usage += result.end.usage
     turn.budget.take(kit.spent_by(result))
     turn.denials += result.end.denials
@@ -65,6 +67,8 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     turn.kit.nested_shell[item.call.id] = kit.context.carried()
     if isinstance(result, Suspended):
         return result
+    if result.end.diagnostics.terminal_reason == "stopped_by_hook":
+        turn.stopped = "it ended the work of a sub-agent"
     turn.kit.nested.pop(item.call.id)
     turn.kit.nested_windows.pop(item.call.id)
     return _result(result)
@@ -107,6 +111,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
     kit.nested_windows = parent.nested_windows
+    kit.hooks, kit.agent = parent.hooks, kind.name
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 
@@ -117,12 +122,14 @@ def environment_of(system: str) -> str:
     return f"# Environment\n{rest}" if found else ""
 
 
-def _wrapped(run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
+def _wrapped(turn: Turn, run: Generator[Event, None, Any], agent: str, call_id: str) -> Generator[Event, None, Any]:
     while True:
         try:
             event = next(run)
         except StopIteration as stop:
             return stop.value
+        if isinstance(event, TurnFinished) and event.changed_files:
+            turn.checks.changed_since = turn.checks.wrote = True
         yield SubagentEvent(agent, call_id, event)
 
 

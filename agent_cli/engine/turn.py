@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
+from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.limits import Limits, Spent
 from agent_cli.core.media import has_media
 from agent_cli.core.messages import (
@@ -73,6 +74,10 @@ class TurnOptions(Value):
     compact_at: float = 0.92
     review: Literal["off", "step", "files"] = "off"
     lent: Lent = Lent()
+    after_turn: str = ""
+    after_turn_tries: int = 3
+    after_turn_timeout: float = 600.0
+    hook_continues: int = 5
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
@@ -166,6 +171,9 @@ class Kit:
         # What the model is shown of the history, and the same for the histories of sub-agents that wait.
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
+        # What runs at named steps, and the type of the sub-agent that this is the kit of.
+        self.hooks: Hooks = NO_HOOKS
+        self.agent = ""
 
     def spent_by(self, result: TurnResult) -> Spent:
         """What a turn with this kit had spent when it ended, its predecessors included."""
@@ -203,6 +211,8 @@ class Turn:
         self.checks = Checks(kit.verify)
         self.plan_round = 0
         self.plan_approved = bool(kit.context.plan)
+        # Why a hook ends the turn, for the person.
+        self.stopped: str | None = None
         self.transport = kit.transport
         self.price = kit.price
         self.lent: list[Lent] = []

@@ -9,6 +9,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
+    HookRan,
     SubagentEvent,
     TextDelta,
     ToolFinished,
@@ -17,6 +18,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
+from agent_cli.core.hooks import hook_line, is_told
 from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.inert import inert
 
@@ -48,6 +50,8 @@ class Progress:
                     self._say(f"{summary}{_ending(event)}")
             case Compacted():
                 self._say(compacted_line(event))
+            case HookRan() if self._verbose or is_told(event):
+                self._say(hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {inert(text)}")
             case TurnFinished() if self._verbose:

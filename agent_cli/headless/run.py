@@ -82,6 +82,7 @@ class Asked(Value):
     stdin_limit: int
     stdin_wait: float
     fails: FailOnQuestion | None = None
+    hook_events: bool = False
 
 
 class Misuse(Exception):
@@ -180,7 +181,7 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
     progress = Progress(say, asked.verbose)
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
-        stream = StreamJson(_print_line, report.session_id, report.model, asked.partial)
+        stream = StreamJson(_print_line, report.session_id, report.model, asked.partial, asked.hook_events)
         stream.init(
             cwd=report.cwd,
             tools=report.tools,

@@ -14,6 +14,8 @@ from agent_cli.core.events import (
     Compacted,
     Compacting,
     Event,
+    HookRan,
+    HookStarted,
     MessageAdded,
     PlanChanged,
     PlanContinued,
@@ -37,11 +39,19 @@ from agent_tools.display import CommandOutput
 class StreamJson:
     """A listener that writes lines. `write` takes one plain object."""
 
-    def __init__(self, write: Callable[[dict[str, Any]], None], session_id: str, model: str, partial: bool) -> None:
+    def __init__(
+        self,
+        write: Callable[[dict[str, Any]], None],
+        session_id: str,
+        model: str,
+        partial: bool,
+        hook_events: bool = False,
+    ) -> None:
         self._write = write
         self._session_id = session_id
         self._model = model
         self._partial = partial
+        self._hook_events = hook_events
         self._usage = Usage()
         self._results: dict[str, ToolMessage] = {}
         self._parent: str | None = None
@@ -83,6 +93,8 @@ class StreamJson:
                 self._result(finished)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
+            case HookStarted() | HookRan() as hook:
+                self._hook(hook)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
             case TurnResumed(reason=reason, rounds_left=left):
@@ -113,6 +125,19 @@ class StreamJson:
             "summary_by": event.by or None,
         }
         self._system("compact_boundary", compact_metadata=metadata, parent_tool_use_id=self._parent)
+
+    def _hook(self, event: HookStarted | HookRan) -> None:
+        """Those of a session's start always, as Claude Code does; the others where they were asked for."""
+        if not self._hook_events and event.event != "SessionStart":
+            return
+        known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
+        if isinstance(event, HookStarted):
+            self._system("hook_started", **known)
+            return
+        self._system(
+            "hook_response", **known, output=event.stdout + event.stderr, stdout=event.stdout, stderr=event.stderr,
+            exit_code=event.exit_code, outcome=event.outcome, duration_ms=event.duration_ms, note=event.note,
+        )  # fmt: skip
 
     def _assistant(self, message: AssistantMessage) -> None:
         """One line per content block; the last one carries the usage."""

@@ -29,7 +29,7 @@ class Verdict(Value):
 class Decision(Value):
     """`reason` is a sentence for a person and the model; `rule` is the rule's text where one decided.
 
-    parts: for a command line, the verdicts about what it consists of.
+    parts: for a command line, the verdicts about what it consists of. firm: neither a mode nor a hook waves it through.
     """
 
     level: Level
@@ -37,8 +37,11 @@ class Decision(Value):
     by: Decider = "default"
     rule: str = ""
     parts: tuple[Verdict, ...] = ()
+    firm: bool = False
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:
-    """The highest level wins; among equals the first, so that reasons are stable."""
-    return max(decisions, key=lambda d: d.level)
+    """The highest level wins; among equals the first, so that reasons are stable. One that is firm makes it firm."""
+    every = list(decisions)
+    found = max(every, key=lambda d: d.level)
+    return found if found.firm or not any(d.firm for d in every) else found.but(firm=True)

@@ -180,7 +180,7 @@ class Policy:
             # Whichever tool runs it, a command is a command: the rules for Bash hold.
             return self._command(matcher, "Bash", effect.target)
         verdict = with_mode(judge(matcher, self._workspace, tool, effect), self.mode, effect.kind, self._workspace)
-        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule)
+        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, firm=verdict.firm)
 
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
@@ -193,7 +193,7 @@ class Policy:
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
-        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found))
+        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
 
     def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
         kind = "write" if verdict in judged.written else "run"

@@ -117,13 +117,13 @@ class Scan:
         return tuple(phrases)
 
     def _from_json(self) -> list[str]:
-        """MCP servers, hooks and environment that JSON files declare, by name."""
+        """MCP servers and environment that JSON files declare, by name; hooks are among the settings."""
         phrases = []
         for file in self.files:
             if file == ".mcp.json":
                 wanted = {"mcpServers": "MCP servers"}
             elif file.startswith(".claude/settings"):
-                wanted = {"hooks": "hooks", "env": "environment"}
+                wanted = {"env": "environment"}
             else:
                 continue
             table = _json(self.root / file, self.root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from agent_cli.core.events import HookRan
 from agent_cli.core.usage import Usage
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import records
@@ -55,6 +56,7 @@ class TurnTold(Value):
     stop_reason: str = ""
     text: str = ""
     warnings: tuple[str, ...] = ()
+    hooks: tuple[HookRan, ...] = ()
 
 
 class _Turn:
@@ -66,6 +68,7 @@ class _Turn:
         self.round = 0
         self.agents: dict[str, Usage] = {}
         self.warnings: list[str] = []
+        self.hooks: list[HookRan] = []
 
     def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
         match kind:
@@ -90,6 +93,8 @@ class _Turn:
                 self._change(data, outcome=outcome, duration_ms=data["duration_ms"])
             case "Warned":
                 self.warnings.append(data["text"])
+            case "HookRan":
+                self.hooks.append(from_plain(HookRan, data))
             case "SubagentEvent":
                 self._nested(data)
             case "TurnFinished" if not agent:
@@ -117,7 +122,11 @@ class _Turn:
 
     def told(self) -> TurnTold:
         return TurnTold(
-            **self.fields, calls=tuple(self.calls.values()), agents=self.agents, warnings=tuple(self.warnings)
+            **self.fields,
+            calls=tuple(self.calls.values()),
+            agents=self.agents,
+            warnings=tuple(self.warnings),
+            hooks=tuple(self.hooks),
         )
 
 

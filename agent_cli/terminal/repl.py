@@ -56,7 +56,7 @@ def run_repl(options: RunOptions) -> int:
     try:
         return repl.run(" ".join(options.prompt))
     finally:
-        repl.agent.close()
+        repl.agent.close("prompt_input_exit")
 
 
 def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
@@ -261,7 +261,8 @@ class Repl(Dialogs):
         """A new session with the same options. Raises Mistake."""
         fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False, image=())
         agent = self._build(fresh)
-        self.agent.close()
+        self.agent.close("clear")
+        agent.conversation.source = "clear"
         self.agent = agent
         agent.begin(AFTER_PROMPT)
 

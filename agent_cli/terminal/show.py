@@ -11,6 +11,7 @@ from agent_cli.core.events import (
     Compacted,
     Compacting,
     Event,
+    HookRan,
     MessageAdded,
     Pinned,
     PlanContinued,
@@ -28,6 +29,7 @@ from agent_cli.core.events import (
     Warned,
     innermost,
 )
+from agent_cli.core.hooks import hook_line, is_told
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.advice import advice
@@ -50,6 +52,7 @@ class Show:
         self._errors: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         self._shown: dict[str, Display] = {}
+        self._verbose = verbose
         self.usage = Usage()
         self.context_tokens = 0
 
@@ -92,6 +95,10 @@ class Show:
                 self.context_tokens = self.context_tokens if aside else usage.input + usage.output
             case Compacting() | Compacted() | Uncompacted() | Pinned():
                 self._compaction(event)
+            case HookRan(outcome=outcome):
+                if is_told(event) or self._verbose:
+                    self._out.settle()
+                    self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
             case Warned(text=text):
                 self._say(f"warning: {text}", "ask")
             case TurnFinished():
@@ -112,6 +119,8 @@ class Show:
                 self.usage += usage
             case Compacted():
                 self._say(f"  [{agent}] {compacted_line(event)}", "dim")
+            case HookRan() if is_told(event):
+                self._say(f"  [{agent}] {hook_line(event)}", "ask")
 
     def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:
         self._out.settle()

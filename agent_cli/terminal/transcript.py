@@ -15,6 +15,8 @@ from agent_cli.core.events import (
     Compacting,
     Event,
     FirstChunk,
+    HookRan,
+    HookStarted,
     QuestionAsked,
     RoundStarted,
     TextDelta,
@@ -159,7 +161,7 @@ class Transcript(Show):
         self._outputs: dict[str, _Output] = {}
         self._plan: TodoView | None = None
         self.details = Details()
-        self.doing = ""
+        self.doing = self._before_hook = ""
         # When a failed call is tried again, on the monotonic clock.
         self.retry_at = 0.0
         self.turn = Usage()
@@ -195,6 +197,10 @@ class Transcript(Show):
                 self.doing = "working"
             case Compacting():
                 self.doing = "compacting the conversation"
+            case HookStarted(name=name):
+                self.doing, self._before_hook = f"hook {name}", self.doing
+            case HookRan():
+                self.doing = self._before_hook
             case UsageAdded(usage=usage):
                 self.turn += usage
                 self._streamed = 0

@@ -13,6 +13,7 @@ from agent_cli.core.outcome import Complete, Failed
 from agent_cli.core.usage import Usage
 from agent_cli.engine.summing_up import SECTIONS
 from agent_cli.engine.turn import Opened
+from agent_cli.extensions.hooks import Function, HookTable
 from agent_cli.model.scripted import Scripted
 from agent_cli.model.transport import Request
 from agent_tools.display import TodoItem
@@ -242,3 +243,32 @@ def test_with_compact_at_0_only_a_refusal_compacts(tmp_path: Path) -> None:
     world = world_with(tmp_path, model)
     assert isinstance(world.turn("Read all nine.", context_window=SIZE, compact_at=0.0), Complete)
     assert {e.trigger for e in world.of(Compacted)} == {"too_long"}
+
+
+def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def hook(data: dict[str, Any]) -> dict[str, Any]:
+        asked.append(data)
+        return {"hookSpecificOutput": {"hookEventName": "PreCompact", "additionalContext": "Mind the umlauts."}}
+
+    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    world = world_with(tmp_path, model)
+    world.kit.hooks = HookTable(functions=[Function("PreCompact", hook)])
+    assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
+    assert {d["trigger"] for d in asked} == {"auto"}
+    assert len(asked) == len(model.asides) == len(world.of(Compacted))
+    assert "Mind the umlauts." in whole(model.asides[0])
+
+
+def test_a_hook_may_keep_a_conversation_from_being_compacted(tmp_path: Path) -> None:
+    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    world = world_with(tmp_path, model)
+    world.kit.hooks = HookTable(
+        functions=[Function("PreCompact", lambda data: {"decision": "block", "reason": "not while I watch"})]
+    )
+    result = world.turn("Read all nine.", context_window=SIZE)
+    assert not world.of(Compacted)
+    assert isinstance(result, Complete)
+    assert result.degraded
+    assert model.refused == 1

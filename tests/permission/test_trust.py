@@ -53,7 +53,6 @@ def test_what_a_repository_brings_is_listed(repository: Path, folder: Path) -> N
         "agents: reviewer",
         "skills: pdf",
         "MCP servers (.mcp.json): github",
-        "hooks (.claude/settings.json): PreToolUse",
         "environment (.claude/settings.json): OPENAI_BASE_URL",
         "programs that git would run: core.fsmonitor = ./evil.sh",
     )

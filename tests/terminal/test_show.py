@@ -11,7 +11,10 @@ from rich.console import Console
 
 from agent_cli.core.events import (
     Event,
+    HookRan,
+    HookStarted,
     MessageAdded,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -103,3 +106,20 @@ def test_thoughts_are_one_dim_line_or_all_of_them() -> None:
 def test_the_plan_is_a_checklist(mode: Mode, done: str, now: str) -> None:
     plan = TodoView((TodoItem("a", "completed"), TodoItem("b", "in_progress", "doing b")))
     assert Screen(mode).see(*called(plan))[1:] == [f"  {done} a", f"  {now} doing b"]
+
+
+def test_a_hook_is_told_where_its_answer_is_not_told_otherwise() -> None:
+    started = HookStarted("h", "Stop", "Stop", "./check")
+    ran = HookRan("Stop", "./check", 0, 1200, "h", "Stop")
+    refused = ran.but(event="PreToolUse", name="PreToolUse:Bash", outcome="blocked", note="no")
+    more = ran.but(outcome="blocked", exit_code=2, note="write tests\x1b[31m")
+    failed = ran.but(outcome="error", exit_code=1, note="exited with 1: oh")
+    assert Screen().see(started, ran, refused) == []
+    assert Screen().see(more, failed) == [
+        "  hook Stop `./check`: says no, 1.2 s: write tests\\x1b[31m",
+        "  hook Stop `./check`: failed, 1.2 s: exited with 1: oh",
+    ]
+    assert Screen(verbose=True).see(ran) == ["  hook Stop `./check`: ok, 1.2 s"]
+    assert Screen().see(SubagentEvent("explore", "c", failed)) == [
+        "  [explore] hook Stop `./check`: failed, 1.2 s: exited with 1: oh"
+    ]

@@ -88,8 +88,8 @@ def run_process(
 class Running:
     """A started process, its output pipe, and what wakes whoever waits for either.
 
-    feed: takes the output. mark: what its descendants on Linux are known by, in their environment. All but `wake` is
-    for one thread.
+    feed: takes the output; feed_errors: standard error, where that is to be kept apart. stdin: a descriptor to read
+    from. mark: what its descendants on Linux are known by, in their environment. All but `wake` is for one thread.
     """
 
     def __init__(
@@ -99,28 +99,33 @@ class Running:
         env: dict[str, str],
         feed: Callable[[bytes], None],
         inherited: tuple[int, ...] = (),
+        *,
+        stdin: int = subprocess.DEVNULL,
+        feed_errors: Callable[[bytes], None] | None = None,
     ) -> None:
-        self._feed = feed
         self.mark = os.urandom(8).hex()
         self.process = subprocess.Popen(
             argv,
             cwd=cwd,
             env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
             pass_fds=inherited,
         )
         assert self.process.stdout is not None
-        self._out = self.process.stdout.fileno()
-        os.set_blocking(self._out, False)
-        self._open = True
+        # The outputs that are still open, with who takes each.
+        self._outputs = {self.process.stdout.fileno(): feed}
+        if feed_errors is not None and self.process.stderr is not None:
+            self._outputs[self.process.stderr.fileno()] = feed_errors
         self._bell, self._ear = socket.socketpair()
         self._bell.setblocking(False)
         self._watch = selectors.DefaultSelector()
-        self._watch.register(self._out, selectors.EVENT_READ)
+        for output in self._outputs:
+            os.set_blocking(output, False)
+            self._watch.register(output, selectors.EVENT_READ)
         self._watch.register(self._ear, selectors.EVENT_READ)
         self._handle = -1
         self._nap = 0.002
@@ -149,31 +154,32 @@ class Running:
 
     def read(self, seconds: float) -> None:
         """Take in what there is to read, waiting up to `seconds` for output, the exit or a wake-up."""
-        if not self._open and self._handle < 0:
+        if not self._outputs and self._handle < 0:
             # Nothing tells of the exit: look again soon, then less often.
             seconds = min(seconds, self._nap)
             self._nap = min(self._nap * 1.5, TICK)
         for key, _ in self._watch.select(seconds):
-            if key.fd == self._out:
-                self._take()
+            if key.fd in self._outputs:
+                self._take(key.fd)
 
-    def _take(self) -> bool:
+    def _take(self, output: int) -> bool:
         try:
-            data = os.read(self._out, 65_536)
+            data = os.read(output, 65_536)
         except BlockingIOError:
             return False
         if not data:
-            self._watch.unregister(self._out)
-            self._open = False
+            self._watch.unregister(output)
+            del self._outputs[output]
             return False
-        self._feed(data)
+        self._outputs[output](data)
         return True
 
     def drain(self) -> None:
         """Take in what is in the pipe already. Someone may be filling it still, hence the bound."""
         until = monotonic() + GRACE
-        while self._open and self._take() and monotonic() < until:
-            pass
+        for output in list(self._outputs):
+            while output in self._outputs and self._take(output) and monotonic() < until:
+                pass
 
     def end(self) -> None:
         """End the process and its group: ask, wait a moment, then by force."""
@@ -182,7 +188,7 @@ class Running:
             os.killpg(pid, signal.SIGTERM)
         until = monotonic() + GRACE
         # An open pipe means that some member is still busy with its own ending.
-        while (self._open or not self.exited()) and (left := until - monotonic()) > 0:
+        while (self._outputs or not self.exited()) and (left := until - monotonic()) > 0:
             self.read(min(left, 0.01) if self.exited() else left)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
@@ -207,8 +213,9 @@ class Running:
         self._ear.close()
         if self._handle >= 0:
             os.close(self._handle)
-        if self.process.stdout:
-            self.process.stdout.close()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def end_strays(mark: str) -> None:

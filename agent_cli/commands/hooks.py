@@ -1,0 +1,232 @@
+"""`agent hooks list` and `agent hooks test`: which hooks there are, and what those of a step answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from agent_cli.commands.output import put, put_json, table
+from agent_cli.config.layers import Layers
+from agent_cli.core.events import HookRan, Warned
+from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
+from agent_cli.engine.drive import drive
+from agent_cli.engine.hooked import absolute
+from agent_cli.extensions.hooks import HookTable
+from agent_cli.headless.run import say
+from agent_cli.hooking import active_hooks, make_hooks
+from agent_cli.options import RunOptions
+from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.builtin import BUILTIN
+from agent_tools.cancel import CancelToken
+from agent_tools.clipping import one_line
+from agent_tools.values import Value
+from agent_tools.workspace import Workspace
+
+_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PermissionRequest")
+# What an event is called with where the person says nothing else.
+_SAMPLES: dict[HookEvent, dict[str, Any]] = {
+    "PostToolUse": {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
+    "UserPromptSubmit": {"prompt": "hello"},
+    "Stop": {"stop_hook_active": False, "last_assistant_message": "Done.", "background_tasks": []},
+    "SubagentStop": {"stop_hook_active": False, "last_assistant_message": "Done.", "agent_type": "general"},
+    "PreCompact": {"trigger": "manual", "custom_instructions": ""},
+    "SessionStart": {"source": "startup"},
+    "SessionEnd": {"reason": "other"},
+    "Notification": {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
+}
+
+
+_CALLS: dict[str, dict[str, Any]] = {
+    "Bash": {"command": "echo hello"},
+    "Read": {"file_path": "README.md"},
+    "Write": {"file_path": "hello.txt", "content": "hello\n"},
+    "Edit": {"file_path": "hello.txt", "old_string": "hello", "new_string": "goodbye"},
+    "WebFetch": {"url": "https://example.com/", "prompt": "What is this?"},
+}
+
+
+class Row(Value):
+    """A hook as it is listed. standing: "runs", or why it does not."""
+
+    hook: Hook
+    standing: str
+
+
+def rows_of(layers: Layers) -> list[Row]:
+    """Every hook that the settings name, in the order they run, and those that are held back."""
+    settings = layers.settings()
+    running = active_hooks(settings, layers)
+    found = [Row(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
+    return found + [Row(h, "held: the project is not trusted") for h in layers.held_hooks]
+
+
+def list_hooks(options: RunOptions, *, as_json: bool) -> int:
+    """Print the hooks; the exit code. Raises Mistake."""
+    place = find_place(os.environ)
+    layers = _layers(options, place)
+    rows = rows_of(layers)
+    if as_json:
+        put_json([_plain(row) for row in rows])
+    elif rows:
+        put("\n".join(lines_of(rows, place)))
+    else:
+        put("There are no hooks. See docs/hooks.md for how to write one.")
+    return 0
+
+
+def lines_of(rows: list[Row], place: Place) -> list[str]:
+    """The hooks as a table."""
+    cells = [(r.hook.event, r.hook.matcher or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
+    return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
+
+
+def _command(hook: Hook) -> str:
+    more = ", strict" if hook.strict else ""
+    limit = f" ({hook.timeout:g} s{more})" if hook.timeout != Hook.timeout or more else ""
+    return one_line(" ".join((hook.command, *hook.args))) + limit
+
+
+def _source(hook: Hook, place: Place) -> str:
+    home = str(place.home) if place.home else None
+    inside = os.path.relpath(hook.source, place.root) if hook.source.startswith(f"{place.root}/") else ""
+    return inside or (hook.source.replace(home, "~", 1) if home and hook.source.startswith(f"{home}/") else hook.source)
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    hook = row.hook
+    return {
+        "event": hook.event, "matcher": hook.matcher, "command": hook.command, "args": list(hook.args),
+        "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.own,
+        "standing": row.standing,
+    }  # fmt: skip
+
+
+def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_json: bool) -> int:
+    """Run the hooks of a step as a session would, and print what they answer; the exit code. Raises Mistake."""
+    name = next((e for e in EVENTS if e.lower() == event.lower()), None)
+    if name is None:
+        raise Mistake(f"{event} is no event of hooks. They are: {', '.join(EVENTS)}.")
+    data = _data(name, given, tool)
+    place = find_place(os.environ)
+    layers = _layers(options, place)
+    held = [h for h in layers.held_hooks if h.event == name]
+    context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
+    if name in _TOOL_EVENTS:
+        _resolve(data, context)
+    hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), True)
+    subject = str(data.get(MATCHED.get(name, ""), ""))
+    chosen = hooks.of(name, subject) if isinstance(hooks, HookTable) else []
+    if not as_json:
+        for hook in held:
+            put(f"held, as the project is not trusted: {one_line(str(hook))}")
+        if not chosen:
+            put(f"No hook would run at {name}{f' for {subject}' if subject else ''}.")
+    ran: list[HookRan] = []
+    result = HookResult()
+    if chosen:
+        with tempfile.NamedTemporaryFile() as file:
+            more = {"env_file": file.name} if name == "SessionStart" else {}
+
+            def show(found: object) -> None:
+                if isinstance(found, HookRan):
+                    ran.append(found)
+                    if not as_json:
+                        _tell(found)
+                elif isinstance(found, Warned) and not as_json:
+                    put(f"  to you: {found.text}")
+
+            result = drive(hooks.run(name, {**data, **more}, CancelToken()), show)
+            exported = Path(file.name).read_text("utf-8", "replace").strip()
+    if as_json:
+        put_json(
+            {
+                "input": data, "verdict": result.verdict or None, "reason": result.reason, "changed": result.changed,
+                "context": list(result.context), "stop": result.stop,
+                "hooks": [{n: getattr(r, n) for n in r._fields} for r in ran],
+            }
+        )  # fmt: skip
+    elif chosen:
+        for line in in_words(name, result):
+            put(line)
+        if exported:
+            put(f"for commands: {exported}")
+    return 0
+
+
+def _resolve(data: dict[str, Any], context: ToolContext) -> None:
+    """Give a call what a session would: absolute paths and the effects. Raises Mistake for no call of that tool."""
+    tool = next((t for t in BUILTIN if t.name == data["tool_name"]), None)
+    given = data["tool_input"]
+    if tool is None or not isinstance(given, dict):
+        data.setdefault("effects", [])
+        return
+    if "effects" not in data:
+        try:
+            effects = tool.effects(tool.read(given), context)
+        except ToolError as error:
+            raise Mistake(f"--input: {error}") from None
+        data["effects"] = [{"kind": e.kind, "target": e.target} for e in effects]
+    data["tool_input"] = absolute(given, context.workspace.cwd)
+
+
+def _tell(ran: HookRan) -> None:
+    put(f"{hook_line(ran)} ({ran.source})")
+    for what, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
+        for number, line in enumerate(text.splitlines()):
+            put(f"  {what if not number else ' ' * len(what)} | {line}")
+
+
+def in_words(event: HookEvent, result: HookResult) -> list[str]:
+    """What the answers, taken together, come to."""
+    why = f": {result.reason}" if result.reason else ""
+    meant = {
+        ("PreToolUse", "deny"): f"the call would be refused{why}",
+        ("PreToolUse", "ask"): f"a person would be asked{why}",
+        ("PreToolUse", "allow"): f"the call would be allowed, unless a rule or a protected file says otherwise{why}",
+        ("PermissionRequest", "deny"): f"the question would be answered with no{why}",
+        ("PermissionRequest", "allow"): f"the question would be answered with yes{why}",
+        ("PostToolUse", "deny"): f"the model would be told{why}",
+        ("UserPromptSubmit", "deny"): f"the message would not be sent{why}",
+        ("Stop", "deny"): f"the turn would go on{why}",
+        ("SubagentStop", "deny"): f"the sub-agent would go on{why}",
+        ("PreCompact", "deny"): f"nothing would be compacted{why}",
+    }
+    lines = [meant[(event, result.verdict)]] if (event, result.verdict) in meant else []
+    if result.changed is not None:
+        lines.append(f"the input would be {json.dumps(result.changed, ensure_ascii=False)}")
+    lines += [f"the model would be given: {text}" for text in result.context]
+    if result.stop is not None:
+        lines.append(f"the turn would end: {result.stop}")
+    return [f"=> {line}" for line in lines or ["nothing would change"]]
+
+
+def _layers(options: RunOptions, place: Place) -> Layers:
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        say(f"agent: {one_line(text)}.")
+    return layers
+
+
+def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
+    """The fields of the event: a sample, with what the person gives instead."""
+    data: dict[str, Any] = {"permission_mode": "default", **_SAMPLES.get(event, {})}
+    if event in _TOOL_EVENTS:
+        name = tool or "Bash"
+        data |= {"tool_name": name, "tool_input": _CALLS.get(name, {}), "tool_use_id": "test"}
+    elif tool:
+        raise Mistake(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
+    if not given:
+        return data
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        raise Mistake(f"--input: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Mistake("--input: expected a JSON object.")
+    # For a tool its input is enough.
+    bare = event in _TOOL_EVENTS and not found.keys() & {"tool_input", "tool_name", "tool_response"}
+    return data | ({"tool_input": found} if bare else found)

@@ -1,0 +1,140 @@
+"""Hooks as the engine sees them: what they are called with, what they may answer, and the one that is always there.
+
+A hook is a command (or a function, for who embeds the engine) that runs at a named step. The engine asks `wants`
+first; where nobody does, a step costs that question and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Literal, Protocol, get_args
+
+from agent_cli.core.events import Event, HookRan
+from agent_tools.cancel import CancelToken
+from agent_tools.clipping import shorten
+from agent_tools.inert import inert
+from agent_tools.values import Value
+
+HookEvent = Literal[
+    "PreToolUse",
+    "PostToolUse",
+    "PermissionRequest",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+    "SessionStart",
+    "SessionEnd",
+    "Notification",
+]
+EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+# What a matcher is compared with; the other events have none.
+MATCHED: dict[HookEvent, str] = {
+    "PreToolUse": "tool_name", "PostToolUse": "tool_name", "PermissionRequest": "tool_name",
+    "SubagentStop": "agent_type", "PreCompact": "trigger", "SessionStart": "source", "SessionEnd": "reason",
+    "Notification": "notification_type",
+}  # fmt: skip
+SECONDS = 60.0
+
+
+class Hook(Value):
+    """A configured command. args: it is then started without a shell. own: the person's, not a project's.
+
+    background: it runs beside what goes on, and its answer is not waited for.
+    """
+
+    event: HookEvent
+    command: str
+    matcher: str = ""
+    args: tuple[str, ...] = ()
+    timeout: float = SECONDS
+    strict: bool = False
+    source: str = ""
+    own: bool = True
+    background: bool = False
+
+    def __str__(self) -> str:
+        """For lists: where it applies, and what it runs."""
+        where = f" ({self.matcher})" if self.matcher else ""
+        return f"{self.event}{where}: {' '.join((self.command, *self.args))}"
+
+
+class HookResult(Value):
+    """What the hooks of one step answered, taken together; the strictest verdict is the one.
+
+    verdict: "deny" also stands for "block", which for Stop means "go on", and for PostToolUse "tell the model this".
+    reason: in the hooks' words. changed: the arguments instead of those given. context: for the model. stop: the turn
+    is to end, with this to say to the person; None: it is not.
+    """
+
+    verdict: Literal["", "allow", "ask", "deny"] = ""
+    reason: str = ""
+    changed: dict[str, Any] | None = None
+    context: tuple[str, ...] = ()
+    stop: str | None = None
+
+
+Again = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+
+class Hooks(Protocol):
+    """What a kit's hooks can do. `data` are the fields of the event beside those that all events have."""
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        """Whether any hook is to run at this step. subject: what matchers are compared with; "" for any."""
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        """Run the hooks of a step in their order. Raises Cancelled.
+
+        again: what else of `data` is so once a hook has changed the input, for the hooks after it.
+        """
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        """Run the hooks of a step beside what goes on; what came of them is given by `finished`."""
+
+    def finished(self) -> list[Event]:
+        """The events of what was begun and has ended meanwhile, once."""
+
+    def close(self) -> None:
+        """End what was begun and still runs."""
+
+
+class NoHooks:
+    """No hooks: nothing is wanted, so nothing is run."""
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        return False
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        yield from ()
+        return HookResult()
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        return
+
+    def finished(self) -> list[Event]:
+        return []
+
+    def close(self) -> None:
+        return
+
+
+NO_HOOKS = NoHooks()
+
+
+def is_told(event: HookRan) -> bool:
+    """Whether the person should see that a hook ran: it failed, or its answer is not told otherwise."""
+    refused = event.outcome == "blocked" and event.event in ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
+    return event.outcome != "success" and not refused
+
+
+def hook_line(event: HookRan) -> str:
+    """A hook that ran, in a line."""
+    how = {"success": "ok", "blocked": "says no", "error": "failed", "cancelled": "ended"}[event.outcome]
+    seconds = f"{event.duration_ms / 1000:.1f} s"
+    more = f": {shorten(event.note, 300)}" if event.note else ""
+    return f"hook {inert(event.name)} `{shorten(event.command, 80)}`: {how}, {seconds}{more}"

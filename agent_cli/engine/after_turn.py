@@ -1,0 +1,94 @@
+"""The command of the setting `after_turn`: run when a turn that changed files is about to end.
+
+Its failure goes back to the model, a bounded number of times; then the turn ends and the person is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.verify import Check
+from agent_tools.cancel import Cancelled
+from agent_tools.clipping import HeadTail, shorten
+from agent_tools.shell import find_bash
+from agent_tools.shell_env import command_env
+
+if TYPE_CHECKING:
+    from agent_tools.process import Ending
+
+_HEAD, _TAIL = 2_000, 6_000
+_NAME = "after_turn"
+
+
+def failing(turn: Turn) -> Generator[Event, None, str | None]:
+    """What the model is told where the command fails; None where the turn may end. Raises Cancelled."""
+    command, times = turn.options.after_turn, turn.nudges.get(_NAME, 0)
+    if _passed_already(turn, command):
+        return None
+    yield HookStarted(f"{_NAME}-{times + 1}", _NAME, _NAME, command)
+    try:
+        ending, output = _run(turn, command)
+    except OSError as error:
+        yield Warned(f"after_turn: `{shorten(command)}` could not be started: {error.strerror or error}.")
+        return None
+    code = ending.code if ending.cause == "exit" else None
+    outcome = "cancelled" if code is None else "success" if code == 0 else "error"
+    how = "" if code == 0 else _how(ending)
+    yield HookRan(
+        _NAME, command, code, round(ending.seconds * 1000), f"{_NAME}-{times + 1}", _NAME, "after_turn",
+        outcome,  # type: ignore[arg-type]
+        how, output[-4_000:],
+    )  # fmt: skip
+    if ending.cause == "interrupted":
+        raise Cancelled
+    turn.checks.last, turn.checks.changed_since = Check(" ".join(command.split())[:120], code), False
+    turn.nudges["verify"] = 1
+    if code == 0:
+        return None
+    if times >= turn.options.after_turn_tries:
+        yield Warned(f"after_turn: `{shorten(command)}` still {how}; it went back to the model {times} times.")
+        return None
+    turn.nudges[_NAME] = times + 1
+    return (
+        f"<hook_feedback>\nFiles were changed in this turn, so `{command}` was run. It {how}:\n\n{output}\n\n"
+        "Mend what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
+    )
+
+
+def _passed_already(turn: Turn, command: str) -> bool:
+    """Whether the model itself ran just this, it passed, and nothing was changed since."""
+    last = turn.checks.last
+    same = last is not None and last.passed and last.command == " ".join(command.split())[:120]
+    return same and not turn.checks.changed_since
+
+
+def _run(turn: Turn, command: str) -> tuple[Ending, str]:
+    """Run it at the root of the workspace. Raises OSError."""
+    from agent_tools.process import run_process
+
+    context = turn.kit.context
+    bash = find_bash(context)
+    if bash is None:
+        raise OSError("there is no bash")
+    env, _ = command_env(context)
+    kept = HeadTail(_HEAD, _TAIL)
+    running = run_process(
+        [bash, "--noprofile", "--norc", "-c", command],
+        context.workspace.root, context.shell.applied(env), turn.options.after_turn_timeout, context.cancel, kept,
+    )  # fmt: skip
+    try:
+        while True:
+            next(running)
+    except StopIteration as stop:
+        return stop.value, kept.text("run it with Bash to see all").strip("\n")
+
+
+def _how(ending: Ending) -> str:
+    if ending.cause == "time-out":
+        return f"was ended after {ending.seconds:.0f} s"
+    if ending.cause == "interrupted":
+        return "was interrupted"
+    return f"was ended by signal {-ending.code}" if ending.code < 0 else f"failed with exit code {ending.code}"

@@ -1,0 +1,209 @@
+"""Where hooks are asked in a turn, and what their answers mean there. Loaded only where some hook wants a step.
+
+A hook can tighten any decision. "allow" counts where nothing stands behind the question but its default: not against
+a deny, an ask rule, a protected path, or what a mode refuses. A changed input is checked and decided from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.answers import Answer, Approve, Edit, Reject
+from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.hooks import Again, HookEvent, HookResult
+from agent_cli.core.messages import ToolCall
+from agent_cli.engine.asks import Asks, Said
+from agent_cli.engine.checking import Checked, Prepared, check
+from agent_cli.engine.turn import Kit, Turn
+from agent_cli.permission.decision import Decision, Level
+from agent_tools.base import ToolResult
+from agent_tools.cancel import Cancelled
+from agent_tools.display import CommandOutput
+
+# How often PermissionRequest may change one call.
+_CHANGES = 3
+_PATHS = ("file_path", "notebook_path")
+
+
+def fields(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
+    """What every hook of a running turn is told."""
+    found: dict[str, Any] = {"permission_mode": kit.policy.mode}
+    if turn is not None and turn.options.effort:
+        found["effort"] = {"level": turn.options.effort}
+    if kit.agent:
+        found["agent_type"] = kit.agent
+    return found
+
+
+def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
+    """The call made ready, with the answers of its PreToolUse hooks. Raises Cancelled."""
+    turn = asks.turn
+    item = check(turn, call, together=asks.together)
+    if isinstance(item, str):
+        return item
+    said = asks.said.get(call.id)
+    if said is None or said.given != call.arguments:
+        given = tool_input(turn, item)
+        data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given}
+        run = turn.kit.hooks.run
+        result = yield from run("PreToolUse", data, turn.kit.context.cancel, effects_of(asks, item))
+        changed = None
+        if result.changed is not None and result.changed not in (given, call.arguments):
+            changed = with_input(item, result.changed)
+        said = asks.said[call.id] = Said(call, result, changed)
+        if result.stop is not None:
+            turn.stopped = result.stop
+    if said.changed is not None:
+        item = check(turn, said.changed, together=asks.together)
+        if isinstance(item, str):
+            return f"A hook changed the arguments of this call, and they cannot be used: {item}"
+    return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+
+
+def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
+    """The gate's decision together with what the hooks say."""
+    why = f": {result.reason}" if result.reason else ""
+    if result.stop is not None or result.verdict == "deny":
+        if decision.level is Level.DENY:
+            return decision
+        why = why or (f": {result.stop}" if result.stop else "")
+        return Decision(Level.DENY, f"was refused by a hook{why}", "hook")
+    if result.verdict == "ask" and decision.level is not Level.DENY:
+        if mode == "dontAsk":
+            said = f"must be asked about, says a hook{why}, and the mode dontAsk denies that"
+            return Decision(Level.DENY, said, "hook")
+        if decision.level is Level.ASK:
+            return decision.but(reason=f"{decision.reason}, and a hook wants it asked about{why}", firm=True)
+        return Decision(Level.ASK, f"must be asked about, says a hook{why}", "hook", firm=True)
+    if result.verdict == "allow" and decision.level is Level.ASK and not decision.firm:
+        return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
+    return decision
+
+
+def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
+    """The answer of the PermissionRequest hooks to a question; None where they leave it to the person."""
+    turn = asks.turn
+    given = tool_input(turn, item)
+    data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
+    if request.always:
+        data["permission_suggestions"] = [request.always]
+    run = turn.kit.hooks.run
+    result = yield from run("PermissionRequest", data, turn.kit.context.cancel, effects_of(asks, item))
+    if result.stop is not None:
+        turn.stopped = result.stop
+    if result.verdict == "deny" or result.stop is not None:
+        why = result.reason or result.stop
+        return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
+    if result.changed is not None and result.changed not in (given, item.call.arguments):
+        count = asks.changes[item.call.id] = asks.changes.get(item.call.id, 0) + 1
+        return Edit(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
+    return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
+
+
+def after_call(turn: Turn, item: Prepared, result: ToolResult, ms: int) -> Generator[Event, None, str]:
+    """What the PostToolUse hooks have to say about a result, for the model; "" for nothing."""
+    data = {
+        **fields(turn.kit, turn),
+        **_call_fields(item),
+        "tool_input": tool_input(turn, item),
+        "tool_response": _response(item, result),
+        "duration_ms": ms,
+    }
+    try:
+        found = yield from turn.kit.hooks.run("PostToolUse", data, turn.kit.context.cancel)
+    except Cancelled:
+        # The call itself is done: its result stands, and the turn ends behind it.
+        return ""
+    if found.stop is not None:
+        turn.stopped = found.stop
+    said = [f"[A hook says about this call:]\n{found.reason}"] if found.verdict == "deny" and found.reason else []
+    return "".join(f"\n\n{text}" for text in [*said, *found.context])
+
+
+def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
+    """Why the hooks of Stop, or of SubagentStop, do not let the turn end; None where they do."""
+    kit = turn.kit
+    event: HookEvent = "SubagentStop" if kit.depth else "Stop"
+    times = turn.nudges.get("stop_hook", 0)
+    if not kit.hooks.wants(event, kit.agent) or times >= turn.options.hook_continues:
+        return None
+    data = {**fields(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
+    data |= {} if kit.depth else {"background_tasks": [job.command for job in kit.context.jobs.all() if job.running]}
+    result = yield from kit.hooks.run(event, data, kit.context.cancel)
+    if result.verdict != "deny" or result.stop is not None:
+        return None
+    turn.nudges["stop_hook"] = times + 1
+    return f"<hook_feedback>\nA hook does not let you stop yet:\n{result.reason or 'Go on.'}\n</hook_feedback>"
+
+
+def notify(turn: Turn, kind: str, message: str) -> None:
+    """Let the Notification hooks run beside the question that is put to the person."""
+    data = {**fields(turn.kit, turn), "notification_type": kind, "message": message}
+    turn.kit.hooks.begin("Notification", data)
+
+
+def pre_compact(kit: Kit, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
+    """What the PreCompact hooks say before the history is compacted: `context` is more for the instructions.
+
+    trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises Cancelled.
+    """
+    if not kit.hooks.wants("PreCompact", trigger):
+        return HookResult()
+    data = {**fields(kit), "trigger": trigger, "custom_instructions": focus}
+    return (yield from kit.hooks.run("PreCompact", data, kit.context.cancel))
+
+
+def tool_input(turn: Turn, item: Prepared) -> dict[str, Any]:
+    """The arguments as hooks are given them: those of the tool that is really called, with absolute paths."""
+    arguments = item.call.arguments
+    if _stands_for_another(item):
+        arguments = arguments.get("arguments") or {}
+    return absolute(arguments, turn.kit.context.workspace.cwd)
+
+
+def with_input(item: Prepared, arguments: dict[str, Any]) -> ToolCall:
+    """The call with other arguments for the tool that is really called."""
+    whole = {**item.call.arguments, "arguments": arguments} if _stands_for_another(item) else arguments
+    return item.call.but(arguments=whole)
+
+
+def _stands_for_another(item: Prepared) -> bool:
+    return item.tool.name != item.call.name
+
+
+def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
+    """Arguments of a call, with the paths in them made absolute."""
+    found = dict(arguments)
+    for name in _PATHS:
+        path = found.get(name)
+        if isinstance(path, str) and path and not path.startswith("~"):
+            found[name] = str(cwd / Path(path))
+    return found
+
+
+def effects_of(asks: Asks, given: Prepared) -> Again:
+    """What tells the effects of a call whose input a hook has changed."""
+
+    def again(arguments: dict[str, Any]) -> dict[str, Any]:
+        item = check(asks.turn, with_input(given, arguments), together=asks.together)
+        return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
+
+    return again
+
+
+def _call_fields(item: Prepared) -> dict[str, Any]:
+    """Beside Claude Code's fields: the resolved effects, which name every file of a call that touches several."""
+    effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
+    return {"tool_name": item.tool.name, "tool_use_id": item.call.id, "effects": effects}
+
+
+def _response(item: Prepared, result: ToolResult) -> dict[str, Any]:
+    found: dict[str, Any] = {"content": result.text, "success": not result.is_error}
+    if isinstance(result.display, CommandOutput):
+        found |= {"stdout": result.display.output, "stderr": "", "exit_code": result.display.exit_code}
+        found |= {"interrupted": result.display.exit_code is None, "isImage": False}
+    if written := sorted(item.writes):
+        found["filePath"] = written[0]
+    return found

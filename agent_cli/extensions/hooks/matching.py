@@ -1,0 +1,28 @@
+"""Matchers: a name, alternatives (`Edit|Write`), a regular expression, or nothing, which means every name."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# What other programs call our tools.
+_ALIASES = {"Task": ("Agent",), "Agent": ("Task",)}
+
+
+def matches(matcher: str, subject: str) -> bool:
+    """Whether a matcher means this name. A regular expression may match anywhere in it, unless it is anchored."""
+    if matcher in ("", "*"):
+        return True
+    names = (subject, *_ALIASES.get(subject, ()))
+    if re.fullmatch(r"[\w |,-]*", matcher):
+        return any(part.strip() in names for part in re.split(r"[|,]", matcher))
+    found = _compiled(matcher)
+    return found is not None and any(found.search(name) for name in names)
+
+
+@lru_cache(maxsize=256)
+def _compiled(matcher: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(matcher)
+    except re.error:
+        return None

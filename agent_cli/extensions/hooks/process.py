@@ -1,0 +1,74 @@
+"""One hook's process: its input in a nameless file, its two outputs kept apart and bounded, its group ended whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from time import monotonic
+from typing import Literal
+
+from agent_tools.cancel import CancelToken
+from agent_tools.process import Running
+from agent_tools.values import Value
+
+MOST = 1 << 20
+_SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
+
+
+class Ran(Value):
+    """What came of a process. code: None where it was ended from outside, or could not be started. error: why not."""
+
+    code: int | None
+    cause: Literal["exit", "time-out", "interrupted", "error"]
+    seconds: float
+    out: bytes = b""
+    err: bytes = b""
+    error: str = ""
+
+
+def shell_argv(command: str) -> list[str]:
+    """A command line for the shell that hooks run in: bash without start-up files, or sh."""
+    shell = next((s for s in _SHELLS if os.access(s, os.X_OK)), "sh")
+    return [shell, *(["--noprofile", "--norc"] if shell.endswith("bash") else []), "-c", command]
+
+
+def run_hook(argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken) -> Ran:
+    """Run a command to its end, its time, or the cancellation. Nothing is raised; what it left behind may go on."""
+    started = monotonic()
+    out, err = _Kept(), _Kept()
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(given)
+            file.seek(0)
+            running = Running(argv, cwd, env, out.feed, stdin=file.fileno(), feed_errors=err.feed)
+    except (OSError, ValueError) as error:
+        return Ran(None, "error", monotonic() - started, error=str(getattr(error, "strerror", None) or error))
+    forget = cancel.on_cancel(running.wake)
+    cause: Literal["exit", "time-out", "interrupted"] = "exit"
+    try:
+        while not running.exited():
+            left = started + seconds - monotonic()
+            if cancel.cancelled or left <= 0:
+                cause = "interrupted" if cancel.cancelled else "time-out"
+                running.end()
+                break
+            running.read(min(1.0, left) if running.wakes else min(0.05, left))
+        running.drain()
+        code = running.process.wait()
+        return Ran(code if cause == "exit" else None, cause, monotonic() - started, bytes(out.data), bytes(err.data))
+    finally:
+        forget()
+        if running.process.returncode is None:
+            running.end()
+        running.close()
+
+
+class _Kept:
+    """The first bytes of an output; the rest is read and dropped."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self.data += data[: MOST - len(self.data)]

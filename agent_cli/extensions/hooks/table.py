@@ -1,0 +1,105 @@
+"""Which hooks there are, by event; the runner is loaded when the first of them is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.core.events import Event
+from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
+from agent_cli.extensions.hooks.matching import matches
+from agent_tools.cancel import CancelToken
+from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_cli.extensions.hooks.runner import Runner
+
+
+class Function(Value):
+    """A hook in Python: it is given what a command gets on standard input, and returns what one prints, or None.
+
+    What it raises is a failure, which blocks where it is strict. It has no time limit.
+    """
+
+    event: HookEvent
+    call: Callable[[dict[str, Any]], Mapping[str, Any] | None]
+    matcher: str = ""
+    strict: bool = False
+    own: bool = True
+    source: str = "Python"
+
+    @property
+    def command(self) -> str:
+        return str(getattr(self.call, "__qualname__", type(self.call).__name__))
+
+
+class Session(Value):
+    """What every hook is told of the session it runs in. root: the project's folder."""
+
+    session_id: str = ""
+    transcript_path: str = ""
+    root: Path = Path()
+
+
+class HookTable:
+    """The hooks of a kit, in the order of configuration; functions come after commands.
+
+    environment: the variables that a hook starts from, by whether it is the person's own. cwd: where hooks run.
+    asked: whether somebody is there to answer a question, now or later; without that PermissionRequest has no hooks.
+    """
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook] = (),
+        functions: Iterable[Function] = (),
+        *,
+        session: Session | None = None,
+        environment: Callable[[bool], dict[str, str]] = lambda own: {},
+        cwd: Callable[[], Path] = Path.cwd,
+        asked: bool = True,
+    ) -> None:
+        self.session = session or Session(root=Path.cwd())
+        self.environment = environment
+        self.cwd = cwd
+        self._asked = asked
+        self._by_event: dict[str, list[Hook | Function]] = {}
+        every: list[Hook | Function] = [*hooks, *functions]
+        for hook in every:
+            self._by_event.setdefault(hook.event, []).append(hook)
+        self._runner: Runner | None = None
+
+    def of(self, event: HookEvent, subject: str = "") -> list[Hook | Function]:
+        """The hooks that run at a step, in order; without a subject all of the event."""
+        found = self._by_event.get(event, [])
+        if not subject or event not in MATCHED:
+            return found
+        return [hook for hook in found if matches(hook.matcher, subject)]
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        if event not in self._by_event or (event == "PermissionRequest" and not self._asked):
+            return False
+        return bool(self.of(event, subject))
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        return (yield from self.runner.run(event, data, cancel, again))
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self.runner.begin(event, data)
+
+    def finished(self) -> list[Event]:
+        return self._runner.finished() if self._runner else []
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+
+    @property
+    def runner(self) -> Runner:
+        if self._runner is None:
+            from agent_cli.extensions.hooks.runner import Runner
+
+            self._runner = Runner(self)
+        return self._runner

@@ -1,0 +1,343 @@
+"""Hooks in a turn: what their answers do to calls, questions and endings, told as stories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Answer, Approve, Reject
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    HookRan,
+    SubagentEvent,
+    ToolRequested,
+    ToolStarted,
+    Warned,
+)
+from agent_cli.core.hooks import HookEvent
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete, Failed, Suspended
+from agent_cli.extensions.hooks import Function, HookTable
+from tests.engine.test_subagents import Split, task
+from tests.engine.world import World
+from tests.helpers import call
+
+Said = dict[str, Any] | None
+
+
+class Hooked(World):
+    """A world whose kit has one hook: it gives the answers in order, the last of them from then on."""
+
+    def __init__(self, root: Path, replies: list[dict[str, Any]], **more: Any) -> None:
+        super().__init__(root, replies, **more)
+        self.given: list[dict[str, Any]] = []
+        self._functions: list[Function] = []
+
+    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", own: bool = True) -> Hooked:
+        left = list(answers)
+
+        def answer(data: dict[str, Any]) -> Said:
+            self.given.append(data)
+            return left.pop(0) if len(left) > 1 else left[0] if left else None
+
+        return self.function(event, answer, matcher=matcher, own=own)
+
+    def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
+        self._functions.append(Function(event, run, **more))
+        self.kit.hooks = HookTable(functions=self._functions)
+        return self
+
+
+def pre(**fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **fields}}
+
+
+ALLOW = pre(permissionDecision="allow")
+ASK = pre(permissionDecision="ask", permissionDecisionReason="it is late")
+DENY = pre(permissionDecision="deny", permissionDecisionReason="not today")
+BASH = [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}]
+
+
+def test_a_hook_refuses_a_call_that_a_rule_allows(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, BASH, allow=("Bash",)).hook("PreToolUse", DENY, matcher="Bash")
+    result = world.turn()
+    assert world.results[0].text == "Permission was denied: the call was refused by a hook: not today."
+    assert [(r.decision, r.by) for r in world.of(ApprovalResolved)] == [("reject", "hook")]
+    assert [d.by for d in result.end.denials] == ["hook"]
+    assert not (tmp_path / "made").exists()
+    [given] = world.given
+    assert (given["tool_name"], given["tool_input"], given["tool_use_id"]) == (
+        "Bash",
+        {"command": "touch made"},
+        "call-1-1",
+    )
+    assert given["effects"] == [{"kind": "run", "target": "touch made"}]
+
+
+def test_a_hook_has_a_person_asked_about_what_would_just_run(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    replies = [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]
+    world = Hooked(tmp_path, replies, answers=[Approve()]).hook("PreToolUse", ASK)
+    world.turn()
+    assert [r.reason for r in world.asked] == ["must be asked about, says a hook: it is late"]
+    assert world.asked[0].always == ""
+    assert not world.results[0].is_error
+    assert len(world.given) == 1
+    strict = Hooked(tmp_path, replies, mode="dontAsk").hook("PreToolUse", ASK)
+    strict.turn()
+    assert "the mode dontAsk denies that" in strict.results[0].text
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "own", "asked", "ran"),
+    [
+        ("touch made", {}, True, 0, True),
+        ("touch made", {}, False, 1, False),
+        ("touch made", {"deny": ("Bash(touch:*)",)}, True, 0, False),
+        ("touch made", {"mode": "plan"}, True, 0, False),
+        ("touch made", {"mode": "dontAsk"}, True, 0, False),
+        ("touch made; echo x > .git/config", {}, True, 1, False),
+        ("touch made; cat .env", {}, True, 1, False),
+    ],
+)
+def test_a_hook_allows_only_over_a_question_that_nothing_stands_behind(
+    tmp_path: Path, command: str, more: Any, own: bool, asked: int, ran: bool
+) -> None:
+    (tmp_path / ".env").write_text("KEY=1")
+    replies = [{"calls": [call("Bash", command=command)]}, {"text": "ok"}]
+    world = Hooked(tmp_path, replies, answers=[Reject("no")], **more).hook("PreToolUse", ALLOW, own=own)
+    world.turn()
+    assert len(world.asked) == asked
+    assert (tmp_path / "made").exists() == ran
+
+
+def test_a_hook_does_not_open_a_protected_file_or_an_ask_rule(tmp_path: Path) -> None:
+    replies = [
+        {"calls": [call("Write", file_path=".agentrc", content="x")]},
+        {"calls": [call("Write", file_path="plain.txt", content="x")]},
+        {"text": "ok"},
+    ]
+    world = Hooked(tmp_path, replies, answers=[Reject("no")]).hook("PreToolUse", ALLOW)
+    world.turn()
+    assert len(world.asked) == 1
+    assert (tmp_path / "plain.txt").exists()
+    assert not (tmp_path / ".agentrc").exists()
+    asks = Hooked(tmp_path, BASH, answers=[Reject("no")]).hook("PreToolUse", ALLOW)
+    asks.policy._rules += asks._rules("ask", ("Bash(touch:*)",))
+    asks.turn()
+    assert len(asks.asked) == 1
+
+
+def test_a_changed_input_is_decided_from_the_start(tmp_path: Path) -> None:
+    change = pre(permissionDecision="allow", updatedInput={"command": "touch other"})
+    world = Hooked(tmp_path, BASH).hook("PreToolUse", change)
+    world.turn()
+    assert (tmp_path / "other").exists()
+    assert not (tmp_path / "made").exists()
+    assert "[A hook changed the arguments to {'command': 'touch other'}.]" in world.results[0].text
+    assert world.of(ToolRequested)[0].summary == "Run: touch other"
+    denied = Hooked(tmp_path, BASH, deny=("Bash(touch other:*)",)).hook("PreToolUse", change)
+    denied.turn()
+    assert denied.of(ToolStarted) == []
+    shown = pre(updatedInput={"command": "touch third"})
+    asked = Hooked(tmp_path, BASH, answers=[Approve()]).hook("PreToolUse", shown)
+    asked.turn()
+    assert asked.asked[0].summary == "Run: touch third"
+    assert (tmp_path / "third").exists()
+    wrong = Hooked(tmp_path, BASH).hook("PreToolUse", pre(updatedInput={"words": 5}))
+    wrong.turn()
+    assert wrong.results[0].text.startswith("A hook changed the arguments of this call, and they cannot be used:")
+    assert wrong.results[0].is_error
+
+
+def test_the_effects_are_those_of_the_changed_input(tmp_path: Path) -> None:
+    """A guard that goes by them sees what will be done, wherever the hook that changes it stands."""
+
+    def guard(data: dict[str, Any]) -> Said:
+        return DENY if any("other" in effect["target"] for effect in data["effects"]) else None
+
+    def change(data: dict[str, Any]) -> Said:
+        return pre(updatedInput={"command": "touch other"})
+
+    for functions in ((guard, change), (change, guard)):
+        world = Hooked(tmp_path, BASH, allow=("Bash",))
+        for function in functions:
+            world.function("PreToolUse", function)
+        world.turn()
+        assert world.results[0].is_error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_are_absolute_for_hooks_and_unchanged_input_is_no_change(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+
+    def same(data: dict[str, Any]) -> Said:
+        assert data["tool_input"] == {"file_path": str(tmp_path / "a")}
+        return pre(updatedInput=data["tool_input"])
+
+    world = Hooked(tmp_path, [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]).function("PreToolUse", same)
+    world.turn()
+    assert "changed the arguments" not in world.results[0].text
+
+
+def test_calls_side_by_side_are_each_asked_about_once(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    calls = [call("Read", file_path=name) for name in "abc"]
+
+    def guard(data: dict[str, Any]) -> Said:
+        world.given.append(data)
+        return DENY if data["tool_input"]["file_path"].endswith("b") else None
+
+    world = Hooked(tmp_path, [{"calls": calls}, {"text": "ok"}])
+    world.function("PreToolUse", guard).turn()
+    assert [r.is_error for r in world.results] == [False, True, False]
+    assert len(world.given) == 3
+
+
+def test_what_a_hook_says_about_a_result_goes_to_the_model(tmp_path: Path) -> None:
+    replies = [{"calls": [call("Bash", command="echo hi")]}, {"calls": [call("Bash", command="false")]}, {"text": "ok"}]
+    world = Hooked(tmp_path, replies, allow=("Bash",))
+    more = {"decision": "block", "reason": "hi is rude", "hookSpecificOutput": {"additionalContext": "Be kind."}}
+    world.hook("PostToolUse", more).turn()
+    assert world.results[0].text.endswith("\n\n[A hook says about this call:]\nhi is rude\n\nBe kind.")
+    [given] = world.given
+    assert given["tool_response"]["stdout"] == "hi"
+    assert given["tool_response"]["exit_code"] == 0
+    assert given["duration_ms"] >= 0
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+def test_a_hook_ends_the_turn(tmp_path: Path, event: HookEvent) -> None:
+    calls = [call("Bash", command="touch made"), call("Bash", command="touch second")]
+    world = Hooked(tmp_path, [{"calls": calls}], allow=("Bash",))
+    result = world.hook(event, {"continue": False, "stopReason": "Lunch"}).turn()
+    assert isinstance(result, Complete)
+    assert result.end.diagnostics.terminal_reason == "stopped_by_hook"
+    assert (tmp_path / "made").exists() == (event == "PostToolUse")
+    assert not (tmp_path / "second").exists()
+    assert [w.text for w in world.of(Warned)] == ["A hook ended the turn: Lunch"]
+    assert len(world.results) == 2
+
+
+def behavior(**decision: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+
+
+def test_a_hook_answers_a_question_for_the_person(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, BASH).hook("PermissionRequest", behavior(behavior="allow"))
+    world.turn()
+    assert world.asked == []
+    assert [(r.decision, r.by) for r in world.of(ApprovalResolved)] == [("approve", "hook")]
+    assert (tmp_path / "made").exists()
+    denied = Hooked(tmp_path, BASH).hook("PermissionRequest", behavior(behavior="deny", message="never"))
+    denied.turn()
+    assert denied.results[0].text == "Permission was denied: the call was refused by a hook: never."
+
+
+def test_a_hook_answers_with_a_changed_call(tmp_path: Path) -> None:
+    change = behavior(behavior="allow", updatedInput={"command": "touch other"})
+    world = Hooked(tmp_path, BASH).hook("PermissionRequest", change)
+    world.turn()
+    assert (tmp_path / "other").exists()
+    assert "[The hook changed the arguments to {'command': 'touch other'}.]" in world.results[0].text
+
+    def again(data: dict[str, Any]) -> Said:
+        return behavior(behavior="allow", updatedInput={"command": f"{data['tool_input']['command']}!"})
+
+    restless = Hooked(tmp_path, BASH, answers=[Reject("no")]).function("PermissionRequest", again)
+    restless.turn()
+    assert [r.summary for r in restless.asked] == ["Run: touch made!!!"]
+
+
+def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) -> None:
+    replies = [{"calls": [call("Write", file_path=".agentrc", content="x")]}, {"text": "ok"}]
+    world = Hooked(tmp_path, replies, answers=[Reject("no")])
+    world.hook("PermissionRequest", behavior(behavior="allow")).turn()
+    assert len(world.asked) == 1
+    theirs = Hooked(tmp_path, BASH, answers=[Reject("no")])
+    theirs.hook("PermissionRequest", behavior(behavior="allow"), own=False).turn()
+    assert len(theirs.asked) == 1
+    nobody = Hooked(tmp_path, BASH, answers=[Reject("no")])
+    nobody.hook("PermissionRequest", behavior(behavior="allow"))
+    nobody.kit.hooks = HookTable(functions=nobody._functions, asked=False)
+    nobody.turn()
+    assert len(nobody.asked) == 1
+
+
+def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, BASH, answers=[Approve()]).hook("Notification")
+    world.turn()
+    kinds = [(g["notification_type"], g["message"]) for g in world.given]
+    assert kinds == [("permission_prompt", "The agent needs your permission to use Bash")]
+
+
+def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
+    replies = [{"text": f"Done {n}."} for n in range(9)]
+    world = Hooked(tmp_path, replies).hook("Stop", {"decision": "block", "reason": "Write tests."})
+    result = world.turn(hook_continues=2)
+    assert isinstance(result, Complete)
+    assert result.text == "Done 2."
+    assert [(g["stop_hook_active"], g["last_assistant_message"]) for g in world.given] == [
+        (False, "Done 0."),
+        (True, "Done 1."),
+    ]
+    told = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
+    assert told == ["<hook_feedback>\nA hook does not let you stop yet:\nWrite tests.\n</hook_feedback>"] * 2
+
+
+def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}])
+    result = world.hook("Stop", {"decision": "block", "reason": "more"}, None).turn()
+    assert isinstance(result, Complete)
+    assert result.text == "b"
+    ended = Hooked(tmp_path, [{"text": "a"}]).hook("Stop", {"decision": "block", "reason": "x", "continue": False})
+    assert isinstance(ended.turn(), Complete)
+
+
+def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path: Path) -> None:
+    nested = [{"calls": [call("Bash", command="touch made")]}, {"text": "half"}, {"text": "whole"}]
+    world = Hooked(tmp_path, [{"calls": [task()]}, {"text": "ok"}], allow=("Bash", "Task"))
+    world.kit.transport = Split(world, nested)
+    world.hook("SubagentStop", {"decision": "block", "reason": "go on"}, None, matcher="general")
+    world.hook("Stop").hook("PreToolUse", DENY, matcher="Bash").turn()
+    events = [(g["hook_event_name"], g.get("agent_type")) for g in world.given]
+    assert events == [
+        ("PreToolUse", "general"),
+        ("SubagentStop", "general"),
+        ("SubagentStop", "general"),
+        ("Stop", None),
+    ]
+    assert world.results[0].text == "whole"
+    assert any(isinstance(e.event, HookRan) for e in world.of(SubagentEvent))
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_suspended_call_is_hooked_again_when_it_goes_on(tmp_path: Path) -> None:
+    """The hooks of that time may say otherwise; an approval holds for what was shown."""
+    from agent_cli.core.answers import Defer
+
+    answers: list[Answer] = [Defer(), Approve()]
+    world = Hooked(tmp_path, BASH, answers=answers).hook("PreToolUse", pre(updatedInput={"command": "touch other"}))
+    assert isinstance(world.turn(), Suspended)
+    world.turn(None)
+    assert [r.summary for r in world.of(ApprovalRequested)] == ["Run: touch other"] * 2
+    assert (tmp_path / "other").exists()
+
+
+def test_an_interrupt_while_a_hook_runs_ends_the_turn(tmp_path: Path) -> None:
+    from agent_tools.cancel import Cancelled
+
+    def interrupted(data: dict[str, Any]) -> Said:
+        raise Cancelled
+
+    world = Hooked(tmp_path, BASH, allow=("Bash",)).function("PreToolUse", interrupted)
+    result = world.turn()
+    assert isinstance(result, Failed)
+    assert result.end.diagnostics.terminal_reason == "interrupted"
+    assert len(world.results) == 1
+    assert not (tmp_path / "made").exists()

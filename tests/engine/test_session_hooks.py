@@ -1,0 +1,83 @@
+"""Hooks around turns: the start and end of a session, what is sent, compaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import Event, Warned
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.outcome import Complete
+from agent_cli.engine.drive import Conversation, drive
+from agent_cli.engine.hooked import pre_compact
+from agent_cli.engine.turn import TurnOptions
+from tests.engine.test_hooks import Hooked, Said
+from tests.engine.world import World
+
+
+def conversation(world: World) -> tuple[Conversation, list[Event]]:
+    events: list[Event] = []
+    options = TurnOptions(model="scripted", label="scripted", system="You are a test.")
+    return Conversation(world.kit, options, events.append), events
+
+
+def words(talk: Conversation) -> list[str]:
+    return [m.text for m in talk.history if isinstance(m, UserMessage)]
+
+
+def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
+    def guard(data: dict[str, Any]) -> Said:
+        if "secret" in data["prompt"]:
+            return {"decision": "block", "reason": "no secrets"}
+        return {"hookSpecificOutput": {"additionalContext": "It is Monday."}}
+
+    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}]).function("UserPromptSubmit", guard)
+    talk, events = conversation(world)
+    blocked = talk.say("my secret", events.append)
+    assert isinstance(blocked, Complete)
+    assert [(d.tool, d.by, d.reason) for d in blocked.end.denials] == [
+        ("UserPromptSubmit", "hook", "was blocked by a hook: no secrets")
+    ]
+    assert talk.history == []
+    talk.say("hello", events.append)
+    assert words(talk) == [
+        "hello",
+        '<hook_context event="UserPromptSubmit">\nIt is Monday.\n</hook_context>',
+    ]
+
+
+def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None:
+    def guard(data: dict[str, Any]) -> Said:
+        return {"decision": "block", "reason": "no secrets"} if "secret" in data["prompt"] else None
+
+    world = Hooked(tmp_path, [{"text": "a"}]).function("UserPromptSubmit", guard)
+    talk, events = conversation(world)
+    talk.inbox += ["a secret", "<plan_change>\nthe secret plan\n</plan_change>"]
+    talk.say("hello", events.append)
+    assert words(talk) == ["hello", "<plan_change>\nthe secret plan\n</plan_change>"]
+    assert any(isinstance(e, Warned) and "no secrets" in e.text for e in events)
+
+
+def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}])
+    world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}}).hook("SessionEnd")
+    talk, events = conversation(world)
+    talk.end("other")
+    assert world.given == []
+    talk.say("one", events.append)
+    talk.say("two", events.append)
+    talk.end("clear")
+    told = [(g["hook_event_name"], g.get("source"), g.get("reason")) for g in world.given]
+    assert told == [("SessionStart", "startup", None), ("SessionEnd", None, "clear")]
+    assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>', "two"]
+
+
+def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, [])
+    world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
+    events: list[Event] = []
+    assert drive(pre_compact(world.kit, "manual", "tests"), events.append).context == ("Keep the plan.",)
+    assert world.given[0]["custom_instructions"] == "tests"
+    assert drive(pre_compact(world.kit, "auto"), events.append).verdict == ""
+    blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
+    assert drive(pre_compact(blocked.kit, "auto"), events.append).verdict == "deny"

@@ -1,0 +1,58 @@
+"""Hooks for tests: scripts written to files, a table made of them, and what came of a step."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import Event, HookRan, Warned
+from agent_cli.core.hooks import Hook, HookEvent, HookResult
+from agent_cli.engine.drive import drive
+from agent_cli.extensions.hooks import HookTable
+from agent_cli.extensions.hooks.table import Session
+from agent_tools.cancel import CancelToken
+
+PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+
+
+def bash(code: str) -> str:
+    """The code as a hook's command: the shell that hooks run in is bash."""
+    return code
+
+
+def python(folder: Path, code: str) -> str:
+    """A hook's command that runs `code`, with what is on standard input as `data`."""
+    path = folder / f"hook{len(list(folder.glob('hook*.py')))}.py"
+    path.write_text(f"import json, sys\ndata = json.load(sys.stdin)\n{code}\n")
+    return f"{sys.executable} -S -E {path}"
+
+
+def saying(answer: Any) -> str:
+    """A command that prints JSON."""
+    return f"cat <<'END'\n{json.dumps(answer)}\nEND"
+
+
+class Step:
+    """One step with its hooks, run to the end."""
+
+    def __init__(self, root: Path, event: HookEvent, *commands: str, data: Any = None, **hook: Any) -> None:
+        hooks = [Hook(event, command, source="test", **hook) for command in commands]
+        self.events: list[Event] = []
+        table = table_of(root, hooks)
+        self.result: HookResult = drive(table.run(event, data or {}, CancelToken()), self.events.append)
+
+    @property
+    def ran(self) -> list[HookRan]:
+        return [e for e in self.events if isinstance(e, HookRan)]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [e.text for e in self.events if isinstance(e, Warned)]
+
+
+def table_of(root: Path, hooks: list[Hook], **more: Any) -> HookTable:
+    session = Session("s-1", str(root / "log.jsonl"), root)
+    return HookTable(hooks, session=session, environment=lambda own: dict(PATH), cwd=lambda: root, **more)

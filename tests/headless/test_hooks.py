@@ -1,0 +1,289 @@
+"""Hooks in the real program: where they may stand, whose they are, what they are given, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import agent, call, script
+
+BASH = [{"calls": [call("Bash", command="touch made; echo $GREETING")]}, {"text": "ok"}]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def claude(path: Path, **events: str) -> None:
+    """Claude Code's file: a command for each event, or for an event and matcher joined by two underscores."""
+    table: dict[str, Any] = {}
+    for name, command in events.items():
+        event, _, matcher = name.partition("__")
+        table.setdefault(event, []).append({"matcher": matcher, "hooks": [{"type": "command", "command": command}]})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"hooks": table}))
+
+
+def run(work: Path, replies: list[dict[str, Any]], *args: str, **env: str) -> Any:
+    model = script(work.parent / "script.toml", replies)
+    return agent(["-p", "--model", model, "--allowedTools", "Bash", *args, "hello"], work, env)
+
+
+def log_of(home: Path) -> list[dict[str, Any]]:
+    [path] = (home / "state").rglob("sessions/*/*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_hooks_are_read_from_all_their_places_in_order(work: Path, home: Path) -> None:
+    order = work.parent / "order"
+
+    def says(word: str) -> str:
+        return f"echo {word} >> {order}"
+
+    claude(home / ".claude/settings.json", UserPromptSubmit=says("1"))
+    claude(home / ".agent/hooks.json", UserPromptSubmit=says("2"))
+    (home / ".agentrc").write_text(f'[[hooks]]\nevent = "UserPromptSubmit"\ncommand = "{says("3")}"\n')
+    claude(work / ".claude/settings.json", UserPromptSubmit=says("4"))
+    claude(work / ".claude/settings.local.json", UserPromptSubmit=says("5"))
+    claude(work / ".agent/hooks.json", UserPromptSubmit=says("6"))
+    (work / ".agentrc").write_text(f'[[hooks]]\nevent = "UserPromptSubmit"\ncommand = "{says("7")}"\n')
+    flag = json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": says("8")}]}]}})
+    done = run(work, [{"text": "ok"}], "--trust", "--settings", flag)
+    assert done.stdout == "ok\n", done.stderr
+    assert order.read_text().split() == list("12345678")
+    order.unlink()
+    untrusted = run(work, [{"text": "ok"}], "--settings", flag)
+    assert order.read_text().split() == list("1238")
+    assert "is not trusted, and this was left out" in untrusted.stderr
+    order.unlink()
+    run(work, [{"text": "ok"}], "--bare")
+    run(work, [{"text": "ok"}], "--settings", "disable_hooks = true")
+    assert not order.exists()
+
+
+def test_a_projects_hook_may_refuse_and_not_allow_and_gets_no_keys(work: Path, home: Path) -> None:
+    allow = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'
+    claude(work / ".claude/settings.json", PreToolUse__Bash=f"env > env.txt; echo '{allow}'")
+    model = script(work.parent / "script.toml", BASH)
+    args = ["-p", "--trust", "--model", model, "hello"]
+    done = agent(args, work, {"MY_API_KEY": "k", "PLAIN": "p"})
+    assert "Denied: Bash" in done.stderr
+    told = (work / "env.txt").read_text()
+    assert "PLAIN=p" in told
+    assert "MY_API_KEY" not in told
+    claude(home / ".claude/settings.json", PreToolUse__Bash=f"env > env.txt; echo '{allow}'")
+    (work / ".claude/settings.json").unlink()
+    agent(args, work, {"MY_API_KEY": "k"})
+    assert "MY_API_KEY=k" in (work / "env.txt").read_text()
+    assert (work / "made").exists()
+
+
+def test_a_blocked_prompt_ends_the_run_and_can_fail_it(work: Path, home: Path) -> None:
+    claude(home / ".claude/settings.json", UserPromptSubmit="echo no greetings >&2; exit 2")
+    done = run(work, [{"text": "ok"}])
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "The message was not sent: a hook blocked it: no greetings" in done.stderr
+    assert run(work, [{"text": "ok"}], "--fail-on-denied").returncode == 5
+    result = json.loads(run(work, [{"text": "ok"}], "--output-format", "json").stdout)
+    assert (result["subtype"], result["num_turns"], result["terminal_reason"]) == ("success", 0, "stopped_by_hook")
+    assert result["permission_denials"][0]["tool_name"] == "UserPromptSubmit"
+
+
+def test_a_session_start_gives_context_and_environment(work: Path, home: Path) -> None:
+    start = (
+        "echo Today is Monday. && "
+        'echo "export GREETING=\'hi $USER_NAME\' MY_TOKEN=$HIDDEN" >> "$CLAUDE_ENV_FILE" && cat > start.json'
+    )
+    claude(home / ".claude/settings.json", SessionStart__startup=start, SessionStart__resume="touch resumed")
+    replies = [*BASH, {"text": "again", "expect": "hello"}]
+    done = run(work, replies, "--output-format", "stream-json", USER_NAME="Ada", HIDDEN="t0ps3cret")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["tool_use_result"]["stdout"] for line in lines if line["type"] == "user"] == ["hi Ada"]
+    hooks = [line for line in lines if line["subtype" if "subtype" in line else "type"].startswith("hook_")]
+    assert [h["subtype"] for h in hooks] == ["hook_started", "hook_response"]
+    assert {h["hook_name"] for h in hooks} == {"SessionStart:startup"}
+    assert (hooks[1]["exit_code"], hooks[1]["outcome"], hooks[1]["stdout"]) == (0, "success", "Today is Monday.")
+    given = json.loads((work / "start.json").read_text())
+    assert (given["source"], given["hook_event_name"]) == ("startup", "SessionStart")
+    assert Path(given["transcript_path"]).name == f"{given['session_id']}.jsonl"
+    log = log_of(home)
+    assert any("Today is Monday." in json.dumps(r["data"]) for r in log if r["type"] == "MessageAdded")
+    assert "t0ps3cret" not in json.dumps(log)
+    ran = next(r["data"] for r in log if r["type"] == "HookRan")
+    assert ran["duration_ms"] >= 0
+    assert ran["source"].endswith(".claude/settings.json")
+    again = agent(["-p", "-c", "--model", f"scripted:{work.parent / 'script.toml'}", "hello"], work)
+    assert again.stdout == "again\n", again.stderr
+    assert (work / "resumed").exists()
+
+
+def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Path) -> None:
+    claude(home / ".claude/settings.json", PreToolUse="exit 0", Stop="exit 0", SessionEnd="cat > end.json")
+    plain = run(work, BASH, "--output-format", "stream-json")
+    assert "hook_started" not in plain.stdout
+    done = run(work, BASH, "--output-format", "stream-json", "--include-hook-events")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    named = [(line["subtype"], line["hook_name"]) for line in lines if line.get("subtype", "").startswith("hook_")]
+    assert named == [
+        ("hook_started", "PreToolUse:Bash"),
+        ("hook_response", "PreToolUse:Bash"),
+        ("hook_started", "Stop"),
+        ("hook_response", "Stop"),
+    ]
+    assert json.loads((work / "end.json").read_text())["reason"] == "other"
+    assert re.search(r"\n  hook PreToolUse:Bash `exit 0`: ok, \S+ s\n", agent(["show"], work).stdout)
+
+
+def test_exit_1_is_pointed_out(work: Path, home: Path) -> None:
+    claude(home / ".claude/settings.json", PreToolUse__Bash="echo never >&2; exit 1")
+    done = run(work, BASH)
+    assert (work / "made").exists()
+    assert re.search(r"hook PreToolUse:Bash `echo never >&2; exit 1`: failed, .* s: exited with 1: never", done.stderr)
+    assert "exited with 1, which blocks nothing: exit with 2 to block" in done.stderr
+    strict = '[[hooks]]\nevent = "PreToolUse"\ncommand = "exit 1"\nstrict = true\n'
+    (work / "made").unlink()
+    (home / ".claude/settings.json").unlink()
+    (home / ".agentrc").write_text(strict)
+    done = run(work, BASH)
+    assert not (work / "made").exists()
+    assert "was refused by a hook: it exited with 1" in done.stderr
+
+
+def test_a_question_that_is_left_for_later_can_be_answered_by_a_hook(work: Path, home: Path) -> None:
+    allow = '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}'
+    claude(home / ".claude/settings.json", PermissionRequest=f"echo '{allow}'")
+    model = script(work.parent / "script.toml", BASH)
+    denied = agent(["-p", "--model", model, "hello"], work)
+    assert "nobody is there to approve it" in denied.stderr
+    assert not (work / "made").exists()
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "hello"], work).returncode == 0
+    assert (work / "made").exists()
+
+
+def test_after_turn_from_the_settings(work: Path, home: Path) -> None:
+    (home / ".agentrc").write_text("after_turn = 'grep -q good a.txt'\n")
+    replies = [
+        {"calls": [call("Write", file_path="a.txt", content="bad")]},
+        {"text": "done"},
+        {"calls": [call("Write", file_path="a.txt", content="good")], "expect": "It failed with exit code 1"},
+        {"text": "mended"},
+    ]
+    done = run(work, replies, "--permission-mode", "acceptEdits")
+    assert done.stdout == "mended\n", done.stderr
+    assert re.search(r"hook after_turn `grep -q good a.txt`: failed, \S+ s: failed with exit code 1", done.stderr)
+
+
+def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
+    claude(home / ".claude/settings.json", PreToolUse__Bash="echo no >&2; exit 2")
+    claude(work / ".claude/settings.json", Stop="touch ran")
+    listed = agent(["hooks", "list"], work).stdout.splitlines()
+    assert listed[1].split("  ")[0] == "PreToolUse"
+    assert listed[1].endswith("~/.claude/settings.json  runs")
+    assert listed[2].endswith(".claude/settings.json    held: the project is not trusted")
+    as_json = json.loads(agent(["hooks", "list", "--json", "--trust"], work).stdout)
+    assert [(h["event"], h["matcher"], h["own"], h["standing"]) for h in as_json] == [
+        ("PreToolUse", "Bash", True, "runs"),
+        ("Stop", "", False, "runs"),
+    ]
+    tried = agent(["hooks", "test", "pretooluse", "--tool", "Bash", "--input", '{"command": "rm x"}'], work)
+    assert tried.returncode == 0
+    assert tried.stdout.splitlines()[-1] == "=> the call would be refused: no"
+    assert (
+        "No hook would run at PreToolUse for Read."
+        in agent(["hooks", "test", "PreToolUse", "--tool", "Read"], work).stdout
+    )
+    held = agent(["hooks", "test", "Stop"], work)
+    assert held.stdout.startswith("held, as the project is not trusted: Stop: touch ran")
+    assert not (work / "ran").exists()
+    data = json.loads(agent(["hooks", "test", "Stop", "--trust", "--json"], work).stdout)
+    assert (data["verdict"], data["hooks"][0]["exit_code"]) == (None, 0)
+    for args in (["Nope"], ["Stop", "--input", "x"], ["Stop", "--tool", "Bash"], ["Stop", "--input", "[]"]):
+        wrong = agent(["hooks", "test", *args], work)
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith("agent: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[[hooks]]\nevent = "PreTool"\ncommand = "x"',
+            "'PreTool' is no event that is offered; did you mean PreToolUse?",
+        ),
+        ('[[hooks]]\nevent = "Stop"', "command: expected text"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: there is no such key; did you mean matcher?"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: there is no such key"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is no regular expression"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ntimeout = 0', "timeout: expected seconds"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nstrict = 1', "strict: expected true or false"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nargs = "y"', "args: expected a list of text"),
+        ("hooks = 5", "expected tables, [[hooks]]"),
+    ],
+)
+def test_mistakes_in_settings_are_named(work: Path, home: Path, text: str, said: str) -> None:
+    (home / ".agentrc").write_text(text)
+    done = agent(["hooks", "list"], work)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"agent: {home / '.agentrc'}:")
+    assert said in done.stderr
+
+
+def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs(work: Path, home: Path) -> None:
+    entries = [
+        {"type": "prompt", "prompt": "x"},
+        {"type": "command", "command": "x", "if": "Bash(rm *)"},
+        {"type": "command", "command": "touch ran", "statusMessage": "Running", "timeout": 5},
+    ]
+    path = home / ".claude/settings.json"
+    path.parent.mkdir()
+    table = {"Stop": [{"hooks": entries}], "SubagentStart": [{"hooks": entries}], "Stopp": []}
+    path.write_text(json.dumps({"hooks": table | {"Stop2": [{"hooks": entries[2:]}]}}))
+    done = run(work, [{"text": "ok"}])
+    assert (done.stdout, (work / "ran").exists()) == ("ok\n", True)
+    told = [line for line in done.stderr.splitlines() if "settings.json" in line]
+    assert len(told) == 3
+    assert "hooks of the type prompt are not offered, only commands; this hook does not run" in told[0]
+    assert "`if` is not offered" in told[1]
+    assert "'Stop2' is no event that is offered; did you mean Stop?" in told[2]
+    doctor = agent(["doctor"], work).stdout
+    assert "hooks of SubagentStart left out, events that are not offered" in doctor
+
+
+def test_a_session_lists_its_hooks_and_tells_them_of_a_new_beginning(work: Path, home: Path) -> None:
+    note = "cat >> notes; echo >> notes"
+    claude(home / ".claude/settings.json", SessionStart=note, SessionEnd=note)
+    model = script(work.parent / "script.toml", [{"text": "ok"}])
+    done = agent(["--plain", "--model", model], work, stdin="/hooks\n/clear\nhello\n/clear\nhello\n/exit\n")
+    assert f"SessionStart *  {note}  ({home / '.claude/settings.json'})" in done.stdout
+    told = [json.loads(line) for line in (work / "notes").read_text().splitlines()]
+    assert [(t["hook_event_name"], t.get("source") or t.get("reason")) for t in told] == [
+        ("SessionStart", "clear"),
+        ("SessionEnd", "clear"),
+        ("SessionStart", "clear"),
+        ("SessionEnd", "prompt_input_exit"),
+    ]
+    assert len({t["session_id"] for t in told}) == 2
+
+
+def test_a_projects_hooks_end_with_its_trust_also_where_a_turn_waits(work: Path, home: Path) -> None:
+    claude(work / ".claude/settings.json", Stop="touch ran")
+    assert agent(["trust"], work).returncode == 0
+    model = script(work.parent / "script.toml", BASH)
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "hello"], work).returncode == 3
+    assert agent(["trust", "--revoke"], work).returncode == 0
+    assert agent(["approve"], work).stdout == "ok\n"
+    assert (work / "made").exists()
+    assert not (work / "ran").exists()
