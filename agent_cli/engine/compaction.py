@@ -161,7 +161,7 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
     window = turn.kit.window
     window.take(event, len(turn.history))
-    turn.view = window.view(turn.history)
+    turn.look()
     # A result that is not shown any more is no reason to skip a call.
     turn.repeats.forget()
     yield event

@@ -107,7 +107,7 @@ def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") 
     request = request_of(turn.options, history, tool_choice)
     if not window.compactions:
         return request
-    return request.but(head=len(window.head), earlier=window.hidden_answers(turn.history))
+    return request.but(head=len(window.head), earlier=turn.hidden)
 
 
 def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:

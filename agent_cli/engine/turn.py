@@ -225,8 +225,13 @@ class Turn:
             kit.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
         # What the model is shown of the history, and how often it was refused as too long at which length of it.
-        self.view = kit.window.view(self.history)
+        self.look()
         self.refusals, self.refused_at = 0, -1
+
+    def look(self) -> None:
+        """See the history through the window anew."""
+        self.view = self.kit.window.view(self.history)
+        self.hidden = self.kit.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)

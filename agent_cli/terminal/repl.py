@@ -19,6 +19,7 @@ from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
+from agent_cli.engine.context import context_used
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
@@ -89,6 +90,8 @@ class Repl(Dialogs):
         self.show = self._open_screen()
         self.listener: Listener = self.show
         self.agent = self._build(options)
+        if self.agent.restored is not None:
+            self.show.context_tokens = context_used(self.agent.conversation)[0]
 
     def _open_screen(self) -> Show:
         """What shows the events."""
