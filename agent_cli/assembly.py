@@ -50,6 +50,7 @@ from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
+NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
 
 
 class Agent:
@@ -83,6 +84,11 @@ class Agent:
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self.mcp: Joined | None = None
         self._log = log
+
+    @property
+    def unsaved(self) -> str:
+        """Why what was said is not on disk, for as long as it is not; empty where it is, or should not be."""
+        return self._log.warning if self._log is not None else ""
 
     def begin(self, after: float = 0.0) -> None:
         """Start what may be made ready beside the prompt, so many seconds from now."""
@@ -140,6 +146,8 @@ def build(
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
     header = make_header(options, place, settings, model, tools, restored, memory)
+    if log is not None and restored is not None and restored.rebuilt:
+        log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
     if restored is not None:
         context.seen |= restored.seen
@@ -184,7 +192,8 @@ def build(
     conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, added.commands, context)
     if restored is not None and restored.last is None:
-        conversation.closing = BROKEN_OFF
+        started = restored.started
+        conversation.closing = lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN
     agent = Agent(conversation, place, layers, settings, model, info, header, log, restored, added, memory)
     join_servers(agent, options, warn)
     return agent
@@ -263,7 +272,7 @@ def choose_tools(
     named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
     if unknown := [n for n in named if n not in known]:
         raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
-    if restored is not None:
+    if restored is not None and not restored.rebuilt:
         return [known[n] for n in restored.header.tools if n in known]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
     wanted = set(known) if settings.tools is None or "default" in settings.tools else set(settings.tools)

@@ -36,23 +36,27 @@ def open_session(
     options: RunOptions, settings: Settings, store: SessionStore, warn: Callable[[str], None]
 ) -> tuple[SessionLog | None, Restored | None]:
     """The session to go on with, as the options ask: taken for this process first, then read. Raises Mistake."""
+    log = None
     try:
         if options.resume == ASK_WHICH:
             raise Mistake("--resume needs the ID of a session here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
         session_id = store.find(options.resume) if options.resume else store.latest()
-        log = None
         if settings.save_sessions and not options.fork_session:
             log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire()
         restored = store.load(session_id)
     except (NoSession, SessionBusy) as error:
+        if log is not None:
+            log.close()
         raise Mistake(str(error)) from None
     if log is not None:
         log.go_on(restored.seq, restored.parent)
     if restored.bad:
-        warn(f"{restored.bad} damaged records of this session were skipped.")
+        what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
+        kept = f"; the file as it was {log.mend(restored)}" if log is not None else ""
+        warn(f"{what} of this session skipped{kept}.")
     return log, restored
 
 
@@ -67,7 +71,7 @@ def make_header(
 ) -> Header:
     """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
     session_id = _session_id(options.session_id)
-    if restored is not None:
+    if restored is not None and not restored.rebuilt:
         old = restored.header
         changed = {}
         if options.system_prompt is not None or options.append_system_prompt is not None:
@@ -77,6 +81,8 @@ def make_header(
         return old.but(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
     system = system_prompt(place, settings, model, memory)
+    if restored is not None and not options.fork_session:
+        session_id = restored.header.session_id
     return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__)
 
 

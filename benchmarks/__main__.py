@@ -17,6 +17,7 @@ from benchmarks.deciding import decisions
 from benchmarks.extending import files
 from benchmarks.hooked import hooked
 from benchmarks.keys import keys
+from benchmarks.logs import sessions
 from benchmarks.measure import Broken
 from benchmarks.rendering import render
 from benchmarks.requests import prefix, size
@@ -32,7 +33,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, files, hooked,
+    bash, edit, decisions, files, hooked, sessions,
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ assistant message has no later `ToolMessage` with its id; that is the only place
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from agent_tools.media import Media
@@ -88,10 +88,14 @@ def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
     return tuple(waiting.values())
 
 
-def with_open_calls_closed(history: Iterable[Message], reason: str) -> list[Message]:
+Reason = str | Callable[[ToolCall], str]
+
+
+def with_open_calls_closed(history: Iterable[Message], reason: Reason) -> list[Message]:
     """The history with an error result for every call that has none, so that every provider accepts it."""
     messages = list(history)
-    messages += [ToolMessage(c.id, c.name, reason, is_error=True) for c in pending_calls(messages)]
+    for call in pending_calls(messages):
+        messages.append(ToolMessage(call.id, call.name, reason if isinstance(reason, str) else reason(call), True))
     return messages
 
 

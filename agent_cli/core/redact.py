@@ -19,6 +19,10 @@ _PATTERNS = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
     re.DOTALL,
 )
+# The last word of a text, which may be the beginning of a key, and how far back it, or a block of a key, may begin.
+_LAST_WORD = r"(?a:[\w.+/=-]+)\Z"
+_FAR_BACK = 8_192
+_BLOCK_END = r"-----END [A-Z ]*-----"
 
 
 class Redactor:
@@ -31,9 +35,27 @@ class Redactor:
         values = {v for v in ({v for k, v in env.items() if looks_like_key(k)} | set(more)) if len(v) >= _SHORTEST}
         longest_first = sorted(values | {json.dumps(v)[1:-1] for v in values}, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._plain = tuple(values)
 
     def __call__(self, text: str) -> str:
         """The text without secrets."""
         if self._values is not None:
             text = self._values.sub(HIDDEN, text)
         return _PATTERNS.sub(HIDDEN, text)
+
+    def settled(self, text: str) -> int:
+        """How much of a text that still grows can be written: the rest may become a secret, or is the end of one."""
+        start = max(0, len(text) - _FAR_BACK)
+        word = re.search(_LAST_WORD, text[start:])
+        end = start + word.start() if word else len(text)
+        before = -1
+        # What is held back must not begin in the middle of a secret either.
+        while end != before:
+            before = end
+            block = text.rfind("-----BEGIN ", start, end)
+            if block >= 0 and not re.search(_BLOCK_END, text[block:end]):
+                end = block
+            for value in self._plain:
+                sizes = range(min(len(value), end), 0, -1)
+                end -= next((n for n in sizes if text.endswith(value[:n], 0, end)), 0)
+        return end

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, MessageAdded, PlanChanged
 from agent_cli.core.limits import Spent
-from agent_cli.core.messages import Message, UserMessage, pending_calls, with_open_calls_closed
+from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
@@ -56,7 +56,7 @@ class Conversation:
         self.record = record
         self.inbox: list[str] = []
         kit.inbox = self._take_inbox
-        self.closing = "Not run: the user went on with another message."
+        self.closing: Reason = "Not run: the user went on with another message."
         self.frame: Callable[[str], str] = str
         self.expand: Callable[[str], str | Prompted] = str
         self.kept: dict[str, Any] = {}

@@ -1,20 +1,22 @@
 """A session on disk: append-only JSON lines, one record per event.
 
 Each record is one line of ASCII JSON: v, seq, id (of the record), parent (id of the record before), type, time (UTC),
-crc (CRC-32 of the line's other fields), data (the event). It is written with one write() to a descriptor opened with
+data (the event), crc (CRC-32 of the line's other fields). It is written with one write() to a descriptor opened with
 O_APPEND and locked for this process; user messages, the start of each tool and the end of each turn are synced. The
-first record is the header. A reader takes only records whose checksum fits, and says how many did not.
+first record is the header. Of an answer that is still coming, what there is becomes a record at most once a second.
+
+What the disk refuses is kept in memory and follows, in order, as soon as there is room; until then `warning` says so.
 """
 
 from __future__ import annotations
 
-import json
+import _thread
 import os
 import time
-from binascii import crc32
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from agent_cli.core.events import (
     UNLOGGED,
@@ -22,6 +24,7 @@ from agent_cli.core.events import (
     MessageAdded,
     Pinned,
     PlanChanged,
+    TextDelta,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -30,10 +33,12 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.usage import Usage
-from agent_cli.session.records import Header, Restored
+from agent_cli.session.lines import VERSION, sealed
+from agent_cli.session.owner import claim, holder, release
+from agent_cli.session.partial import Unfinished
+from agent_cli.session.private import private_folder, sync_folder
+from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_tools.values import Value, to_plain
-
-VERSION = 1
 
 
 class SessionBusy(Exception):
@@ -41,7 +46,7 @@ class SessionBusy(Exception):
 
 
 class SessionLog:
-    """Appends events. `warn` is told once when the disk refuses; the session goes on in memory.
+    """Appends events, from whichever thread. `warn` is told when the disk refuses, and when it takes again.
 
     env: where secret values are looked for, which are not written.
     """
@@ -50,13 +55,25 @@ class SessionLog:
         self.path = path
         self._redact = Redactor(env or {})
         self._warn = warn
+        self._lock = _thread.RLock()
+        self._unfinished = Unfinished(self._redact, self._save_unfinished)
         self._fd = -1
         self._seq = 0
         self._parent = ""
-        self._failed = False
-        # What the disk has not taken yet; it goes first when there is room again.
-        self._due = bytearray()
         self._header: Header | None = None
+        # How the file is to be opened, where it is not yet: made new, or as it was when it was read; None: no more.
+        self._new: bool | None = None
+        self._size = 0
+        # Lines that the disk has not taken yet.
+        self._due: deque[bytes] = deque()
+        self._trouble = ""
+        self._lasting = False
+        self._told = ""
+
+    @property
+    def warning(self) -> str:
+        """Why what was said last is not on disk, in a sentence; empty where it is."""
+        return self._trouble
 
     def create(self, header: Header, copied: Restored | None = None) -> None:
         """Begin a new session, with the contents of another where it is a fork.
@@ -66,134 +83,262 @@ class SessionLog:
         """
         if os.path.exists(self.path):  # noqa: PTH110 - Path.exists raises in a closed folder
             raise FileExistsError(self.path)
-        self._header = header
+        self._header, self._new = header, True
         if copied is not None:
-            self._begin()
-            self._copy(copied)
-
-    def _begin(self) -> None:
-        header, self._header = self._header, None
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._open(os.O_CREAT | os.O_EXCL)
-        except OSError as error:
-            self._refused(error)
-            return
-        assert header is not None
-        self._write("Header", header)
+            with self._lock:
+                self._copy(copied)
+                self._flush()
+                self._sync()
+            self._tell()
 
     def acquire(self) -> None:
         """Take an existing file for this process, before it is read. Raises SessionBusy."""
+        self._new = False
         try:
             self._open(0)
         except OSError as error:
             self._refused(error)
+        self._tell()
 
     def go_on(self, seq: int, parent: str) -> None:
         """Append after the last good record of the acquired file."""
         self._seq, self._parent = seq, parent
+        with suppress(OSError):
+            self._size = os.stat(self.path).st_size  # noqa: PTH116
+        if self._fd >= 0:
+            self._part()
+
+    def _part(self) -> None:
+        """Keep the next record apart from a last line that has no end."""
+        if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
+            self._due.appendleft(b"\n")
+
+    def mend(self, restored: Restored) -> str:
+        """Write the acquired file anew with its good records alone, after `go_on`.
+
+        Returns the name under which the file is kept as it was, or why nothing could be done, as what follows
+        "the file as it was".
+        """
+        # What few sessions need.
+        from agent_cli.session.mend import mend
+
         if self._fd < 0:
-            return
-        size = os.fstat(self._fd).st_size
-        if size and os.pread(self._fd, 1, size - 1) != b"\n":
-            self._due += b"\n"
-
-    def _copy(self, session: Restored) -> None:
-        for message in session.history:
-            self._write("MessageAdded", MessageAdded(message))
-        if session.seen or session.shell:
-            self._write("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
-        if session.plan:
-            self._write("PlanChanged", PlanChanged(session.plan))
-        for pin in session.pins:
-            self._write("Pinned", Pinned(pin))
-        for made in session.compactions:
-            # It counts from the end of the history, which has come farther since.
-            self._write("Compacted", made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
-        self.sync()
-
-    def _open(self, flags: int) -> None:
-        import fcntl
-
-        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            return "was left as it is"
+        with self._lock:
+            try:
+                kept, fd = mend(self.path)
+            except OSError as error:
+                return f"was left as it is: {error.strerror or error}"
             os.close(self._fd)
-            self._fd = -1
-            raise SessionBusy(
-                f"Session {self.path.stem} is open in another process. End it there, or use --fork-session."
-            ) from None
+            self._fd = fd
+            self._due.clear()
+            self._add("Mended", Mended(restored.bad, restored.missing, kept, restored.waiting is not None))
+            self._flush()
+            self._sync()
+        return f"is kept as {kept}"
+
+    def put_header(self, header: Header) -> None:
+        """Add a header to a session that lost its own."""
+        with self._lock:
+            self._add("Header", header)
+            self._flush()
+        self._tell()
 
     def record(self, event: Event) -> None:
         """Write one event, unless it is of a kind that is not kept."""
+        if isinstance(event, TextDelta):
+            self._unfinished.feed(event.text)
+            return
         inner = innermost(event)
         if isinstance(inner, UNLOGGED):
             return
-        if self._header is not None:
+        with self._lock:
+            if isinstance(event, (MessageAdded, TurnFinished)):
+                self._unfinished.end()
             self._begin()
-        self._write(type(event).__name__, event)
-        synced = isinstance(inner, (ToolStarted, TurnFinished)) or (
-            isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
+            self._add(type(event).__name__, event)
+            self._flush()
+            if isinstance(inner, (ToolStarted, TurnFinished)) or (
+                isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
+            ):
+                self._sync()
+        self._tell()
+
+    def _save_unfinished(self) -> None:
+        """On a thread of its own: it has nobody to tell, the next record does."""
+        with self._lock:
+            start, text = self._unfinished.take()
+            if text and self._header is None and (self._fd >= 0 or self._new is not None):
+                self._add("Partial", Partial(text, start))
+                self._flush()
+
+    def _begin(self) -> None:
+        if self._header is not None:
+            header, self._header = self._header, None
+            self._add("Header", header)
+
+    def _copy(self, session: Restored) -> None:
+        self._begin()
+        for message in session.history:
+            self._add("MessageAdded", MessageAdded(message))
+        if session.seen or session.shell:
+            self._add("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
+        if session.plan:
+            self._add("PlanChanged", PlanChanged(session.plan))
+        for pin in session.pins:
+            self._add("Pinned", Pinned(pin))
+        for made in session.compactions:
+            # It counts from the end of the history, which has come farther since.
+            self._add("Compacted", made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
+
+    def _add(self, kind: str, value: Value) -> None:
+        """The next record, for the disk to take."""
+        self._seq += 1
+        identity = f"{self._seq:x}-{os.urandom(4).hex()}"
+        line = sealed(
+            {
+                "v": VERSION,
+                "seq": self._seq,
+                "id": identity,
+                "parent": self._parent,
+                "type": kind,
+                "time": _now(),
+                "data": to_plain(value),
+            },
+            self._redact,
         )
-        if synced:
-            self.sync()
+        assert b"\n" not in line
+        self._due.append(line + b"\n")
+        self._parent = identity
+
+    def _flush(self) -> None:
+        """Give the disk what it has not taken yet, as far as it takes it."""
+        if self._new is None and self._fd < 0:
+            return
+        try:
+            if self._fd < 0:
+                self._reach()
+            while self._due:
+                self._put(self._due[0])
+                self._due.popleft()
+        except OSError as error:
+            self._refused(error)
+            return
+        except SessionBusy as error:
+            # It was taken over while it could not be written.
+            self._new, self._trouble, self._lasting = None, str(error), True
+            return
+        if not self._lasting:
+            self._trouble = ""
+
+    def _put(self, line: bytes) -> None:
+        """One record in one write; where the disk takes a part, that is taken back. Raises OSError."""
+        done = os.write(self._fd, line)
+        try:
+            while done < len(line):
+                done += os.write(self._fd, line[done:])
+        except OSError:
+            try:
+                os.ftruncate(self._fd, os.fstat(self._fd).st_size - done)
+            except OSError:
+                # The rest has to follow just there.
+                self._due[0] = line[done:]
+            raise
+
+    def _reach(self) -> None:
+        """Open the file that could not be opened before. Raises OSError and SessionBusy."""
+        if self._new:
+            private_folder(self.path.parent)
+            self._open(os.O_CREAT | os.O_EXCL)
+            sync_folder(self.path.parent)
+            self._new = False
+            return
+        self._open(0)
+        if os.fstat(self._fd).st_size != self._size:
+            self._let_go()
+            raise SessionBusy(
+                f"Session {self.path.stem} was gone on with by another process while it could not be written here. "
+                "To keep what is said here, go on in a copy with --fork-session."
+            )
+        self._part()
+
+    def _open(self, flags: int) -> None:
+        """Open and lock the file. Raises OSError, and SessionBusy where another process has it."""
+        import fcntl
+
+        for _ in range(5):
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Where it was written anew meanwhile, this is no longer the file that others find.
+                found, here = os.stat(self.path), os.fstat(fd)  # noqa: PTH116
+            except BlockingIOError:
+                os.close(fd)
+                who = holder(self.path)
+                raise SessionBusy(
+                    f"Session {self.path.stem} is open in another process{who and f' ({who})'}. "
+                    "End it there, or go on in a copy with --fork-session."
+                ) from None
+            except OSError:
+                os.close(fd)
+                raise
+            if (found.st_dev, found.st_ino) == (here.st_dev, here.st_ino):
+                self._fd = fd
+                claim(self.path)
+                return
+            os.close(fd)
+        raise BlockingIOError(f"{self.path.name} changes all the time")
 
     def sync(self) -> None:
-        try:
-            if self._fd >= 0:
-                os.fsync(self._fd)
-        except OSError as error:
-            self._refused(error)
+        """Make sure that what was recorded survives a power cut."""
+        with self._lock:
+            self._sync()
+        self._tell()
 
-    def _write(self, kind: str, value: Value) -> None:
-        seq = self._seq + 1
-        record = {
-            "v": VERSION,
-            "seq": seq,
-            "id": f"{seq:x}-{os.urandom(4).hex()}",
-            "parent": self._parent,
-            "type": kind,
-            "time": _now(),
-            "data": to_plain(value),
-        }
-        if self._fd < 0:
+    def _sync(self) -> None:
+        if self._fd < 0 or self._due:
             return
-        line = sealed(record, self._redact)
-        assert b"\n" not in line
-        self._due += line + b"\n"
         try:
-            # A disk that fills up takes a part, without an error: the rest must follow just there.
-            while self._due:
-                del self._due[: os.write(self._fd, self._due)]
+            os.fsync(self._fd)
+            if os.fstat(self._fd).st_nlink == 0:
+                self._trouble, self._lasting = f"The file of session {self.path.stem} was removed.", True
         except OSError as error:
+            # What the disk lost then, no later sync brings back.
             self._refused(error)
-        self._seq, self._parent = seq, str(record["id"])
+            self._lasting = True
 
     def _refused(self, error: OSError) -> None:
-        if not self._failed:
-            self._failed = True
-            self._warn(f"This session cannot be saved in {self.path.parent}: {error.strerror or error}.")
+        if not self._lasting:
+            self._trouble = f"This session cannot be saved in {self.path.parent}: {error.strerror or error}."
+
+    def _tell(self) -> None:
+        """Tell the person once that the disk refuses, and once that it takes again."""
+        if self._told == self._trouble:
+            return
+        self._told = self._trouble
+        self._warn(self._trouble or f"This session is saved again in {self.path.parent}.")
 
     def close(self) -> None:
+        """Save what is left, say how much could not be, and release the session."""
+        with self._lock:
+            start, text = self._unfinished.take()
+            self._unfinished.end()
+            if text and self._header is None:
+                self._add("Partial", Partial(text, start))
+            if self._due:
+                self._flush()
+            lost = sum(len(line) > 1 for line in self._due)
+            self._due.clear()
+            self._new = None
+            self._let_go()
+        if lost:
+            self._warn(f"{lost} records of this session were not saved.")
+
+    def _let_go(self) -> None:
         if self._fd >= 0:
+            release(self.path)
             os.close(self._fd)
             self._fd = -1
-
-
-def sealed(record: dict[str, Any], redact: Callable[[str], str] = str) -> bytes:
-    """The record as one line without its line feed and without secrets, with `crc` as its last key."""
-    body = redact(json.dumps(record, separators=(",", ":"))).encode("ascii")
-    return body[:-1] + b',"crc":%d}' % crc32(body)
-
-
-def unsealed(line: bytes) -> dict[str, Any] | None:
-    """The record that a line holds, or None where it is damaged."""
-    body, found, tail = line.rpartition(b',"crc":')
-    if not found or not tail.endswith(b"}") or not tail[:-1].isdigit() or crc32(body + b"}") != int(tail[:-1]):
-        return None
-    record: dict[str, Any] = json.loads(body + b"}")
-    return record
 
 
 def _now() -> str:

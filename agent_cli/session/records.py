@@ -31,6 +31,23 @@ class Header(Value):
     forked_from: str = ""
 
 
+class Partial(Value):
+    """A piece of an answer that was still coming; `start`: where it begins in the answer."""
+
+    text: str
+    start: int = 0
+
+
+class Mended(Value):
+    """The log was damaged and has been written anew: how many records were lost, how many numbers were missing then,
+    under which name the file is kept as it was, and whether the session waited for a person then."""
+
+    bad: int
+    missing: int
+    kept: str
+    waiting: bool = False
+
+
 class Waiting(Value):
     """A turn that waits for a person: what is asked, what was already said, and how the turn goes on.
 
@@ -61,9 +78,15 @@ class Waiting(Value):
 
 
 class Restored(Value):
-    """A session as read from disk. `bad` counts damaged records that were skipped; seq and parent continue the log.
-    last: the end of the last turn; None while it runs, or where it broke off. compactions, pins and report: what the
-    model is shown of the history, see `Window`."""
+    """A session as read from disk. `bad` counts records that were lost since it was last mended; seq and parent
+    continue the log.
+
+    last: the end of the last turn; None while it runs, or where it broke off. missing: the numbers of records that are
+    not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
+    started: the open calls that had begun. unfinished: the last message is what there was of an answer that never came
+    to its end. tokens: what the conversation fills of a window; from the last model call, and estimated since.
+    compactions, pins and report: what the model is shown of the history, see `Window`.
+    """
 
     header: Header
     history: tuple[Message, ...]
@@ -82,6 +105,11 @@ class Restored(Value):
     compactions: tuple[Compaction, ...] = ()
     pins: tuple[str, ...] = ()
     report: Report | None = None
+    missing: int = 0
+    rebuilt: bool = False
+    started: frozenset[str] = frozenset()
+    unfinished: bool = False
+    tokens: int = 0
 
 
 class SessionInfo(Value):

@@ -1,238 +1,177 @@
-"""From the records of a log back to a session: history, what the model has seen, the plan, and what waits."""
+"""From the lines of a log back to a session; what is damaged is skipped, and every record that was lost is counted.
+
+Records are numbered without gaps, so a number that is missing is a lost record, whatever became of its bytes. Behind
+the last good record each damaged piece counts as one. Records that appear twice count once, and those in another order
+are put into the right one.
+"""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable
 from typing import Any
 
-from agent_cli.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Compacted,
-    Event,
-    MessageAdded,
-    Pinned,
-    PlanChanged,
-    QuestionAnswered,
-    QuestionAsked,
-    SubagentEvent,
-    ToolFinished,
-    TurnFinished,
-    TurnPaused,
-    TurnStarted,
-    Uncompacted,
-    UsageAdded,
-)
-from agent_cli.core.messages import Message, ToolMessage, pending_calls
-from agent_cli.core.outcome import Diagnostics
-from agent_cli.core.usage import Usage
-from agent_cli.core.window import Window
-from agent_cli.session.log import unsealed
-from agent_cli.session.records import Header, Restored, Waiting
-from agent_tools.display import TodoItem
-from agent_tools.shell_state import Carried
+from agent_cli.core.events import Event
+from agent_cli.session.lines import VERSION, Line, in_order, read, read_bytes
+from agent_cli.session.records import Header, Mended, Partial, Restored
+from agent_cli.session.state import KINDS, State
 from agent_tools.values import Mismatch, from_plain
-
-# Records that carry state; the others are for people and tools that read the log.
-_STATEFUL: tuple[Any, ...] = (
-    ApprovalRequested,
-    ApprovalResolved,
-    Compacted,
-    MessageAdded,
-    Pinned,
-    PlanChanged,
-    QuestionAnswered,
-    QuestionAsked,
-    SubagentEvent,
-    ToolFinished,
-    TurnFinished,
-    TurnPaused,
-    TurnStarted,
-    Uncompacted,
-    UsageAdded,
-)
-_KINDS: dict[str, Any] = {c.__name__: c for c in _STATEFUL}
 
 
 class NoSession(Exception):
     """There is no such session, or more than one fits; the message says so."""
 
 
-class _State:
-    """What the records read so far add up to."""
+class _Disorder(Exception):
+    """Records are not in the order of their numbers."""
+
+
+class _Reading:
+    """What the lines of a log add up to, and how many records are missing."""
 
     def __init__(self) -> None:
-        self.history: list[Message] = []
-        self.window = Window()
-        self.nested_windows: dict[str, Window] = {}
-        self.seen: dict[str, str] = {}
-        self.plan: tuple[TodoItem, ...] = ()
-        self.usage = Usage()
-        self.last: Diagnostics | None = None
-        self.started = TurnStarted("", "")
-        self.paused: TurnPaused | None = None
-        self.grants: list[str] = []
-        self.requests: dict[str, ApprovalRequested] = {}
-        self.questions: dict[str, QuestionAsked] = {}
-        self.decisions: dict[str, ApprovalResolved] = {}
-        self.answers: dict[str, QuestionAnswered] = {}
-        self.asked_at = ""
-        self.nested: dict[str, list[Message]] = {}
-        self.nested_seen: dict[str, dict[str, str]] = {}
-        self.shell: Carried | None = None
-        self.nested_shell: dict[str, Carried] = {}
+        self.state = State()
+        self.header: Header | None = None
+        self.first: Line | None = None
+        self.last: Line | None = None
+        self.missing = 0
+        self.bad = 0
+        self.mended = 0
+        self._seen: set[str] = set()
+        self._pieces = 0
 
-    def take(self, event: Event, time: str) -> None:
-        match event:
-            case MessageAdded(message=message):
-                self.history.append(message)
-                if isinstance(message, ToolMessage):
-                    self._forget(message.call_id)
-            case ToolFinished(seen=seen, shell=shell):
-                self.seen |= seen
-                self.shell = shell or self.shell
-            case PlanChanged(items=items):
-                self.plan = items
-            case Compacted() | Uncompacted() | Pinned():
-                self._seen_otherwise(event)
-            case UsageAdded(usage=usage, aside=False):
-                self.window.reported(usage, len(self.history) + 1)
-            case TurnStarted():
-                self.started, self.paused, self.last = event, None, None
-            case TurnPaused():
-                self.paused = event
-            case TurnFinished(usage=usage, diagnostics=diagnostics):
-                self.usage, self.last = self.usage + usage, diagnostics
-            case ApprovalRequested(call_id=call_id):
-                self.requests[call_id] = event
-                # A review before this call was answered; now the call itself is asked about.
-                self.questions.pop(call_id, None)
-                self.answers.pop(call_id, None)
-                self.decisions.pop(call_id, None)
-                self.asked_at = time
-            case ApprovalResolved():
-                self._decided(event)
-            case QuestionAsked(call_id=call_id):
-                self.questions[call_id] = event
-                self.asked_at = time
-            case QuestionAnswered(call_id=call_id, verdict=verdict):
-                if verdict != "defer":
-                    self.answers[call_id] = event
-            case SubagentEvent(call_id=call_id, event=inner):
-                self._take_nested(call_id, inner, time)
+    def take(self, line: Line | None) -> None:
+        """The next line, or a piece that is none. Raises _Disorder."""
+        if line is None:
+            self._pieces += 1
+            return
+        if line.id in self._seen:
+            return
+        self._seen.add(line.id)
+        before = self.last.seq if self.last is not None else 0
+        if line.seq < before:
+            raise _Disorder
+        self._look_back(line.seq - before - 1)
+        self.first, self.last = self.first or line, line
+        try:
+            self._read(line)
+        except Mismatch:
+            self.bad += 1
+            self.state.lost()
 
-    def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
-        """The model is shown something else of the history than before."""
-        self.window.take(event, len(self.history))
-        if isinstance(event, Compacted):
-            self.seen |= event.seen
-            # What it cost is part of a turn's usage, unless the person asked for it between turns.
-            self.usage += event.usage if event.trigger == "manual" else Usage()
+    def _look_back(self, gap: int) -> None:
+        """Count what is missing, or was in the way, before the record that has come."""
+        if gap > 0 or self._pieces:
+            self.missing += max(gap, 0)
+            self.bad += gap if gap > 0 else 1
+            self.state.lost()
+        self._pieces = 0
 
-    def _take_nested(self, call_id: str, event: Event, time: str) -> None:
-        """A sub-agent's history is kept until its Task call is answered; what it asks waits like any other call."""
-        match event:
-            case MessageAdded(message=message):
-                self.nested.setdefault(call_id, []).append(message)
-                if isinstance(message, ToolMessage):
-                    self._forget(message.call_id)
-            case ToolFinished(seen=seen, shell=shell):
-                self.nested_seen.setdefault(call_id, {}).update(seen)
-                if shell is not None:
-                    self.nested_shell[call_id] = shell
-            case Compacted():
-                self.nested_windows.setdefault(call_id, Window()).take(event, len(self.nested.get(call_id, ())))
-            case SubagentEvent(call_id=deeper, event=inner):
-                self._take_nested(deeper, inner, time)
-            case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
-                self.take(event, time)
+    def _read(self, line: Line) -> None:
+        if line.type == "Header":
+            self.header = from_plain(Header, line.data)
+        elif line.type == "Partial":
+            self.state.history.came(from_plain(Partial, line.data))
+        elif line.type == "Mended":
+            # What was missing then has been told. What did not wait any more must not begin to wait again.
+            mended = from_plain(Mended, line.data)
+            self.mended = mended.missing
+            if not mended.waiting:
+                self.state.paused = None
+        elif (cls := KINDS.get(line.type)) is not None:
+            self.state.take(from_plain(cls, line.data), line.time)
 
-    def _decided(self, event: ApprovalResolved) -> None:
-        """A person's decision about what was shown; deferring is none."""
-        if event.by == "person" and event.decision != "defer":
-            self.decisions[event.call_id] = event
-            if event.rule and event.decision == "approve":
-                self.grants.append(event.rule)
-
-    def _forget(self, call_id: str) -> None:
-        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
-            kept.pop(call_id, None)
-
-    def waiting(self) -> Waiting | None:
-        calls = pending_calls(self.history)
-        if not calls or self.paused is None:
-            return None
-        return Waiting(
-            calls=calls,
-            requests=dict(self.requests),
-            questions=dict(self.questions),
-            decisions=dict(self.decisions),
-            answers=dict(self.answers),
-            spent=self.paused.spent,
-            mode=self.paused.mode,
-            grants=tuple(self.grants),
-            saved=self.started.saved,
-            asked_at=self.asked_at,
-            kept=self.paused.kept,
-            nested_seen=dict(self.nested_seen),
-            nested_shell=dict(self.nested_shell),
-            nested={call_id: tuple(messages) for call_id, messages in self.nested.items()},
-            nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
-        )
+    def end(self) -> None:
+        """The log is at its end: what follows the last good record is lost."""
+        if self._pieces:
+            self.bad += self._pieces
+            self.state.lost()
+        self.bad = max(0, self.bad - self.mended)
 
 
 def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
     """The good records of a log, in order, and how many lines were damaged."""
-    good: list[dict[str, Any]] = []
-    bad = 0
-    for line in data.split(b"\n"):
-        if not line.strip():
-            continue
-        record = unsealed(line)
-        if record is None:
-            bad += 1
-        else:
-            good.append(record)
-    return good, bad
+    found = list(read_bytes(data))
+    fields = ("seq", "id", "parent", "type", "time", "data")
+    return [{name: getattr(line, name) for name in fields} for line in in_order(found)], found.count(None)
 
 
 def event_of(record: dict[str, Any]) -> Event | None:
     """The event of a record; None for the header and for kinds that carry no state. Raises Mismatch."""
-    cls = _KINDS.get(record["type"])
+    cls = KINDS.get(record["type"])
     found: Event | None = from_plain(cls, record["data"]) if cls else None
     return found
 
 
-def restore(data: bytes, name: str) -> Restored:
-    """Rebuild a session from the bytes of its log; damaged records are skipped and counted. Raises NoSession."""
-    good, bad = records(data)
-    state = _State()
-    header: Header | None = None
-    for record in good:
-        try:
-            if record["type"] == "Header":
-                header = from_plain(Header, record["data"])
-            elif (event := event_of(record)) is not None:
-                state.take(event, record["time"])
-        except Mismatch:
-            bad += 1
-    if header is None:
-        raise NoSession(f"Session {name} has no readable header.")
+def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
+    """Rebuild a session from its log: bytes, or lines as a file gives them that can be read from its beginning again.
+
+    Raises NoSession where there is nothing to go on with, which an empty file alone is allowed to hide.
+    """
+    lines = io.BytesIO(source) if isinstance(source, bytes) else source
+    reading = _Reading()
+    try:
+        for line in read(lines):
+            _check_version(line, name)
+            reading.take(line)
+    except _Disorder:
+        reading = _sorted_out(lines)
+    reading.end()
+    return _restored(reading, name)
+
+
+def _sorted_out(lines: Iterable[bytes]) -> _Reading:
+    """A reading of records that are not in their order; a damaged piece stays before what it stood before."""
+    if isinstance(lines, io.IOBase):
+        lines.seek(0)
+    found = list(read(lines))
+    tail = next((n for n, line in enumerate(reversed(found)) if line is not None), 0)
+    reading = _Reading()
+    for line in in_order(found):
+        reading.take(line)
+    for _ in range(tail):
+        reading.take(None)
+    return reading
+
+
+def _check_version(line: Line | None, name: str) -> None:
+    if line is not None and line.version > VERSION:
+        raise NoSession(f"Session {name} was written by a newer version of agent; go on with it there.")
+
+
+def _restored(reading: _Reading, name: str) -> Restored:
+    state, header, first, last = reading.state, reading.header, reading.first, reading.last
+    history = state.history.end()
+    if first is None or last is None or not (history or (header and not reading.bad)):
+        what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
+        raise NoSession(f"Nothing that was said in session {name} can be read: {what}. Begin a new one without -c.")
+    saved = state.turn.saved
+    told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), state.turn.model, "", (), "")
     return Restored(
-        header=header,
-        history=tuple(state.history),
+        header=header or told,
+        history=history,
         seen=state.seen,
         plan=state.plan,
         shell=state.shell,
         usage=state.usage,
         last=state.last,
-        seq=good[-1]["seq"],
-        parent=good[-1]["id"],
-        created=good[0]["time"],
-        updated=good[-1]["time"],
-        bad=bad,
+        seq=last.seq,
+        parent=last.id,
+        created=first.time,
+        updated=last.time,
+        bad=reading.bad,
         waiting=state.waiting(),
-        model=state.started.model or header.model,
+        model=state.turn.model or (header or told).model,
+        missing=reading.missing,
+        rebuilt=header is None,
+        started=frozenset(state.started & state.history.open.keys()),
+        unfinished=state.history.unfinished,
+        tokens=state.tokens,
         compactions=tuple(state.window.compactions),
         pins=tuple(state.window.pins),
         report=state.window.report,
     )
+
+
+def _count(bad: int) -> str:
+    return "there is a damaged record" if bad == 1 else f"there are {bad} damaged records"

@@ -12,6 +12,7 @@ from pathlib import Path
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.session.log import SessionBusy, SessionLog
+from agent_cli.session.private import draft_file, kept_copies, owner_file
 from agent_cli.session.records import Restored, SessionInfo
 from agent_cli.session.restore import NoSession, restore
 from agent_cli.session.story import TurnTold, stage_of, tell
@@ -30,6 +31,10 @@ def state_folder(env: Mapping[str, str]) -> Path:
     return Path(platformdirs.user_state_dir("agent", appauthor=False))
 
 
+# No header is as long as this.
+_FIRST = 1 << 20
+
+
 class SessionStore:
     """The sessions of one project: a folder of `<session id>.jsonl` files."""
 
@@ -44,17 +49,34 @@ class SessionStore:
     def ids(self) -> list[str]:
         """Session ids, the latest changed first."""
         try:
-            files = [(e.stat().st_mtime_ns, e.name) for e in os.scandir(self.folder) if e.name.endswith(".jsonl")]
+            found = [(e.stat(), e.name) for e in os.scandir(self.folder) if e.name.endswith(".jsonl")]
         except OSError:
             return []
+        # An empty one was made by a process that ended before it wrote its first record.
+        files = [(stat.st_mtime_ns, name) for stat, name in found if stat.st_size]
         return [name.removesuffix(".jsonl") for _, name in sorted(files, reverse=True)]
 
     def latest(self) -> str:
         """The session that was changed last. Raises NoSession."""
-        ids = self.ids()
-        if not ids:
-            raise NoSession("There is no earlier session in this project.")
-        return ids[0]
+        for session_id in self.ids():
+            if self._has_begun(session_id):
+                return session_id
+        raise NoSession("There is no earlier session in this project.")
+
+    def _has_begun(self, session_id: str) -> bool:
+        """Whether more is in a file than a part of its first record, which is nothing that was said."""
+        try:
+            with self.path(session_id).open("rb") as file:
+                start = file.read(_FIRST)
+        except OSError:
+            return True
+        return not start.startswith(b'{"v":1,"seq":1,') or b"\n" in start or len(start) == _FIRST
+
+    def files(self, session_id: str) -> list[Path]:
+        """All files of a session: the log first, then what was kept of it when it was damaged, and its draft."""
+        path = self.path(session_id)
+        beside = [*kept_copies(path), owner_file(path), draft_file(path)]
+        return [path, *(each for each in beside if os.path.lexists(each))]
 
     def find(self, start: str) -> str:
         """The one session whose id begins with `start`. Raises NoSession."""
@@ -68,12 +90,11 @@ class SessionStore:
 
     def load(self, session_id: str) -> Restored:
         """Read a session. Raises NoSession where nothing of it can be read."""
-        path = self.path(session_id)
         try:
-            data = path.read_bytes()
+            with self.path(session_id).open("rb") as file:
+                return restore(file, session_id)
         except OSError as error:
             raise NoSession(f"Cannot read session {session_id}: {error.strerror}.") from None
-        return restore(data, session_id)
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions of the project, the latest changed first; unreadable ones are left out."""

@@ -236,7 +236,9 @@ class Repl(Dialogs):
         self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
-        if self.agent.conversation.history and self.agent.settings.save_sessions:
+        if self.agent.unsaved:
+            self._warn(self.agent.unsaved)
+        elif self.agent.conversation.history and self.agent.settings.save_sessions:
             self.say(f"To go on with this session: agent --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:

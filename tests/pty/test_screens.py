@@ -15,6 +15,7 @@ import pytest
 
 from agent_cli import __version__
 from tests.helpers import call, script
+from tests.model.server import Call, ModelServer, Reply
 from tests.pty.drawn import Drawn
 
 SCREENS = Path(__file__).parent / "screens"
@@ -36,7 +37,6 @@ def greet(name: str) -> str:
 1. first
 2. second, with a long line that does not fit into eighty columns and is wrapped by words
 """
-SLOW = {"text": "one two three four five six seven eight nine ten eleven twelve", "pause": 0.25}
 PLAN = [
     {"content": "Read the file", "status": "completed", "activeForm": "Reading"},
     {"content": "Change it", "status": "in_progress", "activeForm": "Changing it"},
@@ -58,7 +58,14 @@ def shot(screen: Drawn, place: Path, name: str) -> None:
     """Hold the screen to the one that is kept."""
     text = screen.visible().replace(place.parent.name, "agent-XXXXXXXX").replace(f"agent {__version__}", "agent V")
     text = re.sub(r"\d+\.\d s\b|\b\d+ ms\b", "N.N s", text)
-    text = re.sub(r"\((\d+)s ·", "(Ns ·", re.sub(r"(--resume |session )[0-9a-f-]{8,36}", r"\1ID", text)) + "\n"
+    text = (
+        re.sub(
+            r"\((\d+)s ·( ↑ \S+ ↓ \S+ ·)?",
+            "(Ns · ↑ N ↓ N ·" if "↑" in text else "(Ns ·",
+            re.sub(r"(--resume |session )[0-9a-f-]{8,36}", r"\1ID", text),
+        )
+        + "\n"
+    )
     kept = SCREENS / f"{name}.txt"
     if os.environ.get("UPDATE_SCREENS"):
         kept.write_text(text, "utf-8")
@@ -77,7 +84,7 @@ def idle(screen: Drawn) -> None:
 def test_the_first_start_and_the_second(place: Path) -> None:
     with begun(place, [{"text": "Hello."}]) as screen:
         screen.ready()
-        screen.wait("> \n" if False else "default")
+        screen.wait("default")
         shot(screen, place, "first_start")
         screen.line("hi")
         screen.wait("Hello.")
@@ -85,7 +92,7 @@ def test_the_first_start_and_the_second(place: Path) -> None:
         screen.leave()
         shot(screen, place, "leaving")
     with begun(place, [{"text": "Hello."}, {"text": "Again."}], "--continue") as screen:
-        screen.wait("default\n" if False else "restored")
+        screen.wait("restored")
         screen.until(lambda: screen.input_line() == ">", "the prompt")
         shot(screen, place, "resume")
         screen.leave()
@@ -120,18 +127,25 @@ def test_a_command_to_approve_in_a_narrow_window(place: Path) -> None:
         shot(screen, place, "approval_narrow")
 
 
-def test_the_plan_while_it_is_worked_on(place: Path) -> None:
-    replies = [{"calls": [call("TodoWrite", todos=PLAN)]}, {**SLOW, "calls": READ["calls"]}, {"text": "Done."}]
-    with begun(place, replies, "--", "go") as screen:
-        screen.wait("one two")
-        screen.line("and the docs, please")
-        screen.wait("queued: and the docs")
-        screen.wait("eleven")
-        text = screen.visible()
-        assert "☑ Read the file" in text and "▸ Changing it" in text and "☐ Run the tests" in text
-        screen.type("\x03")
-        screen.wait("interrupted")
-        screen.type("\x03\x03")
+def test_an_answer_and_a_plan_under_way_with_messages_that_wait(place: Path) -> None:
+    """A server that falls silent in the middle of its answer holds the screen still."""
+    todo = Call("TodoWrite", {"todos": PLAN})
+    half = Reply(text=ANSWER + "\n" + ANSWER, split=7, stall="middle")
+    with ModelServer([Reply(text="A plan first.", calls=(todo,)), half]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        with Drawn(["--model", "openai/m", "--", "what is it?"], place, 80, 36, **env) as screen:
+            screen.wait("wrapped by words")
+            screen.wait("* writing")
+            shot(screen, place, "stream")
+            screen.line("and the docs, please")
+            screen.line("/mode plan")
+            screen.line("!ls")
+            screen.type("a draft")
+            screen.until(lambda: screen.input_line() == "> a draft", "the draft")
+            screen.wait("queued: !ls")
+            shot(screen, place, "queue")
+            screen.type("\x03")
+            screen.wait("interrupted")
 
 
 def test_a_plan_to_approve(place: Path) -> None:

@@ -1,0 +1,120 @@
+"""The lines of a log: how a record is sealed, and how good records are found again in a file that was damaged.
+
+A record is one line of ASCII JSON with the CRC-32 of the rest as its last key. What a line holds is found out in two
+steps: almost all lines are one good record; where one is not, the good records inside it are looked for (two that were
+joined, one behind a block of NULs, lines parted by something else than a line feed), and the rest is a damaged piece.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from binascii import crc32
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+VERSION = 1
+# Written by `SessionLog` in this order; `data` is the last key before `crc`. Patterns are made when a log is read.
+_HEAD = rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
+_BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
+_ENDS = rb',"crc":\d{1,10}\}'
+# What other programs end a line with, in UTF-8, and the mark that some put before the first.
+_FOREIGN = rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+"
+_TRIES = 8
+
+
+class Line:
+    """A good record: its fields, and its bytes without the line feed. `data` is read when it is asked for."""
+
+    __slots__ = ("_body", "_start", "id", "parent", "raw", "seq", "time", "type", "version")
+
+    def __init__(self, raw: bytes, body: bytes, head: re.Match[bytes]) -> None:
+        version, seq, identity, parent, kind, time = head.groups()
+        self.raw = raw
+        self.version, self.seq = int(version), int(seq)
+        self.id, self.parent, self.type, self.time = (f.decode("ascii") for f in (identity, parent, kind, time))
+        self._body, self._start = body, head.end()
+
+    @property
+    def data(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self._body[self._start :])
+        return data
+
+
+def sealed(record: dict[str, Any], redact: Callable[[str], str] = str) -> bytes:
+    """The record as one line without its line feed and without secrets, with `crc` as its last key."""
+    body = redact(json.dumps(record, separators=(",", ":"))).encode("ascii")
+    return body[:-1] + b',"crc":%d}' % crc32(body)
+
+
+def unsealed(line: bytes) -> dict[str, Any] | None:
+    """The record that a line holds, or None where it is damaged."""
+    body = _whole(line)
+    if body is None:
+        return None
+    record: dict[str, Any] = json.loads(body + b"}")
+    return record
+
+
+def _whole(line: bytes) -> bytes | None:
+    """The line up to its checksum, where that fits."""
+    body, found, tail = line.rpartition(b',"crc":')
+    digits = tail[:-1]
+    fits = found and tail[-1:] == b"}" and digits.isdigit() and len(digits) < 11
+    return body if fits and crc32(b"}", crc32(body)) == int(digits) else None
+
+
+def _good(raw: bytes) -> Line | None:
+    body = _whole(raw)
+    head = re.match(_HEAD, body) if body is not None else None
+    return Line(raw, body, head) if body is not None and head else None
+
+
+def read(source: Iterable[bytes]) -> Iterator[Line | None]:
+    """The good records of a log's lines (a file, opened binary), in their order; None for each damaged piece."""
+    for ended in source:
+        raw = ended.rstrip(b"\r\n")
+        line = _good(raw)
+        if line is not None:
+            yield line
+        elif raw:
+            yield from _salvaged(raw)
+
+
+def read_bytes(data: bytes) -> Iterator[Line | None]:
+    """The same for a log in memory."""
+    return read(io.BytesIO(data))
+
+
+def _salvaged(raw: bytes) -> Iterator[Line | None]:
+    """What a line holds that is not just one good record."""
+    starts = [m.start() for m in re.finditer(_BEGINS, raw)]
+    if not _is_foreign(raw[: starts[0]] if starts else raw):
+        yield None
+    for start, end in zip(starts, [*starts[1:], len(raw)], strict=False):
+        piece = raw[start:end]
+        line = None
+        rest = b""
+        for found in list(re.finditer(_ENDS, piece))[: -_TRIES - 1 : -1]:
+            if (line := _good(piece[: found.end()])) is not None:
+                rest = piece[found.end() :]
+                break
+        yield line
+        # A single byte is a line feed that was changed: nothing is missing for it.
+        if line is not None and len(rest) > 1 and not _is_foreign(rest):
+            yield None
+
+
+def _is_foreign(piece: bytes) -> bool:
+    """Whether a piece is nothing but ends of lines as others write them."""
+    return not piece or re.fullmatch(_FOREIGN, piece) is not None
+
+
+def in_order(found: list[Line | None]) -> list[Line]:
+    """The records, each once, by their number; what has the same number stays as it came."""
+    once: dict[str, Line] = {}
+    for line in found:
+        if line is not None:
+            once.setdefault(line.id, line)
+    return sorted(once.values(), key=lambda line: line.seq)

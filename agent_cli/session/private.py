@@ -1,0 +1,64 @@
+"""Folders and files of the state that only their owner can read, and what lies beside a log."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+# So many copies of one session are kept; the last makes room for a newer one, the first is the nearest to what was.
+COPIES = 3
+
+
+def owner_file(log: Path) -> Path:
+    return log.with_suffix(".owner")
+
+
+def draft_file(log: Path) -> Path:
+    return log.with_suffix(".draft")
+
+
+def kept_copies(log: Path) -> list[Path]:
+    """The names that copies of a damaged log have, whether they are there or not."""
+    return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for the owner alone. Raises OSError."""
+    missing = []
+    # os.path and not Path: the methods raise in a closed folder.
+    while not os.path.isdir(folder):  # noqa: PTH112
+        missing.append(folder)
+        if folder.parent == folder:
+            break
+        folder = folder.parent
+    for each in reversed(missing):
+        with suppress(FileExistsError):
+            each.mkdir(mode=0o700)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that a name just made, or changed, in a folder is there after a power cut, as far as it can be."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a whole file in place of an old one: it is the one or the other at any time. Raises OSError."""
+    private_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.rename(temporary, path)  # noqa: PTH104 - one name for what tests of crashes stop at
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -1,0 +1,222 @@
+"""What the records of a log add up to: history, what the model has seen, the plan, and what waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Compacted,
+    Event,
+    MessageAdded,
+    Pinned,
+    PlanChanged,
+    QuestionAnswered,
+    QuestionAsked,
+    SubagentEvent,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    TurnPaused,
+    TurnStarted,
+    Uncompacted,
+    UsageAdded,
+)
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from agent_cli.core.outcome import Diagnostics
+from agent_cli.core.usage import Usage
+from agent_cli.core.window import Window
+from agent_cli.session.history import History
+from agent_cli.session.records import Waiting
+from agent_tools.display import TodoItem
+from agent_tools.shell_state import Carried
+
+# Records that carry state; the others are for people and tools that read the log.
+_STATEFUL: tuple[Any, ...] = (
+    ApprovalRequested,
+    ApprovalResolved,
+    Compacted,
+    MessageAdded,
+    Pinned,
+    PlanChanged,
+    QuestionAnswered,
+    QuestionAsked,
+    SubagentEvent,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    TurnPaused,
+    TurnStarted,
+    Uncompacted,
+    UsageAdded,
+)
+KINDS: dict[str, Any] = {c.__name__: c for c in _STATEFUL}
+# As good a guess as there is without a tokenizer.
+_CHARACTERS = 4
+
+
+class State:
+    """What the records read so far add up to."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.seen: dict[str, str] = {}
+        self.plan: tuple[TodoItem, ...] = ()
+        self.usage = Usage()
+        self.last: Diagnostics | None = None
+        self.turn = TurnStarted("", "")
+        self.started: set[str] = set()
+        self._tokens = 0
+        self._since = 0
+        self._used: Usage | None = None
+        self.paused: TurnPaused | None = None
+        self.grants: list[str] = []
+        self.requests: dict[str, ApprovalRequested] = {}
+        self.questions: dict[str, QuestionAsked] = {}
+        self.decisions: dict[str, ApprovalResolved] = {}
+        self.answers: dict[str, QuestionAnswered] = {}
+        self.asked_at = ""
+        self.nested: dict[str, History] = {}
+        self.nested_seen: dict[str, dict[str, str]] = {}
+        self.shell: Carried | None = None
+        self.nested_shell: dict[str, Carried] = {}
+        self.window = Window()
+        self.nested_windows: dict[str, Window] = {}
+
+    def take(self, event: Event, time: str) -> None:
+        match event:
+            case MessageAdded(message=message):
+                self.history.add(message)
+                if isinstance(message, ToolMessage):
+                    self._forget(message.call_id)
+                    self.started.discard(message.call_id)
+                self._count(message)
+            case ToolRequested(call_id=call_id, tool=tool, arguments=arguments):
+                self.history.called(ToolCall(call_id, tool, arguments))
+            case ToolStarted(call_id=call_id):
+                self.started.add(call_id)
+                # What runs does not wait, whatever else of the turn was lost.
+                self.paused = None
+            case ToolFinished(seen=seen, shell=shell):
+                self.seen |= seen
+                self.shell = shell or self.shell
+            case UsageAdded(usage=usage, aside=False):
+                self._used = usage
+                self.window.reported(usage, len(self.history.messages) + 1)
+            case Compacted() | Uncompacted() | Pinned():
+                self._seen_otherwise(event)
+            case PlanChanged(items=items):
+                self.plan = items
+            case TurnStarted():
+                self.turn, self.paused, self.last = event, None, None
+                self.history.turn_started()
+            case TurnPaused():
+                self.paused = event
+            case TurnFinished(usage=usage, diagnostics=diagnostics):
+                self.usage, self.last = self.usage + usage, diagnostics
+            case ApprovalRequested(call_id=call_id):
+                self.requests[call_id] = event
+                # A review before this call was answered; now the call itself is asked about.
+                self.questions.pop(call_id, None)
+                self.answers.pop(call_id, None)
+                self.decisions.pop(call_id, None)
+                self.asked_at = time
+            case ApprovalResolved():
+                self._decided(event)
+            case QuestionAsked(call_id=call_id):
+                self.questions[call_id] = event
+                self.asked_at = time
+            case QuestionAnswered(call_id=call_id, verdict=verdict):
+                if verdict != "defer":
+                    self.answers[call_id] = event
+            case SubagentEvent(call_id=call_id, event=inner):
+                self._take_nested(call_id, inner, time)
+
+    def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
+        """The model is shown something else of the history than before."""
+        self.window.take(event, len(self.history.messages))
+        if isinstance(event, Compacted):
+            self._tokens, self._since = event.tokens_after, 0
+            self.seen |= event.seen
+            # What it cost is part of a turn's usage, unless the person asked for it between turns.
+            self.usage += event.usage if event.trigger == "manual" else Usage()
+        elif isinstance(event, Uncompacted):
+            self._tokens, self._since = event.tokens, 0
+
+    def _take_nested(self, call_id: str, event: Event, time: str) -> None:
+        """A sub-agent's history is kept until its Task call is answered; what it asks waits like any other call."""
+        match event:
+            case MessageAdded(message=message):
+                self.nested.setdefault(call_id, History()).add(message)
+                if isinstance(message, ToolMessage):
+                    self._forget(message.call_id)
+            case ToolRequested(call_id=asked, tool=tool, arguments=arguments):
+                self.nested.setdefault(call_id, History()).called(ToolCall(asked, tool, arguments))
+            case ToolFinished(seen=seen, shell=shell):
+                self.nested_seen.setdefault(call_id, {}).update(seen)
+                if shell is not None:
+                    self.nested_shell[call_id] = shell
+            case Compacted():
+                there = self.nested.setdefault(call_id, History())
+                self.nested_windows.setdefault(call_id, Window()).take(event, len(there.messages))
+            case SubagentEvent(call_id=deeper, event=inner):
+                self._take_nested(deeper, inner, time)
+            case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
+                self.take(event, time)
+
+    def _decided(self, event: ApprovalResolved) -> None:
+        """A person's decision about what was shown; deferring is none."""
+        if event.by == "person" and event.decision != "defer":
+            self.decisions[event.call_id] = event
+            if event.rule and event.decision == "approve":
+                self.grants.append(event.rule)
+
+    def _forget(self, call_id: str) -> None:
+        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
+            kept.pop(call_id, None)
+
+    def lost(self) -> None:
+        """Records are missing here. What waits may have gone on in them, and must not run a second time."""
+        for history in (self.history, *self.nested.values()):
+            history.lost()
+        self.paused = None
+
+    def _count(self, message: Message) -> None:
+        """Keep account of what the conversation fills of a window: a report comes just before its answer."""
+        used, self._used = self._used, None
+        if isinstance(message, AssistantMessage) and used is not None and used.input:
+            self._tokens, self._since = used.input + used.output, 0
+        elif isinstance(message, AssistantMessage):
+            calls = sum(len(call.name) + len(str(call.arguments)) for call in message.calls)
+            self._since += len(message.text) + calls
+        else:
+            self._since += len(message.text)
+
+    @property
+    def tokens(self) -> int:
+        return self._tokens + self._since // _CHARACTERS
+
+    def waiting(self) -> Waiting | None:
+        calls = tuple(self.history.open.values())
+        if not calls or self.paused is None:
+            return None
+        return Waiting(
+            calls=calls,
+            requests=dict(self.requests),
+            questions=dict(self.questions),
+            decisions=dict(self.decisions),
+            answers=dict(self.answers),
+            spent=self.paused.spent,
+            mode=self.paused.mode,
+            grants=tuple(self.grants),
+            saved=self.turn.saved,
+            asked_at=self.asked_at,
+            kept=self.paused.kept,
+            nested_seen=dict(self.nested_seen),
+            nested_shell=dict(self.nested_shell),
+            nested={call_id: history.end() for call_id, history in self.nested.items()},
+            nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
+        )

@@ -1,0 +1,255 @@
+"""What a session comes back with: answers that broke off, calls that had begun, a lost header, its size and its end."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from agent_cli.core.events import Event, MessageAdded, TextDelta, ToolStarted, TurnStarted, UsageAdded
+from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.redact import Redactor
+from agent_cli.core.usage import Usage
+from agent_cli.session.ending import ending
+from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
+from agent_cli.session.lines import unsealed
+from agent_cli.session.log import SessionLog
+from agent_cli.session.partial import Unfinished
+from agent_cli.session.records import Restored
+from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.store import SessionStore
+from tests.helpers import agent, call, script
+from tests.session.crashing import unpaired
+from tests.session.test_log import HEADER, quiet
+
+ASKED = AssistantMessage((ToolCall("c1", "Read", {"file_path": "a"}), ToolCall("c2", "Read", {"file_path": "b"})))
+
+
+def written(path: Path, *events: Event) -> SessionLog:
+    log = SessionLog(path, quiet)
+    log._unfinished._seconds = 0.001
+    log.create(HEADER)
+    for event in events:
+        log.record(event)
+    return log
+
+
+def read(path: Path) -> Restored:
+    return restore(path.read_bytes(), "s-1")
+
+
+def until_saved(path: Path, words: bytes) -> None:
+    end = time.monotonic() + 10
+    while words not in path.read_bytes():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    log = written(path, MessageAdded(UserMessage("Tell.")), TurnStarted("a/b", "default"))
+    for word in ("Once ", "upon ", "a time "):
+        log.record(TextDelta(word))
+        until_saved(path, word.encode())
+    cut = AssistantMessage((Text("Once upon a time "),), CUT)
+    found = read(path)
+    assert found.unfinished and found.history == (UserMessage("Tell."), cut)
+    shown = ending(path)
+    assert shown.unfinished and shown.events[-2:] == (TextDelta("Once upon a time "), MessageAdded(cut))
+    # The next process goes on behind them.
+    log._let_go()
+    again = SessionLog(path, quiet)
+    again.acquire()
+    again.go_on(found.seq, found.parent)
+    again.record(MessageAdded(UserMessage("Go on.")))
+    again.close()
+    assert read(path).history == (UserMessage("Tell."), cut, UserMessage("Go on.")) and not read(path).unfinished
+
+
+def test_a_finished_answer_takes_the_place_of_its_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    log = written(path, MessageAdded(UserMessage("Tell.")), TextDelta("Once "))
+    until_saved(path, b"Once ")
+    whole = AssistantMessage((Text("Once upon a time."),), "end_turn")
+    log.record(MessageAdded(whole))
+    log.close()
+    assert read(path).history == (UserMessage("Tell."), whole) and not read(path).unfinished
+
+
+def test_no_half_of_a_key_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    key, value = "sk-ant-api03-abcdefghijklmnopqrst", "correct horse battery"
+    log = SessionLog(path, quiet, {"MY_PASSWORD": value})
+    log._unfinished._seconds = 0.001
+    log.create(HEADER)
+    log.record(MessageAdded(UserMessage("Tell.")))
+    for number, secret in enumerate(
+        (key, value, "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----")
+    ):
+        for letter in secret:
+            log.record(TextDelta(letter))
+            time.sleep(0.0004)
+        log.record(TextDelta(f" then{number} "))
+        until_saved(path, b"then%d" % number)
+    data = path.read_bytes()
+    log.close()
+    assert all(half not in data for half in (b"sk-a", b"hors", b"MIIE"))
+    assert read(path).history[-1].text == "[redacted] then0 [redacted] then1 [redacted] then2 "
+
+
+def test_calls_that_had_begun_are_told_from_those_that_had_not(work: Path) -> None:
+    """After a crash each open call has its answer, and none of them runs again."""
+    replies = [{"calls": [call("Bash", command="echo run >> ran.txt"), call("LS", path=".")]}, {"text": "I see."}]
+    model = script(work.parent / "s.toml", replies)
+    args = ["-p", "--model", model, "--allowedTools", "Bash", "--"]
+    assert agent([*args, "go"], work).returncode == 0
+    [path] = (work.parent / "home/state/sessions").rglob("*.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    begun = next(n for n, line in enumerate(lines) if b'"type":"ToolStarted"' in line)
+    path.write_bytes(b"".join(lines[: begun + 1]))
+    found = read(path)
+    assert len(found.started) == 1 and found.last is None and found.waiting is None
+    done = agent(["-p", "-c", "--model", model, "--", "well?"], work)
+    assert (done.returncode, done.stdout) == (0, "I see.\n"), done.stderr
+    first, second = [m.text for m in read(path).history if isinstance(m, ToolMessage)]
+    assert first.startswith("Interrupted: the program ended before this finished. It may have run in part")
+    assert second == "Interrupted: the program ended before this finished. It had not begun."
+    assert (work / "ran.txt").read_text() == "run\n"
+
+
+def test_a_session_without_its_header_is_gone_on_with(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "One."}, {"text": "Two."}, {"text": "Three."}])
+    assert agent(["-p", "--model", model, "first"], work).returncode == 0
+    [path] = (work.parent / "home/state/sessions").rglob("*.jsonl")
+    path.write_bytes(b"\0" * 99 + path.read_bytes()[99:])
+    found = SessionStore(work.parent / "home/state", work).load(path.stem)
+    assert found.rebuilt and found.bad == 1 and found.header.root == str(work)
+    done = agent(["-p", "-c", "--model", model, "second"], work)
+    assert (done.returncode, done.stdout) == (0, "Two.\n")
+    assert (
+        f"1 damaged record of this session skipped; the file as it was is kept as {path.stem}.damaged-1" in done.stderr
+    )
+    done = agent(["-p", "-c", "--model", model, "third"], work)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Three.\n", "")
+    again = read(path)
+    assert (
+        not again.rebuilt
+        and again.header.tools
+        and [m.text for m in again.history][::2] == ["first", "second", "third"]
+    )
+
+
+def test_nothing_but_garbage_is_refused_in_a_sentence(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "One."}])
+    assert agent(["-p", "--model", model, "first"], work).returncode == 0
+    [path] = (work.parent / "home/state/sessions").rglob("*.jsonl")
+    path.write_bytes(b"garbage\n" * 3)
+    done = agent(["-p", "-c", "--model", model, "second"], work)
+    assert done.returncode == 2 and "3 damaged records" in done.stderr and "Traceback" not in done.stderr
+    assert path.read_bytes() == b"garbage\n" * 3
+    # The start of a first record, or an empty file, is no session: it is passed over.
+    path.write_bytes(b'{"v":1,"seq":1,"id":"1-')
+    assert "There is no earlier session" in agent(["-p", "-c", "--model", model, "x"], work).stderr
+    path.write_bytes(b"")
+    assert "There is no earlier session" in agent(["-p", "-c", "--model", model, "x"], work).stderr
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    written(path, MessageAdded(UserMessage("Hi."))).close()
+    newer = []
+    for line in path.read_bytes().splitlines():
+        record = unsealed(line)
+        assert record is not None
+        from agent_cli.session.lines import sealed
+
+        newer.append(sealed({**record, "v": 2}) + b"\n")
+    with pytest.raises(NoSession, match="newer version"):
+        restore(b"".join(newer), "s")
+
+
+@pytest.mark.parametrize("lost", range(7))
+def test_whatever_message_is_lost_the_history_holds(tmp_path: Path, lost: int) -> None:
+    path = tmp_path / "s.jsonl"
+    results = [ToolMessage(c.id, c.name, "text") for c in ASKED.calls]
+    last = AssistantMessage((Text("Done."),))
+    told = [UserMessage("Go."), ASKED, *results, last, UserMessage("More."), last]
+    events: list[Event] = [MessageAdded(m) for m in told]
+    events.insert(1, TurnStarted("a/b", "default"))
+    events.insert(7, TurnStarted("a/b", "default"))
+    written(path, *events).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    places = [n for n, line in enumerate(lines) if b'"type":"MessageAdded","time"' in line]
+    del lines[places[lost]]
+    found = restore(b"".join(lines), "s")
+    assert found.bad == (0 if lost == 6 else 1)
+    assert not unpaired(found.history), unpaired(found.history)
+    texts = [m.text for m in found.history]
+    assert (LOST_MESSAGE in texts) is (lost in (0, 5)) and (LOST_RESULT in texts) is (lost in (2, 3))
+
+
+def test_how_much_of_a_window_a_session_fills(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    log = written(path, MessageAdded(UserMessage("x" * 400)))
+    assert read(path).tokens == 100
+    log.record(UsageAdded("a/b", Usage(5_000, 200)))
+    log.record(MessageAdded(AssistantMessage((Text("y" * 800),))))
+    assert read(path).tokens == 5_200
+    log.record(MessageAdded(UserMessage("x" * 400)))
+    log.close()
+    assert read(path).tokens == 5_300
+
+
+def test_the_end_of_a_conversation_as_it_was(work: Path) -> None:
+    replies = [
+        {"text": "First."},
+        {"text": "I look.", "calls": [call("Read", file_path="a.txt")]},
+        {"text": "It says hello."},
+    ]
+    model = script(work.parent / "s.toml", replies)
+    for words in ("one", "two"):
+        assert agent(["-p", "-c" if words == "two" else "--verbose", "--model", model, words], work).returncode == 0
+    [path] = (work.parent / "home/state/sessions").rglob("*.jsonl")
+    shown = ending(path)
+    kinds = [type(e).__name__ for e in shown.events]
+    assert shown.events[0] == MessageAdded(UserMessage("two")) and not shown.cut and not shown.unfinished
+    assert [e.text for e in shown.events if isinstance(e, TextDelta)] == ["I look.", "It says hello."]
+    assert (
+        kinds.index("TextDelta")
+        < kinds.index("ToolRequested")
+        < kinds.index("ToolFinished")
+        < kinds.index("TurnFinished")
+    )
+    assert any(isinstance(e, ToolStarted) for e in shown.events)
+    assert ending(path, 2).events[0] == MessageAdded(UserMessage("one"))
+    assert ending(path, 1, 600).cut and ending(path.with_name("none")).events == ()
+
+
+def test_no_word_is_lost_between_the_threads() -> None:
+    """Words that came while a piece was being taken used to be dropped."""
+    took: list[str] = []
+    lock = Lock()
+
+    def take() -> None:
+        with lock:
+            took.append(unfinished.take()[1])
+
+    unfinished = Unfinished(Redactor({}), take, seconds=0)
+    words = [f"{number} " for number in range(20_000)]
+    for word in words:
+        unfinished.feed(word)
+    take()
+    assert "".join(took) == "".join(words)
+
+
+def test_wherever_a_piece_ends_no_part_of_a_secret_is_in_it() -> None:
+    value = "correct horse battery"
+    redact = Redactor({"MY_PASSWORD": value})
+    block = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----"
+    whole = f"a {value}x b {value} c {value}{value} {block} d{block} sk-ant-api03-abcdefghijklmnopqrst e "
+    clean = redact(whole)
+    for size in range(len(whole) + 1):
+        assert clean.startswith(redact(whole[: redact.settled(whole[:size])])), whole[:size]
+    assert redact(whole[: redact.settled(whole)]) == clean
