@@ -43,8 +43,13 @@ class Filling(Value):
 
 def context_used(conversation: Conversation) -> tuple[int, int | None]:
     """The tokens that the next request would have, and those that the window takes, where that is known."""
-    window, options = conversation.kit.window, conversation.options
-    return filled(window, options, conversation.so_far), size_of(window, options)
+    used = filled(conversation.kit.window, conversation.options, conversation.so_far)
+    return used, window_size(conversation)
+
+
+def window_size(conversation: Conversation) -> int | None:
+    """The tokens that the window takes: as set, as the catalog says, as was learnt; None where that is not known."""
+    return size_of(conversation.kit.window, conversation.options)
 
 
 def filling(conversation: Conversation) -> Filling:

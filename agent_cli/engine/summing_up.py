@@ -9,6 +9,7 @@ from agent_cli.core.counting import clipped, tokens_of, tokens_of_text
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.outcome import Failure
 from agent_cli.engine.aside import answer_of
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.restated import by_person
@@ -44,31 +45,26 @@ def summary_of(
         if turn.kit.small is None and whole:
             messages = only_taken([*shown, UserMessage(ask)], turn.options.takes)
             request = request_of(turn.options.but(prefill=""), messages, "none").but(aside=True)
-            text = yield from _tried(turn, itself, request)
-            if text:
-                return clipped(text, most, _CUT), True
+            try:
+                return clipped((yield from _written(turn, itself, request)), most, _CUT), True
+            except ModelError as error:
+                if error.failure.kind != "context_too_long":
+                    raise
         opened = turn.kit.small() if turn.kit.small is not None else itself
         room = (opened.window or _SMALL_WINDOW) * 7 // 10
         told = told_as_text(shown, room - tokens_of_text(ask))
         request = Request(opened.model, "", (UserMessage(f"{told}\n\n{ask}"),), aside=True)
-        text = yield from _tried(turn, opened, request)
-        if text:
-            return clipped(text, most, _CUT), True
+        return clipped((yield from _written(turn, opened, request)), most, _CUT), True
     except ModelError as error:
-        yield Warned(f"The summary could not be asked for: {error.failure.message}")
+        yield Warned(f"No model wrote the summary: {error.failure.message}")
     return account(turn, shown, most), False
 
 
-def _tried(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
-    """The model's summary; "" where it failed or has nothing to say, which is told."""
-    try:
-        text: str = yield from answer_of(turn, opened, request)
-    except ModelError as error:
-        yield Warned(f"{opened.label} could not write the summary: {error.failure.message}")
-        return ""
+def _written(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+    """The model's summary. Raises ModelError, also where it has nothing to say, and Cancelled."""
+    text: str = yield from answer_of(turn, opened, request)
     if len(text) < _SHORTEST:
-        yield Warned(f"{opened.label} wrote no summary.")
-        return ""
+        raise ModelError(Failure("malformed", f"{opened.label} answered with nothing."))
     return text
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
+from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake
 from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.bang import is_bang
@@ -274,7 +275,7 @@ class LiveRepl(Repl):
     def toolbar(self) -> Iterable[str]:
         agent, show = self.agent, self.show
         fields = [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
-        window = agent.info.context_window if agent.info else None
+        window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")
         elif show.context_tokens:

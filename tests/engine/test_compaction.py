@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import Compacted, Compacting, SubagentEvent, UsageAdded, Warned
+from agent_cli.core.answers import Approve, Defer
+from agent_cli.core.events import Compacted, Compacting, MessageAdded, SubagentEvent, UsageAdded, Warned
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage
-from agent_cli.core.outcome import Complete, Failed
+from agent_cli.core.outcome import Complete, Failed, Suspended
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Window
 from agent_cli.engine.summing_up import SECTIONS
 from agent_cli.engine.turn import Opened
 from agent_cli.extensions.hooks import Function, HookTable
 from agent_cli.model.scripted import Scripted
 from agent_cli.model.transport import Request
+from agent_cli.session.log import SessionLog
+from agent_cli.session.records import Header
+from agent_cli.session.restore import restore
 from agent_tools.display import TodoItem
 from tests.engine.narrow import SUMMARY, Narrow, whole
 from tests.engine.world import World
@@ -272,3 +277,41 @@ def test_a_hook_may_keep_a_conversation_from_being_compacted(tmp_path: Path) -> 
     assert isinstance(result, Complete)
     assert result.degraded
     assert model.refused == 1
+
+
+def test_a_sub_agent_that_waited_goes_on_from_what_it_had_compacted(tmp_path: Path) -> None:
+    names = [f"f{n}.txt" for n in range(7)]
+
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        if number == 0:
+            return {"calls": [call("Task", description="read", prompt="Read, then make it.", subagent_type="general")]}
+        if number <= 7:
+            return {"calls": [call("Read", file_path=names[number - 1])]}
+        if number == 8:
+            return {"calls": [call("Bash", command="touch made")]}
+        return {"text": "Made." if number == 9 else "Done."}
+
+    model = Narrow(answer, SIZE)
+    log = SessionLog(tmp_path / "log.jsonl", lambda text: None)
+    log.create(Header("s", str(tmp_path), str(tmp_path), "narrow", "", (), ""))
+    world = world_with(tmp_path, model, answers=[Defer()])
+    first = world.turn("Have it made.", context_window=SIZE)
+    assert isinstance(first, Suspended)
+    for event in [MessageAdded(world.history[0]), *world.events]:
+        log.record(event)
+    log.close()
+    sent = model.requests[-1]
+    assert sent.head == 1
+
+    restored = restore((tmp_path / "log.jsonl").read_bytes(), "s")
+    assert restored.waiting is not None
+    again = world_with(tmp_path, model, answers=[Approve()])
+    again.history = list(restored.history)
+    again.kit.nested.update(restored.waiting.nested)
+    again.kit.nested_windows.update((i, Window(c)) for i, c in restored.waiting.nested_compactions.items())
+    assert isinstance(again.turn(None, context_window=SIZE), Complete)
+    assert (tmp_path / "made").exists()
+    # The sub-agent's next request is its last one and a suffix.
+    after = model.requests[-2]
+    assert after.messages[: len(sent.messages)] == sent.messages
+    assert model.refused == 0
