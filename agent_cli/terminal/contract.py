@@ -46,6 +46,9 @@ class Session(Protocol):
     def take_back(self, text: str) -> bool:
         """Take it out again; False where the turn has it already."""
 
+    def keep(self, draft: str, queued: Sequence[str]) -> None:
+        """What is typed and not sent yet, after each key: to be there again after a crash."""
+
     def plan(self) -> Sequence[TodoItem]: ...
 
     def toolbar(self) -> Iterable[str]: ...

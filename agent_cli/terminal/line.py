@@ -50,6 +50,11 @@ class InputLine:
         return self.pastes.unfold(self.buffer.text)
 
     @property
+    def draft(self) -> str:
+        """The draft, also while a reply has its place."""
+        return self.text if self._aside is None else self.pastes.unfold(self._aside.text)
+
+    @property
     def replying(self) -> bool:
         """The line belongs to a question, and the draft is kept aside."""
         return self._aside is not None

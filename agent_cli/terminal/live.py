@@ -214,6 +214,7 @@ class Live:
                 said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
                 if said is not None:
                     self.queued.remove(said)
+                    self._keep()
                     self.echo(said)
             case _:
                 self.transcript(item)
@@ -267,11 +268,16 @@ class Live:
             self.leave()
         elif self.queued:
             text = self.queued.pop(0)
+            self._keep()
             self.session.take_back(text)
             self.send(text)
 
     def _after_key(self, sender: object) -> None:
         self.questions.key_pressed()
+        self._keep()
+
+    def _keep(self) -> None:
+        self.session.keep(self.line.draft, self.queued)
 
     def interrupt(self) -> None:
         """Stop the work; the conversation is kept."""

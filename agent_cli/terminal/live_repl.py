@@ -37,6 +37,7 @@ from agent_cli.terminal.decisions import (
     words_for,
 )
 from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.drafts import Drafts
 from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
@@ -68,10 +69,11 @@ class LiveRepl(Repl):
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
         transcript = Transcript(console, kept, verbose=self.options.verbose)
-        history = ProjectHistory(self._folder / "history.jsonl" if settings.save_sessions else None)
+        history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
         self._arguments: dict[str, dict[str, Any]] = {}
+        self._kept: dict[str, Drafts] = {}
         self._branch, self._branch_at = "", -_BRANCH_SECONDS
         self.live = Live(
             self,
@@ -97,16 +99,29 @@ class LiveRepl(Repl):
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
+        if left := self._drafts().recovered(resumed=self.agent.restored is not None):
+            self.live.line.put_back(left)
+            self.say("  what was typed and not sent before is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
+        ended: list[int] = []
         try:
             with redirect_stdout(foreign), redirect_stderr(foreign), self._endings() as ended:
                 self.live.run((lambda: self._begin(first)) if waits or first.strip() else None)
         finally:
+            for drafts in self._kept.values():
+                drafts.close(left=not ended)
             self._console = outside
             for line in self.live.rest():
                 outside.file.write(f"{line}\n")
         self._farewell()
         return 128 + ended[0] if ended else 0
+
+    def _drafts(self) -> Drafts:
+        """Of the session that there is now: it may be another one after /clear."""
+        session_id = self.agent.header.session_id
+        if session_id not in self._kept:
+            self._kept[session_id] = Drafts(self._folder, session_id)
+        return self._kept[session_id]
 
     @contextmanager
     def _endings(self) -> Iterator[list[int]]:
@@ -265,6 +280,10 @@ class LiveRepl(Repl):
         command = text.startswith("/") and not text.startswith("//")
         return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
 
+    def keep(self, draft: str, queued: Sequence[str]) -> None:
+        if self.agent.settings.save_sessions:
+            self._drafts().keep(draft, queued)
+
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
 
@@ -274,7 +293,8 @@ class LiveRepl(Repl):
 
     def toolbar(self) -> Iterable[str]:
         agent, show = self.agent, self.show
-        fields = [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
+        fields = ["NOT SAVED"] if agent.unsaved else []
+        fields += [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
         window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")

@@ -27,7 +27,7 @@ def png(path: Path) -> Path:
 
 def logged(work: Path) -> str:
     """The log of the one session."""
-    (log,) = (p for p in (work.parent / "home").rglob("*.jsonl") if p.name != "history.jsonl")
+    (log,) = (p for p in (work.parent / "home").rglob("*.jsonl") if p.name != "input.history")
     return log.read_text()
 
 

@@ -295,7 +295,7 @@ def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) ->
         screen.line("first\\\rsecond")
         screen.wait("One.")
         screen.leave()
-    (kept,) = (work.parent / "home").rglob("history.jsonl")
+    (kept,) = (work.parent / "home").rglob("input.history")
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.read_text() == '"first\\nsecond"\n'
     with Drawn(["--model", model], work) as screen:

@@ -174,7 +174,7 @@ def test_an_error_of_the_provider(place: Path) -> None:
 def test_the_menu_of_commands_and_of_files(place: Path) -> None:
     with begun(place, [], rows=16) as screen:
         screen.ready()
-        screen.type("/mo")
+        screen.type("/mod")
         screen.wait("permission mode")
         shot(screen, place, "menu")
         screen.type("\x15@a")

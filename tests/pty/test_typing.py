@@ -30,5 +30,35 @@ def test_a_thousand_keys_during_a_stream_arrive_as_they_were_typed(work: Path) -
         screen.wait("interrupted")
         screen.type("\x03\x03")
         screen.end()
-    history = next((work.parent / "home").rglob("history.jsonl"))
+    history = next((work.parent / "home").rglob("input.history"))
     assert [json.loads(line) for line in history.read_text().splitlines()] == lines
+
+
+def test_what_was_typed_and_queued_survives_a_kill(work: Path) -> None:
+    slow = {"text": "word " * 400, "pause": 0.05}
+    model = script(work / "s.toml", [slow, {"text": "Again."}])
+    folded = "\n".join(f"pasted {n}" for n in range(5))
+    with Drawn(["--model", model, "go"], work) as screen:
+        screen.wait("word word")
+        screen.line("a queued one")
+        screen.type(f"half a \x1b[200~{folded}\x1b[201~ sen")
+        screen.wait("5 lines] sen")
+        state = work.parent / "home" / "state"
+        screen.until(lambda: any(b"] sen" in p.read_bytes() or b"4 sen" in p.read_bytes() for p in found(state)))
+        screen.child.kill()
+        screen.child.wait()
+    with Drawn(["--model", model, "--continue"], work) as screen:
+        screen.ready()
+        screen.wait("is in the line again")
+        screen.wait("> a queued one")
+        screen.wait("pasted 4 sen")
+        screen.type("\x03\x04")
+        screen.end()
+    with Drawn(["--model", model, "--continue"], work) as screen:
+        screen.ready()
+        screen.until(lambda: screen.input_line() == ">", "an empty line")
+        screen.leave()
+
+
+def found(state: Path) -> list[Path]:
+    return [path for path in state.rglob("*.draft") if not path.name.startswith(".")]

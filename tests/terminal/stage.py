@@ -95,6 +95,9 @@ class Idle:
         self.inbox.remove(text)
         return True
 
+    def keep(self, draft: str, queued: Sequence[str]) -> None:
+        self.kept = draft, tuple(queued)
+
     def plan(self) -> Sequence[TodoItem]:
         return self.items
 

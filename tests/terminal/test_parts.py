@@ -69,7 +69,7 @@ def test_of_two_files_that_fit_the_name_counts_before_the_path() -> None:
 
 
 def test_history_keeps_each_message_once_and_survives_a_broken_file(tmp_path: Path) -> None:
-    path = tmp_path / "state" / "history.jsonl"
+    path = tmp_path / "state" / "input.history"
     kept = ProjectHistory(path)
     for text in ("one", "two\nlines", "one", "one"):
         kept.add(text)
@@ -86,8 +86,8 @@ def test_history_keeps_each_message_once_and_survives_a_broken_file(tmp_path: Pa
 
 def test_a_history_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("mine\n")
-    (tmp_path / "history.jsonl").symlink_to(tmp_path / "other")
-    ProjectHistory(tmp_path / "history.jsonl").add("one")
+    (tmp_path / "input.history").symlink_to(tmp_path / "other")
+    ProjectHistory(tmp_path / "input.history").add("one")
     assert (tmp_path / "other").read_text() == "mine\n"
 
 
