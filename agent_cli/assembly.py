@@ -20,7 +20,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
 from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
-from agent_cli.core.events import Event
+from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
@@ -31,6 +31,7 @@ from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.extending import Extensions, load_extensions
 from agent_cli.gate import make_policy, rule_saver
 from agent_cli.hooking import make_hooks
+from agent_cli.keeping import keeper
 from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
@@ -84,6 +85,19 @@ class Agent:
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self.mcp: Joined | None = None
         self._log = log
+        self.name = restored.name if restored else ""
+        self._unsaid: SessionNamed | None = None
+
+    def rename(self, named: SessionNamed) -> None:
+        """Call the session something; from any thread. A session in which nothing was said keeps it until then."""
+        self.name, self._unsaid = named.name, named
+        self.keep_name()
+
+    def keep_name(self) -> None:
+        """Write the name down, once there is something that it is the name of."""
+        if self._unsaid is not None and self.conversation.history:
+            named, self._unsaid = self._unsaid, None
+            self.conversation.record(named)
 
     @property
     def unsaved(self) -> str:
@@ -101,6 +115,7 @@ class Agent:
             self.conversation.end(reason)
         finally:
             self.conversation.kit.context.close()
+            self.conversation.kit.watch.close()
             if self.mcp is not None:
                 self.mcp.servers.close()
             if self._log is not None:
@@ -173,6 +188,7 @@ def build(
     )
     kit.agents = added.agent_types if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
+    kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     kept = store.path(header.session_id) if settings.save_sessions else None
     kit.hooks = make_hooks(settings, layers, place, context, (header.session_id, kept), answered)

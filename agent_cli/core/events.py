@@ -208,6 +208,13 @@ class Pinned(Value):
     on: bool = True
 
 
+class Rewound(Value):
+    """The person went back: the history goes on after its first `messages`; `plan` is what it was there."""
+
+    messages: int
+    plan: tuple[TodoItem, ...] = ()
+
+
 class HookStarted(Value):
     """A hook begins to run. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
 
@@ -255,6 +262,14 @@ class SubagentEvent(Value):
     event: "Event"  # noqa: UP037 - resolved when it is read back
 
 
+class SessionNamed(Value):
+    """The session has a name from here on: the person's, or a title that `model` made, for `usage`."""
+
+    name: str
+    model: str = ""
+    usage: Usage = Usage()
+
+
 class Warned(Value):
     """Something a person should know; the turn goes on. wait: seconds until a failed model call is tried again."""
 
@@ -300,10 +315,12 @@ Event = (
     | Compacted
     | Uncompacted
     | Pinned
+    | Rewound
     | HookStarted
     | HookRan
     | UsageAdded
     | SubagentEvent
+    | SessionNamed
     | Warned
     | TurnFinished
 )

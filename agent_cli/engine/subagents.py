@@ -112,6 +112,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
     kit.nested_windows = parent.nested_windows
     kit.hooks, kit.agent = parent.hooks, kind.name
+    kit.watch = parent.watch
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

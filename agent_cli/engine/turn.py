@@ -32,7 +32,7 @@ from agent_cli.engine.repeats import Repeats
 from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
-from agent_tools.base import Tool, ToolContext
+from agent_tools.base import Effect, Tool, ToolContext
 from agent_tools.display import TodoItem
 from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
@@ -110,6 +110,32 @@ class Opened:
         self.window = window
 
 
+class Watch:
+    """Is told around each call that may change files (see `watched`); this one looks away."""
+
+    def turn(self, history: Sequence[Message], *, new: bool) -> None:
+        """A turn begins, or goes on, with this history."""
+
+    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        """A call is about to run; what a person should know."""
+        return ()
+
+    def after(self, call: str) -> Sequence[str]:
+        """It has ended, however it did."""
+        return ()
+
+    def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        """For the question about a call: what of it could not be taken back."""
+        return ()
+
+    def summed(self) -> str:
+        """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
+        return ""
+
+    def close(self) -> None:
+        """The conversation is over."""
+
+
 class Kit:
     """What a turn works with; everything in it can be a fake.
 
@@ -171,6 +197,7 @@ class Kit:
         # What the model is shown of the history, and the same for the histories of sub-agents that wait.
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
+        self.watch = Watch()
         # What runs at named steps, and the type of the sub-agent that this is the kit of.
         self.hooks: Hooks = NO_HOOKS
         self.agent = ""

@@ -170,6 +170,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
         compactions=tuple(state.window.compactions),
         pins=tuple(state.window.pins),
         report=state.window.report,
+        name=state.name,
     )
 
 

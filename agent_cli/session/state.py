@@ -14,6 +14,8 @@ from agent_cli.core.events import (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
+    SessionNamed,
     SubagentEvent,
     ToolFinished,
     ToolRequested,
@@ -43,6 +45,8 @@ _STATEFUL: tuple[Any, ...] = (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
+    SessionNamed,
     SubagentEvent,
     ToolFinished,
     ToolRequested,
@@ -67,6 +71,7 @@ class State:
         self.plan: tuple[TodoItem, ...] = ()
         self.usage = Usage()
         self.last: Diagnostics | None = None
+        self.name = ""
         self.turn = TurnStarted("", "")
         self.started: set[str] = set()
         self._tokens = 0
@@ -110,6 +115,10 @@ class State:
                 self._seen_otherwise(event)
             case PlanChanged(items=items):
                 self.plan = items
+            case Rewound(messages=messages, plan=plan):
+                self.history.rewind(messages)
+                self.window.cut_back(messages)
+                self.plan, self.seen = plan, {}
             case TurnStarted():
                 self.turn, self.paused, self.last = event, None, None
                 self.history.turn_started()
@@ -117,6 +126,8 @@ class State:
                 self.paused = event
             case TurnFinished(usage=usage, diagnostics=diagnostics):
                 self.usage, self.last = self.usage + usage, diagnostics
+            case SessionNamed(name=name, usage=usage):
+                self.name, self.usage = name, self.usage + usage
             case ApprovalRequested(call_id=call_id):
                 self.requests[call_id] = event
                 # A review before this call was answered; now the call itself is asked about.

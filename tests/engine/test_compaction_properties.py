@@ -69,7 +69,7 @@ rounds = st.lists(
     max_size=6,
 )
 # What happens between turns.
-between = st.sampled_from(["nothing", "nothing", "compact", "uncompact", "pin", "restart"])
+between = st.sampled_from(["nothing", "nothing", "compact", "uncompact", "pin", "restart", "rewind"])
 turns = st.lists(st.tuples(rounds, between), min_size=2, max_size=6)
 KEPT = "This very sentence is pinned, with its number 90817."
 
@@ -119,6 +119,12 @@ class Life:
             uncompact(conversation, self.events.append)
         elif what == "restart":
             self.restart()
+        elif what == "rewind":
+            said = [
+                n for n, m in enumerate(conversation.history) if isinstance(m, UserMessage) and "Do thing" in m.text
+            ]
+            if said:
+                conversation.rewind(said[-1])
         elif what == "pin" and KEPT not in conversation.kit.window.pins:
             assert pin(conversation, UserMessage(KEPT), self.events.append) == ""
 

@@ -13,7 +13,9 @@ from agent_cli.terminal.commands import (
     plan,
     rules,
     session,
+    sessions,
     status,
+    undo,
 )
 from agent_cli.terminal.slash import REGISTRY
 
@@ -31,5 +33,7 @@ __all__ = [
     "plan",
     "rules",
     "session",
+    "sessions",
     "status",
+    "undo",
 ]
