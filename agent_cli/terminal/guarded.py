@@ -86,7 +86,7 @@ class Questions:
         """Escape in a reply: to the question, or out of one that the person's own command has asked."""
         if self.ask is not None and self.ask.own:
             self._give(None)
-        elif not (self.ask is not None and self.ask.free):
+        else:
             self._live.line.give_back()
 
     def cancel(self) -> None:

@@ -30,6 +30,7 @@ from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
 from agent_cli.terminal.contract import Look
+from agent_cli.terminal.controls import HELP
 from agent_cli.terminal.decisions import (
     Ask,
     ByHunk,
@@ -70,6 +71,7 @@ class LiveRepl(Repl):
     """A session whose screen is the application."""
 
     live: Live
+    keys = HELP
 
     def _open_screen(self) -> Show:
         settings = self.layers.settings()

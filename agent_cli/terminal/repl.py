@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
@@ -75,7 +75,9 @@ def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str])
 
 
 class Repl(Dialogs):
-    """The session's parts and the loop over messages."""
+    """The session's parts and the loop over messages. keys: what /help says of them."""
+
+    keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
 
     def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
         self.options, self.place, self.layers = options, place, layers

@@ -75,8 +75,10 @@ class Show:
                 self._errors[call_id] = text
             case ToolFinished():
                 self._finished(event)
-            case ApprovalRequested(call_id=call_id, preview=preview):
+            case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
                 self._out.settle()
+                # Asked again it is another call: the person has changed it.
+                self._summaries[call_id] = summary
                 if preview is not None:
                     self._shown[call_id] = preview
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):

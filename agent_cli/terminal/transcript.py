@@ -30,7 +30,7 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.usage import Usage
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import by_words, styled
 from agent_cli.terminal.details import Details
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.views import lines_of, result_of
@@ -62,6 +62,22 @@ class LiveWriter(Writer):
         if lines:
             self._of("text")
             super()._lines(lines)
+
+    @property
+    def blank(self) -> bool:
+        """Whether the row above is blank."""
+        return not self._kind
+
+    def printed(self) -> None:
+        """Other lines have been written between."""
+        self._kind = "line"
+
+    def say(self, text: str, style: str = "") -> None:
+        """A note, wrapped by words; an empty one is for terminals that have shown a ^C."""
+        self.settle()
+        for line in text.split("\n") if text else ():
+            for row in by_words(line, self.console, style):
+                self.put(row)
 
     def put(self, line: Text) -> None:
         self._of("line")
