@@ -116,6 +116,11 @@ def compact(
             usage=turn.usage.less(usage),
         ),
     )
+    if head and trigger != "manual" and not turn.kit.depth and turn.kit.hooks.wants("SessionStart", "compact"):
+        from agent_cli.engine.session_hooks import session_start  # only with hooks
+
+        for text in (yield from session_start(turn.kit, "compact", options.label)):
+            yield from turn.add(UserMessage(text))
     return ""
 
 

@@ -85,7 +85,11 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
     used = filled(conversation.kit.window, conversation.options, conversation.history)
     try:
-        return drive(compact(turn, "manual", used, focus), conversation.record, show)
+        why = drive(compact(turn, "manual", used, focus), conversation.record, show)
+        if not why:
+            # Hooks of the start see the next message first.
+            conversation.source = "compact"
+        return why
     except Cancelled:
         return "Interrupted; the conversation is as it was."
     except ModelError as error:

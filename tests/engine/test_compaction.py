@@ -315,3 +315,20 @@ def test_a_sub_agent_that_waited_goes_on_from_what_it_had_compacted(tmp_path: Pa
     after = model.requests[-2]
     assert after.messages[: len(sent.messages)] == sent.messages
     assert model.refused == 0
+
+
+def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) -> None:
+    model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
+    world = world_with(tmp_path, model)
+    seen: list[str] = []
+
+    def hook(data: dict[str, Any]) -> dict[str, Any]:
+        seen.append(data["source"])
+        return {"hookSpecificOutput": {"additionalContext": f"Start number {len(seen)}."}}
+
+    world.kit.hooks = HookTable(functions=[Function("SessionStart", hook, matcher="compact")])
+    assert isinstance(world.turn("Read all nine.", context_window=SIZE, plan_nudges=0), Complete)
+    summed_up = [event for event in world.of(Compacted) if event.head]
+    assert summed_up and seen == ["compact"] * len(summed_up)
+    told = [e.message.text for e in world.of(MessageAdded) if isinstance(e.message, UserMessage)]
+    assert any("Start number 1." in text for text in told)
