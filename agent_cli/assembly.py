@@ -20,7 +20,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
 from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
-from agent_cli.core.events import Event
+from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
@@ -83,6 +83,19 @@ class Agent:
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
         self.mcp: Joined | None = None
         self._log = log
+        self.name = restored.name if restored else ""
+        self._unsaid: SessionNamed | None = None
+
+    def rename(self, named: SessionNamed) -> None:
+        """Call the session something; from any thread. A session in which nothing was said keeps it until then."""
+        self.name, self._unsaid = named.name, named
+        self.keep_name()
+
+    def keep_name(self) -> None:
+        """Write the name down, once there is something that it is the name of."""
+        if self._unsaid is not None and self.conversation.history:
+            named, self._unsaid = self._unsaid, None
+            self.conversation.record(named)
 
     @property
     def unsaved(self) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from agent_cli import __version__
 from agent_cli.config.memory import Memory
-from agent_cli.config.prompts import environment_block, prompt
+from agent_cli.config.prompts import environment_block, git_branch, prompt
 from agent_cli.config.schema import Settings
+from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.structured import StructuredOutput
 from agent_cli.model.select import Resolved
@@ -39,10 +41,11 @@ def open_session(
     log = None
     try:
         if options.resume == ASK_WHICH:
-            raise Mistake("--resume needs the ID of a session here. See: agent sessions list")
+            raise Mistake("--resume needs a session's ID, name or words here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
-        session_id = store.find(options.resume) if options.resume else store.latest()
+        path = _meant(options, store)
+        store, session_id = SessionStore.at(path.parent), path.stem
         if settings.save_sessions and not options.fork_session:
             log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire()
@@ -58,6 +61,15 @@ def open_session(
         kept = f"; the file as it was {log.mend(restored)}" if log is not None else ""
         warn(f"{what} of this session skipped{kept}.")
     return log, restored
+
+
+def _meant(options: RunOptions, store: SessionStore) -> Path:
+    """The log of the session to go on with. Raises NoSession."""
+    if not options.resume:
+        return store.path(store.latest())
+    from agent_cli.session.finding import find_session  # only to go on with one that is named
+
+    return find_session(store, options.resume, anywhere=options.fork_session)
 
 
 def make_header(
@@ -78,12 +90,17 @@ def make_header(
             changed["system"] = system_prompt(place, settings, model, memory)
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
+            if old.root != str(place.root):
+                # A copy of another project's session: what the model was told of that place is not true here.
+                changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
+                changed["system"] = system_prompt(place, settings, model, memory)
         return old.but(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
     system = system_prompt(place, settings, model, memory)
     if restored is not None and not options.fork_session:
         session_id = restored.header.session_id
-    return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__)
+    branch = git_branch(place.root)
+    return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__, branch=branch)
 
 
 def system_prompt(place: Place, settings: Settings, model: Resolved, memory: Memory) -> str:
@@ -125,6 +142,8 @@ def new_log(
     log = SessionLog(store.path(header.session_id), warn, os.environ)
     try:
         log.create(header, restored)
+        if restored is not None and restored.name:
+            log.record(SessionNamed(f"{restored.name} (copy)"))
     except FileExistsError:
         raise Mistake(f"--session-id: session {header.session_id} exists already; go on with it by --resume.") from None
     return log

@@ -108,13 +108,18 @@ class RunOptions(Value):
     continue_: Annotated[bool, _flag("-c --continue", SESSION, "Go on with this folder's latest session.")] = False
     resume: Annotated[
         str | None,
-        _flag("-r --resume", SESSION, "Go on with a session, by its ID or its beginning.", metavar="[ID]",
-              optional_value=True),
+        _flag("-r --resume", SESSION, "Go on with a session: its ID, its name, or words; alone: choose one.",
+              metavar="[ID|WORDS]", optional_value=True),
     ] = None  # fmt: skip
     session_id: Annotated[str | None, _flag("--session-id", SESSION, "Use this UUID for the session.")] = None
     fork_session: Annotated[
         bool, _flag("--fork-session", SESSION, "With -c or -r: go on in a copy, under a new ID.")
     ] = False
+    worktree: Annotated[
+        str | None,
+        _flag("-w --worktree", SESSION, "Work in a git worktree of its own, on the branch agent/NAME.",
+              metavar="[NAME]", optional_value=True),
+    ] = None  # fmt: skip
     no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Keep nothing on disk.")] = False
 
     system_prompt: Annotated[
@@ -208,7 +213,8 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
         return None
 
 
-_SESSION = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,35}")
+# What may follow the two flags whose value may be left out.
+_VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
 
 
 def _is_rule(word: str) -> bool:
@@ -218,12 +224,13 @@ def _is_rule(word: str) -> bool:
 
 
 def spell_out(argv: list[str]) -> list[str]:
-    """The same command line without two conveniences: several rules after one flag, and --resume without an ID.
+    """The same command line without two conveniences: several rules after one flag, and flags without their value.
 
-    Only words that have the exact form of a rule (of a session ID) are taken, so a prompt is never swallowed.
+    Only words that have the exact form of a rule (of the name of a worktree) are taken, so a prompt is not swallowed;
+    --resume takes the next word, whatever it is.
     """
     listing = {n for f in ("allowed_tools", "disallowed_tools", "ask_tools") for n in flags()[f][0].names}
-    resume = flags()["resume"][0].names
+    values = {n: (field, form) for field, form in _VALUES.items() for n in flags()[field][0].names}
     out: list[str] = []
     index = 0
     while index < len(argv):
@@ -232,8 +239,13 @@ def spell_out(argv: list[str]) -> list[str]:
         out.append(word)
         if word == "--":
             return out + argv[index:]
-        if word in resume and not (index < len(argv) and _SESSION.fullmatch(argv[index])):
-            out[-1] = f"--resume={ASK_WHICH}"
+        if word in values:
+            field, form = values[word]
+            if index < len(argv) and form.fullmatch(argv[index]):
+                out.append(argv[index])
+                index += 1
+            else:
+                out[-1] = f"--{field}={ASK_WHICH}"
         elif word in listing and index < len(argv):
             out.append(argv[index])
             index += 1

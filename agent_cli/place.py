@@ -235,3 +235,16 @@ def _contained(env: Mapping[str, str]) -> bool:
     return env.get("IS_SANDBOX") == "1" or bool(env.get("container")) or any(
         Path(p).exists() for p in ("/.dockerenv", "/run/.containerenv")
     )  # fmt: skip
+
+
+def has_changes(place: Place, layers: Layers) -> bool:
+    """Whether git has anything to commit in the project; no, too, where it may not be asked. It takes a moment."""
+    from agent_cli.permission.losses import Git, Unread  # only sessions on a terminal ask
+
+    home = str(place.home or "")
+    git = Git(str(place.root), place.env.get("PATH", ""), home, layers.trust.git_may_read, seconds=5.0)
+    try:
+        status = ("status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=all")
+        return bool(git.ask(str(place.root), "--no-optional-locks", *status).strip())
+    except (Unread, LookupError):
+        return False

@@ -36,6 +36,15 @@ def start(options: RunOptions, typed: list[str]) -> int:
     """Run as asked; the exit code. `typed` is the command line as it was written. Raises Mistake."""
     if not options.print:
         _question_lone_word(options, typed)
+    if options.worktree is not None or (options.resume is not None and not options.print):
+        from agent_cli.entering import entered  # few runs have a choice to make before they begin
+
+        return entered(options, _go)
+    return _go(options)
+
+
+def _go(options: RunOptions) -> int:
+    if not options.print:
         from agent_cli.terminal.repl import run_repl
 
         return run_repl(options)

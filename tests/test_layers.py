@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     # The REPL is where the person changes what was joined, so it may call on assembly.
     "agent_cli.terminal": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session", "agent_cli.assembly",
-       "agent_cli.place", "agent_cli.mcp_servers", "agent_cli.waiting", "agent_cli.options",
+       "agent_cli.place", "agent_cli.mcp_servers", "agent_cli.titles", "agent_cli.waiting", "agent_cli.options",
        "agent_cli.permission.decision",
        "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.model.transport", "agent_cli.model.select",
        "agent_cli.commands.doctor"},
@@ -36,7 +36,7 @@ DOORS = {
     "litellm": {"agent_cli/model/litellm_worker.py"},
     "prompt_toolkit": {
         f"agent_cli/terminal/{name}.py"
-        for name in ("output", "ansi", "history", "line", "layout", "keys", "live", "guarded")
+        for name in ("output", "ansi", "history", "line", "layout", "keys", "live", "guarded", "picker")
     },
     "rich": {"agent_cli/terminal/console.py", "agent_cli/terminal/show.py", "agent_cli/terminal/views.py",
              "agent_cli/terminal/approval.py", "agent_cli/terminal/asking.py", "agent_cli/terminal/trusting.py",
@@ -44,7 +44,7 @@ DOORS = {
              "agent_cli/terminal/render.py", "agent_cli/terminal/tables.py", "agent_cli/terminal/wrapping.py",
              "agent_cli/terminal/writing.py", "agent_cli/terminal/decisions.py", "agent_cli/terminal/transcript.py",
              "agent_cli/terminal/details.py"},
-    "markdown_it": {"agent_cli/terminal/markdown.py"},
+    "markdown_it": {"agent_cli/terminal/markdown.py", "agent_cli/session/export/prose.py"},
     "pygments": {"agent_cli/terminal/highlight.py"},
     "typer": {"agent_cli/cli.py", *(f"agent_cli/entries/{p.name}" for p in (ROOT / "agent_cli/entries").glob("*.py"))},
     "pydantic": {"tools/agent_tools/arguments.py", "agent_cli/config/reading.py", "agent_cli/extensions/mcp/sdk.py"},

@@ -1,4 +1,4 @@
-"""`agent sessions list`: the sessions of this project, the latest first."""
+"""`agent sessions list`: the sessions of this project or of all, the latest first"""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent_cli.commands.output import put, put_json, table
+from agent_cli.commands.which import listed
 from agent_cli.headless.run import say
 from agent_cli.place import find_place
+from agent_cli.session.ages import age, size
+from agent_cli.session.finding import says
+from agent_cli.session.glance import Glance
 from agent_cli.session.records import SessionInfo
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.store import info_of
+from agent_cli.session.story import stage_of
+from agent_tools.clipping import shorten
 from agent_tools.values import Value, to_plain
 
 SHORT = 8
@@ -22,33 +29,58 @@ STAGES = {
     "executing": "not ended",
     "failed": "failed",
 }
+_RIGHT = frozenset((1, 4, 5, 6))
 
 
-def list_sessions(as_json: bool) -> int:
-    """Print them as a table, or as JSON with every field; the exit code."""
-    place = find_place(os.environ)
-    sessions = list(SessionStore(state_folder(place.env), place.root).list())
+def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> int:
+    """Print them as a table, or as JSON with every field; the exit code. search: words that all have to be in it."""
+    found: list[tuple[Glance, str]] = [(g, "") for g in listed(every)]
+    if words := search.lower().split():
+        found = [(g, piece) for g, _ in found if (piece := says(g.path, words))]
     if as_json:
-        put_json([{name: _untyped(getattr(s, name)) for name in SessionInfo._fields} for s in sessions])
+        put_json([data for g, piece in found if (data := _whole(g, piece if words else None)) is not None])
         return 0
-    if not sessions:
-        say(f"There are no sessions of {place.root} yet.")
+    if not found:
+        where = "of any project" if every else f"of {find_place(os.environ).root}"
+        say(f"No session {where} says {shorten(search)!r}." if words else f"There are no sessions {where} yet.")
         return 0
-    length = short_length([s.session_id for s in sessions])
+    length = short_length([g.session_id for g, _ in found])
     now = datetime.now(UTC)
-    rows = [
-        (
-            s.session_id[:length],
-            age(s.updated, now),
-            s.model,
-            str(s.messages),
-            f"${s.cost:.4f}" if s.cost else "-",
-            f"{s.first_message}{f' ({STAGES[s.stage]})' if s.stage in STAGES else ''}",
-        )
-        for s in sessions
-    ]
-    put("\n".join(table(("ID", "AGE", "MODEL", "MESSAGES", "COST", "FIRST MESSAGE"), rows, frozenset((1, 3, 4)))))
+    rows = [_row(g, piece, length, now) + ((home_short(g.root),) if every else ()) for g, piece in found]
+    names = ("ID", "AGE", "MODEL", "BRANCH", "MESSAGES", "SIZE", "COST", "SESSION", *(("PROJECT",) if every else ()))
+    put("\n".join(table(names, rows, _RIGHT)))
     return 0
+
+
+def _row(g: Glance, piece: str, length: int, now: datetime) -> tuple[str, ...]:
+    stage = STAGES.get(stage_word(g), "")
+    title = f"{shorten(g.title, 80)}{f' ({stage})' if stage else ''}{f' | {piece}' if piece else ''}"
+    cost = f"${g.cost:.4f}" if g.cost else "-"
+    model = shorten(g.model, 40)
+    return (
+        g.session_id[:length], age(g.updated, now), model, g.branch or "-", str(g.messages), size(g.size), cost, title,
+    )  # fmt: skip
+
+
+def stage_word(g: Glance) -> str:
+    """Where a session stands. What a waiting one waits for is only known when all of it is read."""
+    if g.ended == "waiting":
+        try:
+            return stage_of(restore(g.path.read_bytes(), g.session_id))
+        except (NoSession, OSError):
+            return "executing"
+    return {"open": "executing", "failed": "failed"}.get(g.ended, "completed")
+
+
+def _whole(g: Glance, piece: str | None) -> dict[str, Any] | None:
+    """Every field of a session; None where it cannot be read."""
+    try:
+        data = g.path.read_bytes()
+        info = info_of(g.session_id, restore(data, g.session_id), data)
+    except (NoSession, OSError):
+        return None
+    found = {name: _untyped(getattr(info, name)) for name in SessionInfo._fields}
+    return found if piece is None else found | {"match": piece}
 
 
 def _untyped(value: Any) -> Any:
@@ -64,13 +96,10 @@ def short_length(ids: list[str]) -> int:
     return next((n for n in range(SHORT, longest) if len({i[:n] for i in ids}) == len(ids)), longest)
 
 
-def age(time: str, now: datetime) -> str:
-    """How long ago a record's time was, in one unit: "5m", "3h", "12d"; "?" for a time that cannot be read."""
-    try:
-        seconds = max(0.0, (now - datetime.fromisoformat(time)).total_seconds())
-    except (ValueError, TypeError):
+def home_short(path: str) -> str:
+    """A folder with ~ for the home folder; a word where it is gone or not known."""
+    if not path:
         return "?"
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{int(seconds)}s"
+    home = os.path.expanduser("~")
+    shown = f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+    return shown if os.path.isdir(path) else f"{shown} (gone)"  # noqa: PTH112

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Any
 
 from agent_cli.commands.output import put, put_json
+from agent_cli.commands.which import log_of
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.usage import Usage
-from agent_cli.place import Mistake, find_place
-from agent_cli.session.restore import NoSession
+from agent_cli.place import Mistake
 from agent_cli.session.story import CallTold, TurnTold, tell
-from agent_cli.waiting import project_store
 from agent_tools.values import to_plain
 
 
 def show_session(start: str, turn: int | None, as_json: bool) -> int:
+    """Print the story of a session of this project. Raises Mistake."""
+    return show_log(log_of(start, every=False), turn, as_json)
+
+
+def show_log(log: Path, turn: int | None, as_json: bool) -> int:
     """Print a session's story, or one turn of it (from 1; negative from the end). Raises Mistake."""
-    store = project_store(find_place(os.environ))
+    session_id = log.stem
     try:
-        session_id = store.find(start) if start else store.latest()
-        data = store.path(session_id).read_bytes()
-    except NoSession as error:
-        raise Mistake(str(error)) from None
+        data = log.read_bytes()
+    except OSError as error:
+        raise Mistake(f"Cannot read session {session_id}: {error.strerror or error}.") from None
     turns = list(enumerate(tell(data), 1))
     if turn is not None:
         index = turn - 1 if turn > 0 else turn

@@ -212,6 +212,14 @@ class SubagentEvent(Value):
     event: "Event"  # noqa: UP037 - resolved when it is read back
 
 
+class SessionNamed(Value):
+    """The session has a name from here on: the person's, or a title that `model` made, for `usage`."""
+
+    name: str
+    model: str = ""
+    usage: Usage = Usage()
+
+
 class Warned(Value):
     """Something a person should know; the turn goes on. wait: seconds until a failed model call is tried again."""
 
@@ -258,6 +266,7 @@ Event = (
     | HookRan
     | UsageAdded
     | SubagentEvent
+    | SessionNamed
     | Warned
     | TurnFinished
 )

@@ -17,7 +17,8 @@ from agent_tools.values import Value
 class Header(Value):
     """What a session is and what stays fixed in it: the first record.
 
-    system: the whole system prompt, environment block included. tools: names, fixed at the first request.
+    system: the whole system prompt, environment block included. tools: names, fixed at the first request. branch: the
+    one that was checked out then.
     """
 
     session_id: str
@@ -28,6 +29,7 @@ class Header(Value):
     tools: tuple[str, ...]
     version: str
     forked_from: str = ""
+    branch: str = ""
 
 
 class Partial(Value):
@@ -83,6 +85,7 @@ class Restored(Value):
     not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
     started: the open calls that had begun. unfinished: the last message is what there was of an answer that never came
     to its end. tokens: what the conversation fills of a window; from the last model call, and estimated since.
+    name: what the session is called; empty where nobody named it.
     """
 
     header: Header
@@ -104,10 +107,14 @@ class Restored(Value):
     started: frozenset[str] = frozenset()
     unfinished: bool = False
     tokens: int = 0
+    name: str = ""
 
 
 class SessionInfo(Value):
-    """A line of `agent sessions list`. pending and completed: what calls do, in words; stage: see `story.Stage`."""
+    """A line of `agent sessions list`. pending and completed: what calls do, in words; stage: see `story.Stage`.
+
+    size: bytes on disk. name: empty where nobody named it.
+    """
 
     session_id: str
     cwd: str
@@ -122,3 +129,7 @@ class SessionInfo(Value):
     completed: tuple[str, ...]
     created: str
     updated: str
+    name: str = ""
+    branch: str = ""
+    root: str = ""
+    size: int = 0

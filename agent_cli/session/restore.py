@@ -167,6 +167,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
         started=frozenset(state.started & state.history.open.keys()),
         unfinished=state.history.unfinished,
         tokens=state.tokens,
+        name=state.name,
     )
 
 

@@ -37,7 +37,7 @@ def spending(data: bytes) -> Spending:
         while kind == "SubagentEvent":
             event = event["event"]
             kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
-        if kind == "UsageAdded":
+        if kind == "UsageAdded" or (kind == "SessionNamed" and event.get("model")):
             used = _usage(event)
             models[event["model"]] = models.get(event["model"], Usage()) + used
             if turns:

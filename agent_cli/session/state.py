@@ -12,6 +12,7 @@ from agent_cli.core.events import (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    SessionNamed,
     SubagentEvent,
     ToolFinished,
     ToolRequested,
@@ -37,6 +38,7 @@ _STATEFUL: tuple[Any, ...] = (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    SessionNamed,
     SubagentEvent,
     ToolFinished,
     ToolRequested,
@@ -60,6 +62,7 @@ class State:
         self.plan: tuple[TodoItem, ...] = ()
         self.usage = Usage()
         self.last: Diagnostics | None = None
+        self.name = ""
         self.turn = TurnStarted("", "")
         self.started: set[str] = set()
         self._tokens = 0
@@ -105,6 +108,8 @@ class State:
                 self.paused = event
             case TurnFinished(usage=usage, diagnostics=diagnostics):
                 self.usage, self.last = self.usage + usage, diagnostics
+            case SessionNamed(name=name, usage=usage):
+                self.name, self.usage = name, self.usage + usage
             case ApprovalRequested(call_id=call_id):
                 self.requests[call_id] = event
                 # A review before this call was answered; now the call itself is asked about.

@@ -15,7 +15,7 @@ from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.private import draft_file, kept_copies, owner_file
 from agent_cli.session.records import Restored, SessionInfo
 from agent_cli.session.restore import NoSession, restore
-from agent_cli.session.story import TurnTold, stage_of, tell
+from agent_cli.session.story import stage_of, tell
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -42,6 +42,13 @@ class SessionStore:
         text = str(root)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[-60:]
         self.folder = state / "sessions" / f"{slug}-{crc32(os.fsencode(text)):08x}"
+
+    @classmethod
+    def at(cls, folder: Path) -> SessionStore:
+        """The store of a project of which only the folder with its sessions is known."""
+        store = cls.__new__(cls)
+        store.folder = folder
+        return store
 
     def path(self, session_id: str) -> Path:
         return self.folder / f"{session_id}.jsonl"
@@ -104,10 +111,12 @@ class SessionStore:
                 session = restore(data, session_id)
             except (NoSession, OSError):
                 continue
-            yield _info(session_id, session, tell(data))
+            yield info_of(session_id, session, data)
 
 
-def _info(session_id: str, session: Restored, turns: list[TurnTold]) -> SessionInfo:
+def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
+    """All that lists say of a session, for `--json`."""
+    turns = tell(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(
         session_id=session_id,
@@ -123,6 +132,10 @@ def _info(session_id: str, session: Restored, turns: list[TurnTold]) -> SessionI
         completed=tuple(c.summary for c in calls if c.outcome == "done"),
         created=session.created,
         updated=session.updated,
+        name=session.name,
+        branch=session.header.branch,
+        root=session.header.root,
+        size=len(data),
     )
 
 

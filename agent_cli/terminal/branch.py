@@ -1,10 +1,14 @@
-"""The branch that a folder is on, read from git's own files."""
+"""The branch that a folder is on, read from git's own files, and whether anything is changed there."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 _HEAD, _LINK = "ref: refs/heads/", "gitdir:"
+_SECONDS = 2.0
 
 
 def branch_of(folder: Path) -> str:
@@ -20,3 +24,39 @@ def branch_of(folder: Path) -> str:
             continue
         return head.removeprefix(_HEAD) if head.startswith(_HEAD) else head[:8]
     return ""
+
+
+class Branch:
+    """What the toolbar says: the branch, with a star where something is not committed.
+
+    has_changes: asks git, which takes a moment, so it is asked in the background: at the start, and when `look` says
+    that something may have changed. ready: called from that thread when the answer is another one.
+    """
+
+    def __init__(self, folder: Path, has_changes: Callable[[], bool], ready: Callable[[], None]) -> None:
+        self._folder, self._has_changes, self._ready = folder, has_changes, ready
+        self._name, self._read_at = "", -_SECONDS
+        self._dirty = self._busy = self._again = False
+
+    def __str__(self) -> str:
+        now = time.monotonic()
+        if now - self._read_at >= _SECONDS:
+            before, self._name, self._read_at = self._name, branch_of(self._folder), now
+            if self._name != before:
+                self.look()
+        return f"{self._name}*" if self._name and self._dirty else self._name
+
+    def look(self) -> None:
+        """Something may have changed. On the thread that draws."""
+        self._again = True
+        if not self._busy:
+            self._busy = True
+            threading.Thread(target=self._ask, name="git status", daemon=True).start()
+
+    def _ask(self) -> None:
+        while self._again:
+            self._again = False
+            before, self._dirty = self._dirty, self._has_changes()
+            if self._dirty != before:
+                self._ready()
+        self._busy = False

@@ -6,18 +6,26 @@ import io
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 from agent_cli.config.notes import note_in
 from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
-from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, ToolRequested, TurnStarted, innermost
-from agent_cli.place import Mistake
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    QuestionAsked,
+    ToolFinished,
+    ToolRequested,
+    TurnFinished,
+    TurnStarted,
+    innermost,
+)
+from agent_cli.place import Mistake, has_changes
 from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.bang import is_bang
-from agent_cli.terminal.branch import branch_of
+from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
 from agent_cli.terminal.contract import Look
@@ -56,7 +64,6 @@ from agent_tools.display import TodoItem
 
 # What Shift-Tab goes through.
 MODES = ("default", "acceptEdits", "plan")
-_BRANCH_SECONDS = 2.0
 
 
 class LiveRepl(Repl):
@@ -75,7 +82,9 @@ class LiveRepl(Repl):
         self._status: StatusLine | None = None
         self._arguments: dict[str, dict[str, Any]] = {}
         self._kept: dict[str, Drafts] = {}
-        self._branch, self._branch_at = "", -_BRANCH_SECONDS
+        self._branch = Branch(
+            self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
+        )
         self.live = Live(
             self,
             transcript,
@@ -157,6 +166,8 @@ class LiveRepl(Repl):
         if isinstance(inner, ToolRequested):
             self._arguments[inner.call_id] = inner.arguments
         self.live.bridge.emit(event)
+        if isinstance(inner, ToolFinished | TurnFinished):
+            self.live.soon(self._branch.look)
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         return self._approve, self._reply
@@ -212,6 +223,10 @@ class LiveRepl(Repl):
         on = not self.live.look.vim
         self.live.wear(vim=on)
         return on
+
+    def send_sequence(self, sequence: str) -> bool:
+        self.live.soon(lambda: self.live.send_quietly(sequence))
+        return True
 
     # What a command may ask, with keys and a menu.
 
@@ -303,13 +318,11 @@ class LiveRepl(Repl):
             fields.append(f"context {short_count(show.context_tokens)}")
         if show.usage.reliable and show.usage.cost:
             fields.append(f"${show.usage.cost:.2f}")
-        now = time.monotonic()
-        if now - self._branch_at >= _BRANCH_SECONDS:
-            self._branch, self._branch_at = branch_of(self.place.cwd), now
+        branch = str(self._branch)
         sandbox = agent.settings.sandbox.mode
         return [
             *fields,
-            *([self._branch] if self._branch else []),
+            *([branch] if branch else []),
             *([f"sandbox {sandbox}"] if sandbox != "off" else []),
         ]
 

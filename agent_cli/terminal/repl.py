@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
@@ -19,6 +19,7 @@ from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
+from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
@@ -35,11 +36,13 @@ from agent_cli.terminal.dialogs import Beginning, Dialogs
 from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.pictures import Pictures
+from agent_cli.terminal.resuming import adopt, greet_back
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
 from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
+from agent_cli.titles import Titles
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
@@ -91,6 +94,8 @@ class Repl(Dialogs):
         self.show = self._open_screen()
         self.listener: Listener = self.show
         self.agent = self._build(options)
+        self._titles = Titles(self._paid_aside)
+        adopt(self)
 
     def _open_screen(self) -> Show:
         """What shows the events."""
@@ -194,6 +199,11 @@ class Repl(Dialogs):
             self._interruptible(lambda: conversation.say(text, self.listener, media))
         except ToolError as error:
             self.say(str(error))
+        self.agent.keep_name()
+        self._titles.turn_ended(self.agent)
+
+    def _paid_aside(self, usage: Usage) -> None:
+        self.show.usage += usage
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
@@ -221,7 +231,7 @@ class Repl(Dialogs):
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
-            self.say(f"  restored {len(agent.restored.history)} messages of session {agent.header.session_id}")
+            greet_back(self)
         elif self._first:
             for hint in HINTS:
                 self.say(hint)
@@ -231,10 +241,12 @@ class Repl(Dialogs):
         self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
+        self._titles.close()
         if self.agent.unsaved:
             self._warn(self.agent.unsaved)
         elif self.agent.conversation.history and self.agent.settings.save_sessions:
-            self.say(f"To go on with this session: agent --resume {self.agent.header.session_id[:8]}")
+            where = f" --worktree {self.options.worktree}" if self.options.worktree else ""
+            self.say(f"To go on with this session: agent{where} --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
         """A line for the person; on a terminal it is wrapped by words."""
@@ -259,11 +271,31 @@ class Repl(Dialogs):
 
     def start_over(self) -> None:
         """A new session with the same options. Raises Mistake."""
-        fresh = self.options.but(continue_=False, resume=None, session_id=None, fork_session=False, image=())
-        agent = self._build(fresh)
-        self.agent.close("clear")
-        agent.conversation.source = "clear"
+        self._change_session("clear")
+        self.agent.conversation.source = "clear"
+
+    def go_on_with(self, session_id: str) -> None:
+        """Leave this session for another one. Raises Mistake; then nothing has changed."""
+        self._change_session(resume=session_id)
+        greet_back(self)
+        self._take_up_waiting()
+
+    def fork(self) -> str:
+        """Go on in a copy of this session, in the same mode; the ID of the one that is left. Raises Mistake."""
+        conversation, old = self.agent.conversation, self.agent.header.session_id
+        self._change_session(resume=old, fork_session=True)
+        self.switch_mode(conversation.kit.policy.mode)
+        if conversation.options.label != self.agent.conversation.options.label:
+            self.switch_model(conversation.options.label)
+        return old
+
+    def _change_session(self, why: str = "other", **changes: Any) -> None:
+        """Another session, with the same options but for what names one. Raises Mistake; then nothing has changed."""
+        fresh = {"continue_": False, "resume": None, "session_id": None, "fork_session": False, "image": ()}
+        agent = self._build(self.options.but(**fresh | changes))
+        self.agent.close(why)
         self.agent = agent
+        adopt(self)
         agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
@@ -274,6 +306,14 @@ class Repl(Dialogs):
         """Change what is permitted. Raises Mistake."""
         check_mode(mode, os.environ)
         self.agent.conversation.kit.policy.mode = cast(Mode, mode)
+
+    def send_sequence(self, sequence: str) -> bool:
+        """Send the terminal a sequence that draws nothing; False where there is none that would understand it."""
+        if not self._console.is_terminal:
+            return False
+        self._tint.write(sequence)
+        self._tint.flush()
+        return True
 
     @property
     def theme(self) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.commands.sessions import age, short_length
+from agent_cli.commands.sessions import short_length
+from agent_cli.session.ages import age
 from tests.helpers import agent, script
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
 import zlib
 from pathlib import Path
 
@@ -273,3 +274,22 @@ def test_a_setting_chooses_lines_and_words(work: Path) -> None:
         screen.type("\x04")
         screen.end()
         assert b"\x1b" not in screen.raw
+
+
+def test_the_toolbar_tells_the_branch_and_whether_it_has_changes(work: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *words], cwd=work, check=True)
+
+    git("init", "-q", "-b", "topic")
+    model = script(
+        work.parent / "s.toml", [{"calls": [call("Write", file_path="new.txt", content="x")]}, {"text": "A."}]
+    )
+    git("add", "-A")
+    git("commit", "-qm", "all")
+    with Drawn(["--model", model, "--permission-mode", "acceptEdits"], work, columns=200) as screen:
+        screen.ready()
+        screen.until(lambda: screen.visible().rstrip().endswith("topic"), "the branch")
+        screen.line("go")
+        screen.wait("A.")
+        screen.until(lambda: screen.visible().rstrip().endswith("topic*"), "the star")
+        screen.leave()

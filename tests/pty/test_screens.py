@@ -98,6 +98,7 @@ def test_the_first_start_and_the_second(place: Path) -> None:
         shot(screen, place, "leaving")
     with begun(place, [{"text": "Hello."}, {"text": "Again."}], "--continue") as screen:
         screen.wait("restored")
+        screen.wait("Hello.")
         screen.until(lambda: screen.input_line() == ">", "the prompt")
         shot(screen, place, "resume")
         screen.leave()

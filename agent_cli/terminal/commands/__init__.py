@@ -12,6 +12,7 @@ from agent_cli.terminal.commands import (
     plan,
     rules,
     session,
+    sessions,
     status,
 )
 from agent_cli.terminal.slash import REGISTRY
@@ -29,5 +30,6 @@ __all__ = [
     "plan",
     "rules",
     "session",
+    "sessions",
     "status",
 ]

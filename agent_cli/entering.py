@@ -1,0 +1,91 @@
+"""Before a session begins: the worktree it is to be in, and the session to go on with, chosen by the person."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from agent_cli.headless.run import say
+from agent_cli.options import ASK_WHICH, RunOptions
+from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.session.finding import SeveralSessions, find_session, is_id_like
+from agent_cli.session.glance import Glance, glances
+from agent_cli.session.restore import NoSession
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.worktrees import Worktree, bring_settings, enter
+from agent_tools.clipping import shorten
+
+
+def entered(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+    """Run where and with what is asked for; the exit code. Raises Mistake."""
+    worktree = None
+    if options.worktree is not None:
+        place = find_place(os.environ)
+        worktree = enter(options.worktree, place)
+        options = options.but(worktree=worktree.name)
+    try:
+        if worktree is not None:
+            say(worktree.told)
+            _bring(worktree, options, place)
+        chosen = with_session(options)
+        return go(chosen) if chosen is not None else 0
+    finally:
+        if worktree is not None:
+            for line in worktree.leave(state_folder(os.environ)):
+                say(line)
+
+
+def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
+    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises Mistake."""
+    trust = read_settings(options, Place(worktree.repo, worktree.repo, place.home, place.env)).trust
+    trusted = trust.trusted and not options.trust and not options.bare
+    by_setting = trust.by.startswith("the setting")
+    bring_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
+
+
+def with_session(options: RunOptions) -> RunOptions | None:
+    """The options with the ID of the session that is meant; None where the person chose none. Raises Mistake."""
+    if options.resume is None or options.print:
+        return options
+    store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
+    text, prompt = options.resume, options.prompt
+    if text == ASK_WHICH:
+        found = list(glances(store.folder))
+        if not found:
+            raise Mistake("There is no earlier session in this project.")
+        return _picked(options, found, "")
+    if prompt and not is_id_like(text) and not _is_name(store, text):
+        # Words that were not quoted: they are all for the search, and nothing is sent by mistake.
+        text, prompt = " ".join((text, *prompt)), ()
+    try:
+        path = find_session(store, text, anywhere=options.fork_session)
+    except SeveralSessions as several:
+        return _picked(options.but(prompt=prompt), several.found, str(several))
+    except NoSession as error:
+        raise Mistake(str(error)) from None
+    return options.but(resume=path.stem, prompt=prompt)
+
+
+def _is_name(store: SessionStore, text: str) -> bool:
+    return any(g.name.lower() == text.strip().lower() for g in glances(store.folder) if g.name)
+
+
+def _picked(options: RunOptions, found: list[Glance], several: str) -> RunOptions | None:
+    """Let the person choose. Raises Mistake where nobody can be asked."""
+    if not (os.isatty(0) and os.isatty(1)):
+        raise Mistake(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
+    plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
+    if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
+        from agent_cli.terminal.picking import pick_in_lines
+
+        chosen = pick_in_lines(found)
+    else:
+        from agent_cli.terminal.picker import pick  # prompt-toolkit
+
+        chosen = pick(found)
+    return options.but(resume=chosen.session_id) if chosen is not None else None
+
+
+def _named(g: Glance) -> str:
+    return f"{g.session_id[:8]} ({shorten(g.title, 40)})"

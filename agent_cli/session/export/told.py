@@ -1,0 +1,202 @@
+"""A session as what was said and done, in order, read from its records: what every kind of export is made from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_cli.core.events import (
+    ApprovalResolved,
+    Event,
+    MessageAdded,
+    QuestionAnswered,
+    SessionNamed,
+    SubagentEvent,
+    ToolFinished,
+    ToolRequested,
+    TurnFinished,
+    Warned,
+)
+from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage
+from agent_cli.core.usage import Usage
+from agent_cli.session.records import Header
+from agent_cli.session.restore import NoSession, records
+from agent_tools.display import Display
+from agent_tools.values import Mismatch, Value, from_plain
+
+
+class Said(Value):
+    """Words of the person, or of the program on their behalf. shown: how many images and documents came with them."""
+
+    text: str
+    time: str
+    shown: int = 0
+
+
+class Answer(Value):
+    """Words of the model, and what it was thinking before, where the provider tells."""
+
+    text: str
+    time: str
+    thinking: str = ""
+
+
+class Done(Value):
+    """A call: what was asked for, what was decided and by whom, what came of it. inner: calls of its sub-agent.
+
+    outcome: "done", "failed", "rejected", or "" while it is open.
+    """
+
+    call_id: str
+    tool: str
+    summary: str
+    arguments: dict[str, Any]
+    time: str
+    decision: str = ""
+    by: str = ""
+    reason: str = ""
+    outcome: str = ""
+    text: str = ""
+    duration_ms: int = 0
+    display: Display | None = None
+    inner: tuple["Done", ...] = ()  # noqa: UP037 - resolved when it is read back
+
+
+class Remark(Value):
+    """What the program said: a warning, how a turn ended."""
+
+    text: str
+    time: str
+
+
+Entry = Said | Answer | Done | Remark
+
+
+class Told(Value):
+    """A whole session. bad: damaged records that were passed over."""
+
+    header: Header
+    name: str
+    created: str
+    updated: str
+    usage: Usage
+    entries: tuple[Entry, ...]
+    bad: int = 0
+
+
+_EVENTS: tuple[Any, ...] = (
+    ApprovalResolved,
+    MessageAdded,
+    QuestionAnswered,
+    SessionNamed,
+    SubagentEvent,
+    ToolFinished,
+    ToolRequested,
+    TurnFinished,
+    Warned,
+)
+_KINDS: dict[str, Any] = {c.__name__: c for c in _EVENTS}
+
+
+class _Telling:
+    """The entries so far. Calls stand where they were asked for and are filled in by what follows."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry | str] = []
+        self.calls: dict[str, Done] = {}
+        self.inner: dict[str, list[str]] = {}
+        self._open: dict[str, str] = {}
+        self.name = ""
+        self.usage = Usage()
+
+    def take(self, event: Event, time: str, task: str = "") -> None:
+        match event:
+            case MessageAdded(message=UserMessage(text=text, media=media)) if not task:
+                self.entries.append(Said(text, time, len(media)))
+            case MessageAdded(message=AssistantMessage() as message) if not task:
+                self._answered(message, time)
+            case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=is_error)):
+                self._finish(call_id, text, is_error=is_error)
+            case ToolRequested(call_id=call_id, tool=tool, arguments=arguments, summary=summary):
+                self._begin(Done(call_id, tool, summary, arguments, time), task)
+            case ApprovalResolved(call_id=call_id, decision=decision, by=by, reason=reason):
+                self._change(call_id, decision=decision, by=by, reason=reason)
+            case QuestionAnswered(call_id=call_id, verdict=verdict, by=by, text=text):
+                self._change(call_id, decision=verdict, by=by, reason=text)
+            case ToolFinished(call_id=call_id, duration_ms=duration, display=display):
+                self._change(call_id, duration_ms=duration, display=display)
+            case SubagentEvent(call_id=call_id, event=inner):
+                self.take(inner, time, call_id)
+            case SessionNamed(name=name, usage=usage):
+                self.name, self.usage = name, self.usage + usage
+            case Warned(text=text):
+                self.entries.append(Remark(f"warning: {text}", time))
+            case TurnFinished() if not task:
+                self.usage += event.usage
+                if event.result != "Complete" or event.degraded:
+                    why = event.failure.message if event.failure else event.text
+                    how = event.diagnostics.terminal_reason
+                    self.entries.append(Remark(f"{how}: {why}" if why else how, time))
+
+    def _answered(self, message: AssistantMessage, time: str) -> None:
+        thinking = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text)
+        text = "".join(p.text for p in message.parts if isinstance(p, Text))
+        if text.strip() or thinking:
+            self.entries.append(Answer(text, time, thinking))
+        for call in message.calls:
+            self._begin(Done(call.id, call.name, call.name, call.arguments, time), "")
+
+    def _begin(self, call: Done, task: str) -> None:
+        """A call, named first by the answer that asks for it, and then with its summary."""
+        key = self._open.get(call.call_id)
+        if key is not None and not self.calls[key].outcome:
+            self.calls[key] = self.calls[key].but(summary=call.summary, tool=call.tool, arguments=call.arguments)
+            return
+        # An id may come twice: some providers count anew in every answer.
+        key = f"{call.call_id} {len(self.calls)}"
+        self._open[call.call_id] = key
+        self.calls[key] = call
+        if task:
+            self.inner.setdefault(self._open.get(task, task), []).append(key)
+        else:
+            self.entries.append(key)
+
+    def _finish(self, call_id: str, text: str, *, is_error: bool) -> None:
+        key = self._open.get(call_id)
+        if key is not None:
+            rejected = self.calls[key].decision == "reject"
+            outcome = "rejected" if rejected else "failed" if is_error else "done"
+            self.calls[key] = self.calls[key].but(text=text, outcome=outcome)
+
+    def _change(self, call_id: str, **changes: Any) -> None:
+        if (key := self._open.get(call_id)) is not None:
+            self.calls[key] = self.calls[key].but(**changes)
+
+    def end(self) -> tuple[Entry, ...]:
+        return tuple(self._whole(e) if isinstance(e, str) else e for e in self.entries)
+
+    def _whole(self, key: str) -> Done:
+        return self.calls[key].but(inner=tuple(self._whole(k) for k in self.inner.get(key, ()) if k != key))
+
+
+def told(data: bytes, name: str) -> Told:
+    """The session in the bytes of its log. Raises NoSession where nothing of it can be read."""
+    good, bad = records(data)
+    telling = _Telling()
+    header = Header(name, "", "", "", "", (), "")
+    for record in good:
+        try:
+            if record["type"] == "Header":
+                header = from_plain(Header, record["data"])
+            elif (cls := _KINDS.get(record["type"])) is not None:
+                telling.take(from_plain(cls, record["data"]), record["time"])
+        except Mismatch:
+            bad += 1
+    if not good:
+        raise NoSession(f"Nothing of session {name} can be read.")
+    return Told(header, telling.name, good[0]["time"], good[-1]["time"], telling.usage, telling.end(), bad)
+
+
+def title_of(session: Told) -> str:
+    """What to call it, on one line."""
+    first = next((e.text for e in session.entries if isinstance(e, Said)), "")
+    return session.name or " ".join(first[:400].split())[:80] or f"session {session.header.session_id}"

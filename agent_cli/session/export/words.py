@@ -1,0 +1,75 @@
+"""The words about a session and its calls that all documents share."""
+
+from __future__ import annotations
+
+import json
+
+from agent_cli.session.export.told import Done, Told
+from agent_tools.clipping import counted
+from agent_tools.display import Diff, Diffs, TodoView
+
+_DECIDED = {"approve": "approved", "reject": "rejected", "defer": "left open", "answer": "answered"}
+
+
+def facts(session: Told) -> list[tuple[str, str]]:
+    """What a document says at its top: names and values, only those that are known."""
+    header, used = session.header, session.usage
+    cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
+    known = [
+        ("Session", header.session_id),
+        ("Project", header.root),
+        ("Branch", header.branch),
+        ("Model", header.model),
+        ("Copied from", header.forked_from),
+        ("Begun", clock(session.created)),
+        ("Last change", clock(session.updated)),
+        ("Tokens", f"{used.input:,} in ({used.cache_read:,} from cache), {used.output:,} out"),
+        ("Cost", cost),
+        ("Damaged", counted(session.bad, "record") + " left out" if session.bad else ""),
+    ]
+    return [(name, value) for name, value in known if value]
+
+
+def clock(time: str) -> str:
+    """A record's time for a reader, in UTC."""
+    return f"{time[:10]} {time[11:16]} UTC" if len(time) >= 16 else time
+
+
+def how(call: Done) -> str:
+    """What was decided about a call and how it ended."""
+    decided = _DECIDED.get(call.decision, call.decision)
+    by = f" by {call.by}" if decided and call.by not in ("", "default") else ""
+    ended = f"{call.outcome} in {call.duration_ms} ms" if call.duration_ms and call.outcome else call.outcome
+    parts = [f"{decided}{by}", "" if call.outcome == "rejected" else ended or "no result"]
+    return ", ".join(p for p in parts if p)
+
+
+def words_of(call: Done) -> str:
+    """What the person said when they decided."""
+    return call.reason if call.by == "person" else ""
+
+
+def changes(call: Done) -> tuple[Diff, ...]:
+    """The changes to files that a call made."""
+    match call.display:
+        case Diff() as diff:
+            return (diff,)
+        case Diffs(files=files):
+            return files
+    return ()
+
+
+def steps(call: Done) -> list[str]:
+    """The plan that a call wrote down."""
+    marks = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+    items = call.display.items if isinstance(call.display, TodoView) else ()
+    return [f"{marks[item.status]} {item.content}" for item in items]
+
+
+def arguments(call: Done) -> str:
+    """What the call was given, unless its result shows that better; JSON, but the one text of a command as it is."""
+    if changes(call) or steps(call):
+        return ""
+    if set(call.arguments) <= {"command", "description"} and isinstance(call.arguments.get("command"), str):
+        return str(call.arguments["command"])
+    return json.dumps(call.arguments, indent=2, ensure_ascii=False) if call.arguments else ""

@@ -1,0 +1,144 @@
+"""What a list says of a session, read from its log without rebuilding it: fit for hundreds of long files.
+
+Only the few records that a line of a list is made of are decoded. Damaged lines are passed over; whoever opens the
+session is told of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent_cli.session.lines import unsealed
+from agent_cli.session.records import Header
+from agent_tools.values import Mismatch, Value, from_plain
+
+_HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
+_SAID = b'"message":{"type":"UserMessage",'
+_TOLD = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+_WORDS = 80
+# How a turn ended that did not do what it was asked for.
+_FAILED = ("inference_error", "failed", "cancelled", "interrupted")
+
+
+class Glance(Value):
+    """A session in a list. first: the first words of the person. ended: "done", "failed", "waiting", or "open" where
+    the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
+
+    session_id: str
+    path: Path
+    name: str = ""
+    first: str = ""
+    messages: int = 0
+    cost: float = 0.0
+    reliable: bool = True
+    ended: str = "done"
+    size: int = 0
+    created: str = ""
+    updated: str = ""
+    model: str = ""
+    branch: str = ""
+    root: str = ""
+    cwd: str = ""
+    forked_from: str = ""
+
+    @property
+    def title(self) -> str:
+        """What to call it: its name, else how it began."""
+        return self.name or self.first or "(nothing was said)"
+
+
+def glance(path: Path) -> Glance | None:
+    """A session at a glance; None where nothing in the file is a record."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data)}
+    messages, cost, reliable = 0, 0.0, True
+    for line in data.split(b"\n"):
+        head = _HEAD.match(line)
+        if head is None:
+            continue
+        kind, time = head[1], head[2].decode("ascii")
+        found.setdefault("created", time)
+        found["updated"] = time
+        if kind == b"MessageAdded":
+            messages += 1
+            if "first" not in found and _SAID in line[head.end() : head.end() + 200]:
+                found["first"] = first_words(_data(line).get("message", {}).get("text", ""))
+        elif kind in _TOLD:
+            record = _data(line)
+            used = record.get("usage", {})
+            cost += used.get("cost", 0.0)
+            reliable = reliable and used.get("reliable", True)
+            found |= _told(kind, record)
+    if "created" not in found:
+        return None
+    return Glance(**found, messages=messages, cost=cost, reliable=reliable)
+
+
+def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
+    """What a record says for the list."""
+    if kind == b"TurnStarted":
+        return {"ended": "open", "model": data.get("model", "")}
+    if kind == b"TurnFinished":
+        if data.get("result") == "Suspended":
+            return {"ended": "waiting"}
+        return {"ended": "failed" if data.get("diagnostics", {}).get("terminal_reason") in _FAILED else "done"}
+    if kind == b"SessionNamed":
+        return {"name": data.get("name", "")}
+    try:
+        header: Header = from_plain(Header, data)
+    except Mismatch:
+        return {}
+    names = ("model", "branch", "root", "cwd", "forked_from")
+    return {name: getattr(header, name) for name in names}
+
+
+def _data(line: bytes) -> dict[str, Any]:
+    record = unsealed(line.rstrip(b"\r")) or {}
+    data: dict[str, Any] = record.get("data", {})
+    return data
+
+
+def first_words(text: str) -> str:
+    """How a message begins, on one line."""
+    return " ".join(text[: 4 * _WORDS].split())[:_WORDS]
+
+
+def session_files(folder: Path) -> list[Path]:
+    """The logs in a project's folder, the latest changed first."""
+    try:
+        found = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".jsonl") and is_id(e.name[:-6])]
+    except OSError:
+        return []
+    return [Path(path) for stat, path in sorted(found, key=lambda f: f[0].st_mtime_ns, reverse=True) if stat.st_size]
+
+
+def is_id(name: str) -> bool:
+    """Whether a file is named as sessions are: other files lie beside them."""
+    return len(name) == 36 and not name.strip("0123456789abcdef-")
+
+
+def glances(folder: Path) -> Iterator[Glance]:
+    """The sessions of a project, the latest changed first."""
+    for path in session_files(folder):
+        if (found := glance(path)) is not None:
+            yield found
+
+
+def project_folders(state: Path) -> list[Path]:
+    """The folders of all projects that have sessions."""
+    try:
+        return sorted(Path(e.path) for e in os.scandir(state / "sessions") if e.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def everywhere(state: Path) -> list[Glance]:
+    """The sessions of all projects, the latest changed first."""
+    return sorted((g for f in project_folders(state) for g in glances(f)), key=lambda g: g.updated, reverse=True)

@@ -1,0 +1,213 @@
+"""`--worktree`: a session in a git worktree of its own, so that its changes are apart from the person's.
+
+The worktrees are in the state folder, where no search, build or `git status` of the repository meets them. Each is on
+a branch `agent/NAME` that starts at the commit that is checked out. One in which nothing came to be is removed at the
+end; of any other it is said where it is and how it is merged or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.options import ASK_WHICH
+from agent_cli.permission.trust import TrustStore, agree, fingerprints
+from agent_cli.permission.trust_scan import GIT
+from agent_cli.place import Mistake, Place
+from agent_cli.session.private import private_folder
+from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.clipping import counted, one_line, shorten
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_PATIENCE = 300.0
+# Nothing of the repository's own runs when a worktree is made: no hooks, no monitor.
+_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+
+
+class GitFailed(Exception):
+    """What git said."""
+
+
+class Worktree:
+    """A worktree of ours. repo: the main one. told: how it came to be, in words."""
+
+    def __init__(self, name: str, path: Path, repo: Path) -> None:
+        self.name, self.path, self.repo = name, path, repo
+        self.branch = f"agent/{name}"
+        self.told = ""
+        self._lock = -1
+
+    def hold(self) -> None:
+        """Say that somebody works here, until `leave`; several may."""
+        import fcntl
+
+        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def _alone(self) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def leave(self, state: Path) -> list[str]:
+        """At the end: remove it where nothing is in it that is not elsewhere; what is to be said, line by line."""
+        try:
+            commits, files = self._commits(), self._changed()
+            if not commits and not files:
+                if not self._alone():
+                    return [f"The worktree {self.path} is in use by another session and stays."]
+                self._remove(state)
+                return ["The worktree is removed again: nothing was changed in it."]
+        except (GitFailed, OSError) as error:
+            return [f"The worktree {self.path} stays: {one_line(str(error))}"]
+        finally:
+            os.close(self._lock)
+        return self._how_to_go_on(commits, files)
+
+    def _how_to_go_on(self, commits: int, files: list[str]) -> list[str]:
+        path, branch = shlex.quote(str(self.path)), shlex.quote(self.branch)
+        what = [counted(commits, "new commit")] if commits else []
+        what += [f"{counted(len(files), 'file')} not committed ({shorten(', '.join(files), 60)})"] if files else []
+        commit = f"git -C {path} add -A && git -C {path} commit" if files else ""
+        return [
+            f"The worktree {self.path} has {' and '.join(what)} on the branch {self.branch}.",
+            *([f"  commit: {commit}"] if commit else []),
+            f"  merge:  git merge {branch}",
+            f"  remove: git worktree remove --force {path} && git branch -D {branch}",
+        ]
+
+    def _commits(self) -> int:
+        """How many commits are reachable from here and from no other branch, nor from what is checked out there."""
+        here = git(self.path, "rev-parse", "HEAD")
+        there = git(self.repo, "rev-parse", "HEAD")
+        own = self.has_branch()
+        tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
+        others = ["--not", there, f"--exclude={self.branch}", "--branches", "--remotes"]
+        return int(git(self.path, "rev-list", "--count", *tips, *others))
+
+    def has_branch(self) -> bool:
+        """Whether its branch is there."""
+        try:
+            return bool(git(self.repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
+        except GitFailed:
+            return False
+
+    def _changed(self) -> list[str]:
+        """Files that were changed or made and are not committed; not those that git ignores, and not our copies."""
+        listing = git(self.path, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+        names = [entry[3:] for entry in listing.split("\0") if entry]
+        return [name for name in names if not _same(self.path / name, self.repo / name)]
+
+    def _remove(self, state: Path) -> None:
+        own = self.has_branch()
+        # Out of the folder first: it may be the working directory.
+        os.chdir(self.repo)
+        git(self.repo, "worktree", "remove", "--force", str(self.path))
+        if own:
+            git(self.repo, "branch", "-q", "-D", self.branch)
+        with suppress(OSError):
+            TrustStore(state).forget(self.path)
+        with suppress(OSError):
+            os.unlink(f"{self.path}.lock")  # noqa: PTH108
+            self.path.parent.rmdir()
+
+
+def git(folder: Path, *words: str) -> str:
+    """What a git command prints. Raises GitFailed with what it says when it fails."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", *_QUIET, "-C", str(folder), *words],
+            capture_output=True, env=env, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise GitFailed("git is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise GitFailed(f"git {words[0]} took too long") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GitFailed(said[-1].removeprefix("fatal: ") if said else f"git {words[0]} failed")
+    return os.fsdecode(done.stdout).strip("\n")
+
+
+def enter(wanted: str, place: Place) -> Worktree:
+    """Make or find the worktree and go there, into the same folder of it. Raises Mistake."""
+    name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
+    if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
+        raise Mistake(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
+    if not os.path.exists(place.root / ".git"):  # noqa: PTH110
+        raise Mistake(f"--worktree needs a git repository, and {place.root} is none.")
+    try:
+        common = Path(git(place.root, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+        repo = common.parent if common.name == ".git" else place.root
+        folder = SessionStore(state_folder(place.env), repo).folder
+        worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo)
+        private_folder(worktree.path.parent)
+        worktree.hold()
+        _make(worktree)
+    except (GitFailed, OSError) as error:
+        raise Mistake(f"--worktree: {one_line(str(error))}.") from None
+    inside = worktree.path / place.cwd.relative_to(place.root)
+    os.chdir(inside if inside.is_dir() else worktree.path)
+    return worktree
+
+
+def _make(worktree: Worktree) -> None:
+    path, repo = worktree.path, worktree.repo
+    if (path / ".git").exists():
+        worktree.told = f"Back in the worktree {path}, branch {worktree.branch}."
+        return
+    old = worktree.has_branch()
+    how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
+    try:
+        git(repo, "rev-parse", "--verify", "--quiet", "HEAD")
+    except GitFailed:
+        raise GitFailed(f"{repo} has no commit yet to start from") from None
+    try:
+        git(repo, "worktree", "add", *how)
+    except GitFailed as error:
+        if "already registered" not in str(error):
+            raise
+        # Its folder was removed by hand.
+        git(repo, "worktree", "add", "--force", *how)
+    changed = git(repo, "status", "--porcelain", "--untracked-files=no").splitlines()
+    left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
+    worktree.told = f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}"
+
+
+def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
+    """What takes effect in the project takes effect here, as far as it is the same.
+
+    Files that git does not know, such as .agentrc.local, are copied. trusted: the person trusts the project; trust
+    goes along where the worktree has just what they agreed to. by_setting: they agreed to whatever the project brings.
+    """
+    theirs = fingerprints(worktree.repo) or {}
+    own = [path.name for path in worktree.repo.glob("*.local.md")]
+    for name in (theirs.keys() | set(own)) - {GIT}:
+        source, target = worktree.repo / name, worktree.path / name
+        if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
+            with suppress(OSError):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+    ours = fingerprints(worktree.path)
+    # The configuration of git is one for both, and is not found beside a worktree.
+    same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
+    if trusted and ours is not None and (by_setting or same):
+        agree(worktree.path, state, ours)
+
+
+def _same(a: Path, b: Path) -> bool:
+    """Whether two files are the same, and the first of them is nothing but a copy."""
+    try:
+        return not a.is_symlink() and a.read_bytes() == b.read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,191 @@
+"""Sessions as a person has them: gone on with from a menu, copied, named, exported; on the screen and in lines."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+from tests.helpers import agent, call, script
+from tests.pty.drawn import Drawn
+from tests.pty.screen import Terminal
+
+ASK = {"text": "I run it.", "calls": [call("Bash", command="touch made")]}
+
+
+def two_sessions(work: Path) -> str:
+    """Two sessions with one script; the model's name."""
+    model = script(work.parent / "s.toml", [{"text": "The **first** answer."}, {"text": "More."}, {"text": "Last."}])
+    for prompt in ("look at the parser", "write the docs"):
+        assert agent(["-p", "--model", model, prompt], work).returncode == 0
+    return model
+
+
+def listed(work: Path) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
+    return found
+
+
+def test_a_session_is_picked_from_a_menu_and_shown_as_it_was(work: Path) -> None:
+    two_sessions(work)
+    with Drawn(["-r"], work) as screen:
+        screen.wait("2 of 2")
+        assert "write the docs" in screen.visible().splitlines()[1]
+        screen.type("pars")
+        screen.wait("1 of 2")
+        screen.type("\r")
+        screen.ready()
+        screen.wait("The first answer.")
+        text = screen.text()
+        assert re.search(r"restored 2 messages, \d+ tokens of session [0-9a-f]{8}", text)
+        assert text.index("> look at the parser") < text.index("The first answer.")
+        assert "Resume:" not in screen.visible()
+        screen.line("and now")
+        screen.wait("More.")
+        screen.leave()
+    assert [s["messages"] for s in listed(work)] == [4, 2]
+
+
+def test_escape_in_the_menu_leaves_and_starts_nothing(work: Path) -> None:
+    two_sessions(work)
+    with Drawn(["-r"], work) as screen:
+        screen.wait("2 of 2")
+        screen.type("zzz")
+        screen.wait("0 of 2")
+        screen.type("\r\x1b")
+        assert "2 of 2" not in screen.end()
+        assert screen.child.returncode == 0
+    assert len(listed(work)) == 2
+
+
+def test_line_by_line_a_number_or_words_choose(work: Path) -> None:
+    two_sessions(work)
+    terminal = Terminal(["-r"], work)
+    assert "  2. look at the parser" in terminal.expect("Which session?")
+    terminal.type("answer")
+    assert "write the docs" in terminal.expect("Which session?")
+    terminal.type("nowhere to be found")
+    terminal.expect("No session fits")
+    terminal.expect("Which session?")
+    terminal.type("2")
+    terminal.expect("> look at the parser")
+    terminal.expect("The **first** answer.")
+    terminal.leave()
+
+
+def test_words_that_fit_one_session_go_on_with_it_and_send_nothing(work: Path) -> None:
+    two_sessions(work)
+    terminal = Terminal(["-r", "the", "docs"], work)
+    terminal.expect("restored 2 messages")
+    terminal.expect("write the docs")
+    terminal.leave()
+    assert [s["messages"] for s in listed(work)] == [2, 2]
+    terminal = Terminal(["-r", "nothing like it"], work)
+    assert "No session of this project fits 'nothing like it'" in terminal.end()
+    assert terminal.exit_code == 2
+
+
+def test_a_name_a_copy_and_back(work: Path) -> None:
+    model = two_sessions(work)
+    with Drawn(["--model", model, "-r", "docs"], work) as screen:
+        screen.ready()
+        screen.line("/rename The docs")
+        screen.wait("This session is called The docs.")
+        screen.line("/fork")
+        screen.wait("In a copy of this session")
+        screen.line("go on")
+        screen.wait("More.")
+        screen.line("/sessions")
+        screen.wait("The docs (copy)")
+        screen.line("/resume parser")
+        screen.wait("> look at the parser")
+        screen.line("/resume the docs")
+        screen.wait("of session")
+        screen.until(lambda: screen.text().count("restored 2 messages") == 3, "the named one")
+        screen.leave()
+    names = {str(s["name"]): s["messages"] for s in listed(work)}
+    assert names == {"The docs (copy)": 4, "The docs": 2, "": 2}
+
+
+def test_the_answer_is_copied_as_it_was_written_and_the_session_exported(work: Path) -> None:
+    two_sessions(work)
+    with Drawn(["-c"], work) as screen:
+        screen.ready()
+        screen.line("/copy")
+        screen.wait("Copied: 21 characters.")
+        screen.until(lambda: b"\x1b]52;c;" in screen.raw, "the sequence")
+        sent = re.search(rb"\x1b\]52;c;([^\x07]*)\x07", screen.raw)
+        assert sent
+        assert base64.b64decode(sent[1]) == b"The **first** answer."
+        screen.line("/export out.html")
+        screen.wait("This session is in")
+        assert "<strong>first</strong>" in (work / "out.html").read_text()
+        screen.line("/export out.html")
+        screen.wait("exists already")
+        screen.rest()
+        screen.type("n")
+        screen.line("/export")
+        screen.until(lambda: len(list(work.glob("session-*.md"))) == 1, "the file")
+        screen.leave()
+
+
+def test_what_waits_in_a_session_is_asked_when_it_is_resumed_inside_another(work: Path) -> None:
+    model = script(work.parent / "s.toml", [ASK, {"text": "Made it."}])
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "make the file"], work).returncode == 3
+    terminal = Terminal(["--model", model], work)
+    terminal.expect("/help lists")
+    terminal.type("/resume make")
+    terminal.expect("restored 2 messages")
+    terminal.expect("> make the file")
+    terminal.expect("a call of this session waits for you")
+    terminal.expect("Allow?")
+    terminal.type("y")
+    terminal.expect("Made it.")
+    assert (work / "made").exists()
+    terminal.leave()
+
+
+def test_a_turn_that_broke_off_says_so(work: Path) -> None:
+    two_sessions(work)
+    log = next(work.parent.rglob(f"{listed(work)[0]['session_id']}.jsonl"))
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(line for line in lines if b'"type":"TurnFinished"' not in line[:200]))
+    terminal = Terminal(["-c"], work)
+    terminal.expect("The **first** answer.")
+    terminal.expect("the last turn broke off here")
+    terminal.leave()
+
+
+def test_the_small_model_gives_a_title_when_the_first_turn_is_over(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Hello."}])
+    small = script(work.parent / "small.toml", [{"text": '"A Greeting\x1b[2J"\n', "expect": "Person: hi there"}])
+    with Drawn(["--model", model, "--settings", json.dumps({"small_model": small})], work) as screen:
+        screen.ready()
+        screen.line("hi there")
+        screen.wait("Hello.")
+        logs = work.parent / "home/state/sessions"
+        screen.until(lambda: any(b'"SessionNamed"' in p.read_bytes() for p in logs.rglob("*.jsonl")), "the title")
+        screen.line("/rename")
+        screen.wait("This session is called A Greeting")
+        screen.leave()
+    assert listed(work)[0]["name"] == "A Greeting\\x1b[2J"
+    assert "\x1b" not in agent(["sessions", "list"], work).stdout
+
+
+def test_the_cost_goes_on_from_where_it_was(work: Path) -> None:
+    usage = {"input": 1000, "output": 10, "cost": 0.25}
+    model = script(work.parent / "s.toml", [{"text": "One.", "usage": usage}, {"text": "Two.", "usage": usage}])
+    agent(["-p", "--model", model, "first"], work)
+    terminal = Terminal(["--model", model, "-c"], work)
+    terminal.expect("restored 2 messages, 1,010 tokens")
+    terminal.ready()
+    terminal.type("/cost")
+    terminal.expect("1,000 tokens in")
+    terminal.ready()
+    terminal.type("second")
+    terminal.expect("Two.")
+    terminal.ready()
+    terminal.type("/cost")
+    terminal.expect("2,000 tokens in")
+    terminal.leave()

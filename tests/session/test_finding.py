@@ -1,0 +1,171 @@
+"""Which session is meant: at a glance, by ID, name and words; and the end of one, as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.core.events import SessionNamed, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnStarted
+from agent_cli.core.messages import ToolCall
+from agent_cli.session.ages import size
+from agent_cli.session.finding import SeveralSessions, find_session, says
+from agent_cli.session.glance import everywhere, glance, glances
+from agent_cli.session.recent import CHARACTERS, STEPS, exchange_of, last_exchange
+from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.store import SessionStore
+from agent_tools.display import CommandOutput
+from tests.session.kept import answered, called, ended, keep, said, session_id, turn
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "state", tmp_path / "here")
+
+
+def test_a_glance_says_what_reading_all_of_it_says(store: SessionStore) -> None:
+    events = [*turn("Fix  the\nparser, please", "Yes.", 0.25), *turn("More", "Done.", 0.5)]
+    path = keep(store, 1, events, name="Parser", branch="main", root="/w")
+    found, whole = glance(path), restore(path.read_bytes(), "x")
+    assert found is not None
+    assert (found.name, found.first, found.branch, found.root) == ("Parser", "Fix the parser, please", "main", "/w")
+    assert (found.messages, found.cost, found.ended) == (len(whole.history), whole.usage.cost, "done")
+    assert (found.created, found.updated, found.size) == (whole.created, whole.updated, path.stat().st_size)
+    assert whole.name == "Parser"
+
+
+@pytest.mark.parametrize(
+    ("last", "how"),
+    [
+        (ended(result="Suspended", reason="await_approval"), "waiting"),
+        (ended(result="Failed", reason="inference_error"), "failed"),
+        (TurnStarted("m", "default"), "open"),
+    ],
+)
+def test_a_glance_says_how_it_ended(store: SessionStore, last: TurnStarted, how: str) -> None:
+    found = glance(keep(store, 1, [*turn("a", "b"), last]))
+    assert found is not None
+    assert found.ended == how
+
+
+def test_damage_is_passed_over_and_what_is_no_log_is_nothing(store: SessionStore) -> None:
+    path = keep(store, 1, turn("a", "b"))
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], b"\0\0{garbage", *lines[1:-2], lines[-2][:30]]))
+    found = glance(path)
+    assert found is not None
+    assert (found.first, found.messages) == ("a", 2)
+    path.write_bytes(b"nothing of the kind\n")
+    assert glance(path) is None
+    assert list(glances(store.folder)) == []
+
+
+def test_by_id_name_and_words(store: SessionStore) -> None:
+    one = keep(store, 0x10, turn("fix the parser", "I look into lexer.py"), name="Parser work")
+    two = keep(store, 0x11, turn("write docs", "the PARSER is described"))
+    assert find_session(store, one.stem) == one
+    assert find_session(store, "00000011") == two
+    assert find_session(store, "parser work") == one
+    assert find_session(store, "the fix") == one
+    assert find_session(store, "lexer") == one
+    assert find_session(store, "described parser") == two
+    with pytest.raises(SeveralSessions, match="2 sessions of this project begin with 0000") as several:
+        find_session(store, "0000")
+    assert [g.path for g in several.value.found] == [two, one]
+    with pytest.raises(NoSession, match="No session of this project fits 'haskell'"):
+        find_session(store, "haskell")
+    with pytest.raises(NoSession, match="begins with ffff"):
+        find_session(store, "ffff")
+
+
+def test_words_that_look_like_an_id_are_words_too(store: SessionStore) -> None:
+    path = keep(store, 1, turn("a facade for the cache", "ok"))
+    assert find_session(store, "facade") == path
+
+
+def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) -> None:
+    other = SessionStore(tmp_path / "state", tmp_path / "moved")
+    path = keep(other, 0x22, turn("a", "b"), root=str(tmp_path / "moved"))
+    keep(store, 1, turn("c", "d"))
+    with pytest.raises(NoSession, match=r"00000022 is of .*moved: go on with it there"):
+        find_session(store, "00000022")
+    assert find_session(store, "00000022", anywhere=True) == path
+    assert [g.first for g in everywhere(tmp_path / "state")] in (["a", "c"], ["c", "a"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(min_size=1, max_size=30), st.integers(0, 29), st.integers(1, 10))
+def test_every_piece_of_what_was_said_is_found(text: str, start: int, length: int) -> None:
+    import tempfile
+
+    words = text[start : start + length].lower().split()
+    # Letters whose lower case is not one letter are cut apart differently in a text and in a part of it.
+    if not words or any(w not in text.lower() for w in words) or "İ" in text:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = keep(SessionStore(Path(folder), Path(folder)), 1, turn("question", text))
+        assert says(path, words)
+        assert not says(path, [*words, "qqqqzzzz"])
+
+
+def test_results_and_arguments_are_searched_and_the_system_prompt_is_not(store: SessionStore) -> None:
+    call = ToolCall("c1", "Bash", {"command": "grep Straße *.txt"})
+    path = keep(store, 1, [said("hi"), answered("", call), *called(call, 'x.txt: "quoted\\path"')], name="Ünïcode")
+    for words in (["straße"], ['"quoted\\path"'], ["ünïcode"], ["grep", "hi"]):
+        assert says(path, words), words
+    assert not says(path, ["you", "are."])
+    assert says(path, ["*.txt"]) == "grep Straße *.txt"
+
+
+def test_the_last_exchange_is_shown_as_it_was(store: SessionStore) -> None:
+    call = ToolCall("c1", "Bash", {"command": "ls"})
+    shown = CommandOutput("ls", "a\nb\n", 0, 0.1)
+    events = [
+        *turn("first", "One."), said("second\nline"), TurnStarted("m", "default"), answered("I look.", call),
+        *called(call, "a\nb", shown), answered("Two."), ended(),
+    ]  # fmt: skip
+    found = last_exchange(keep(store, 1, events))
+    assert found is not None
+    assert found.question == "second\nline"
+    texts = [e.text for e in found.events if isinstance(e, TextDelta)]
+    assert texts == ["I look.", "Two."]
+    assert [e.text for e in found.events if isinstance(e, ToolProgress)] == ["a\nb\n"]
+
+
+def test_a_turn_that_was_gone_on_with_belongs_to_its_message(store: SessionStore) -> None:
+    events = [*turn("ask", "Half."), TurnStarted("m", "default"), answered("The rest."), ended()]
+    found = last_exchange(keep(store, 1, events))
+    assert found is not None
+    assert found.question == "ask"
+    assert [e.text for e in found.events if isinstance(e, TextDelta)] == ["Half.", "The rest."]
+
+
+def test_long_exchanges_are_bounded(store: SessionStore) -> None:
+    long = "x\n\n" * CHARACTERS
+    many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * STEPS))]
+    found = last_exchange(keep(store, 1, [said("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
+    assert found is not None
+    assert (len(found.events), found.skipped) == (STEPS, STEPS + 2)
+    (text,) = [e.text for e in found.events if isinstance(e, TextDelta)]
+    assert text.startswith("…\n\nx")
+    assert len(text) <= CHARACTERS + 5
+    assert last_exchange(keep(store, 2, [SessionNamed("n")])) is None
+
+
+def test_messages_alone_are_enough(store: SessionStore) -> None:
+    call = ToolCall("c1", "Read", {})
+    path = keep(store, 1, [said("q"), answered("I read.", call), *called(call, "text"), answered("So.")])
+    found = exchange_of(restore(path.read_bytes(), session_id(1)).history)
+    assert found is not None
+    assert found.question == "q"
+    assert [type(e) for e in found.events].count(ToolStarted) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "said_so"),
+    [(0, "0B"), (999, "999B"), (1_000, "1K"), (999_499, "999K"), (1_000_000, "1.0M"), (123_456_789, "123M")],
+)
+def test_sizes_in_one_unit(count: int, said_so: str) -> None:
+    assert size(count) == said_so

@@ -1,0 +1,28 @@
+"""The clipboard of the terminal: a text as OSC 52."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.terminal.clipboard import LIMIT, to_clipboard
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_the_text_comes_back_and_nothing_in_it_ends_the_sequence(text: str) -> None:
+    sequence = to_clipboard(text)
+    assert sequence is not None
+    assert sequence.startswith("\x1b]52;c;")
+    assert sequence.endswith("\x07")
+    inside = sequence[7:-1]
+    assert inside.isascii()
+    assert not set(inside) & {"\x07", "\x1b", ";"}
+    assert b64decode(inside).decode() == text
+
+
+def test_no_more_than_terminals_take_and_halves_of_pairs_do_not_hurt() -> None:
+    assert to_clipboard("x" * (LIMIT * 3 // 4 - 3)) is not None
+    assert to_clipboard("x" * LIMIT) is None
+    assert to_clipboard("a\ud800b") == "\x1b]52;c;YT9i\x07"

@@ -1,0 +1,56 @@
+"""The menu of sessions: its rows, and what is typed to narrow them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from agent_cli.session.glance import Glance, glances
+from agent_cli.session.store import SessionStore
+from agent_cli.terminal.picker import Picker
+from agent_cli.terminal.picking import Narrowing, row
+from tests.session.kept import keep, turn
+
+NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
+
+
+@given(st.text(max_size=120), st.text(max_size=40), st.integers(20, 200))
+def test_a_row_is_one_harmless_line_of_its_width(title: str, branch: str, width: int) -> None:
+    shown = row(Glance("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5), width, NOW)
+    assert not {c for c in shown if ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028\u200b"}
+    assert len(shown) <= width
+
+
+def test_titles_first_then_what_was_said(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, tmp_path)
+    keep(store, 1, turn("fix the parser", "lexer"), branch="feature/x")
+    keep(store, 2, turn("docs", "about the parser"))
+    narrowing = Narrowing(list(glances(store.folder)))
+    assert [g.first for g in narrowing.fits("")] == ["docs", "fix the parser"]
+    assert [g.first for g in narrowing.fits("PARSER")] == ["fix the parser"]
+    assert [g.first for g in narrowing.fits("feature")] == ["fix the parser"]
+    assert [g.first for g in narrowing.fits("about")] == ["docs"]
+    assert narrowing.fits("zz") == narrowing.fits("zzzz") == []
+
+
+def test_keys_choose_narrow_and_leave() -> None:
+    found = [Glance(f"{n:036x}", Path("x"), name=f"name {n}") for n in range(30)]
+
+    def chosen(keys: str) -> str | None:
+        with create_pipe_input() as source:
+            source.send_text(keys)
+            picked = Picker(found).run(source, DummyOutput())
+        return picked.name if picked else None
+
+    assert chosen("\r") == "name 0"
+    assert chosen("\x1b[B\x1b[B\r") == "name 2"
+    assert chosen("\x1b[A\r") == "name 29"
+    assert chosen("27\r") == "name 27"
+    assert chosen("2\x1b[Bx\x7f\r") == "name 2"
+    assert chosen("\x03") is None
+    assert chosen("nothing like it\r\x04") is None
