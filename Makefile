@@ -39,6 +39,10 @@ crashes: $(VENV)/.dev
 mcp: $(VENV)/.dev
 	MCP_NPM=1 $(BIN)/pytest tests/mcp/test_real_servers.py
 
+# Undo: sequences of edits, commands, people and crashes by chance, each undone and compared with the truth.
+undo-fuzz: $(VENV)/.dev
+	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/snapshots/test_random.py
+
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate

@@ -30,6 +30,7 @@ from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.extending import Extensions, load_extensions
 from agent_cli.gate import make_policy, rule_saver
 from agent_cli.hooking import make_hooks
+from agent_cli.keeping import keeper
 from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
@@ -113,6 +114,7 @@ class Agent:
             self.conversation.end(reason)
         finally:
             self.conversation.kit.context.close()
+            self.conversation.kit.watch.close()
             if self.mcp is not None:
                 self.mcp.servers.close()
             if self._log is not None:
@@ -185,6 +187,7 @@ def build(
     )
     kit.agents = added.agent_types if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
+    kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     kept = store.path(header.session_id) if settings.save_sessions else None
     kit.hooks = make_hooks(settings, layers, place, context, (header.session_id, kept), answered)

@@ -21,6 +21,7 @@ from agent_cli.entries.memory import memory_app
 from agent_cli.entries.permissions import permissions_app
 from agent_cli.entries.sessions import sessions_app
 from agent_cli.entries.tools import tools_app
+from agent_cli.entries.undoing import undoing_app
 from agent_cli.options import RunOptions, flags, spell_out
 
 PROMPT = "send-prompt"
@@ -59,6 +60,7 @@ app.add_typer(hooks_app, name="hooks")
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(memory_app, name="memory")
 app.add_typer(deciding_app)
+app.add_typer(undoing_app)
 
 
 def _parameters() -> list[inspect.Parameter]:

@@ -23,6 +23,7 @@ from benchmarks.rendering import render
 from benchmarks.requests import prefix, size
 from benchmarks.rounds import rounds
 from benchmarks.searching import search
+from benchmarks.snapshots import snapshots
 from benchmarks.stage import Stage, compile_sources
 from benchmarks.starting import hello, imports, version
 from benchmarks.table import Row, as_text, machine
@@ -33,7 +34,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, files, hooked, sessions,
+    bash, edit, decisions, files, hooked, sessions, snapshots,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.memory import Memory
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
+from agent_cli.keeping import kept_folder
 from agent_cli.place import Mistake, Place, check_mode
 from agent_cli.session.restore import NoSession
 from agent_cli.session.store import SessionStore, state_folder
@@ -142,6 +143,19 @@ def check_state(place: Place) -> list[Finding]:
         return [Finding("problem", "state", text, data=data | {"writable": False})]
     text = f"{folder} is writable; sessions of this project: {here}, of all: {every}"
     return [Finding("ok", "state", text, data=data | {"writable": True})]
+
+
+def check_snapshots(place: Place, settings: Settings) -> list[Finding]:
+    """What an undo is kept by, and the space that takes."""
+    if not settings.undo.keep or not settings.save_sessions:
+        return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
+    from agent_cli.snapshots.prune import size_of
+
+    folder = kept_folder(place)
+    here, every = size_of(folder), size_of(folder.parent)
+    text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
+    bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {settings.undo.days:.0f} days)"
+    return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
 
 
 def check_carried(place: Place) -> list[Finding]:

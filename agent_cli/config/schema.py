@@ -118,6 +118,16 @@ class Web(Value):
     max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5
 
 
+class Undo(Value):
+    """What is kept so that work can be taken back, under [undo]."""
+
+    keep: Annotated[bool, "keep the files before and after each call that may change them", USER] = True
+    max_file_mb: Annotated[float, "megabytes of a file that git does not track; larger ones are not kept", USER] = 5.0
+    max_total_mb: Annotated[float, "megabytes of new content in one snapshot", USER] = 200.0
+    max_store_mb: Annotated[float, "megabytes of all snapshots of a project; the oldest go first", USER] = 1000.0
+    days: Annotated[float, "days after which the snapshots of a session go", USER] = 14.0
+
+
 class McpServer(Value):
     """An MCP server: a command that speaks over its standard streams, or a URL. See docs/mcp.md."""
 
@@ -230,6 +240,7 @@ class Settings(Value):
     shell: Annotated[Shell, "how commands run"] = Shell()
     web: Annotated[Web, "what the web tools may do"] = Web()
     sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
+    undo: Annotated[Undo, "what is kept so that work can be taken back"] = Undo()
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 

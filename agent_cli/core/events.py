@@ -169,6 +169,13 @@ class Compacted(Value):
     summary: str
 
 
+class Rewound(Value):
+    """The person went back: the history goes on after its first `messages`; `plan` is what it was there."""
+
+    messages: int
+    plan: tuple[TodoItem, ...] = ()
+
+
 class HookStarted(Value):
     """A hook begins to run. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
 
@@ -262,6 +269,7 @@ Event = (
     | PlanChanged
     | PlanContinued
     | Compacted
+    | Rewound
     | HookStarted
     | HookRan
     | UsageAdded

@@ -71,6 +71,14 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         return str(error)
 
 
+def may_change(turn: Turn, item: Prepared) -> bool:
+    """Whether a call may change files: it writes, does what is not seen, or runs what is not known to only read."""
+    return any(
+        e.kind in ("write", "call") or (e.kind == "run" and not turn.kit.policy.only_reads(e.target))
+        for e in item.effects
+    )
+
+
 def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Decision) -> Decision:
     """The decision about a page, where nothing but the model named its address: at most a question."""
     from agent_cli.engine.seen_urls import is_known  # only for the first page
@@ -108,7 +116,9 @@ def proposals(batch: Sequence[Checked]) -> list[Prepared]:
 
 def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
-    policy = turn.kit.policy
+    policy, cwd = turn.kit.policy, str(turn.kit.context.workspace.cwd)
+    if facts := policy.facts(item.tool.name, item.effects, item.decision):
+        facts += tuple(turn.kit.watch.facts(item.effects, cwd))
     # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
     always = (
         "" if item.decision.rule or item.decision.by == "hook" else policy.always_rule(item.tool.name, item.effects)
@@ -119,11 +129,11 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
         summary=item.summary,
         reason=item.decision.reason,
         effects=item.effects,
-        cwd=str(turn.kit.context.workspace.cwd),
+        cwd=cwd,
         preview=item.tool.preview(item.args, turn.kit.context),
         always=always,
         binding=binding(turn, item),
-        facts=policy.facts(item.tool.name, item.effects, item.decision),
+        facts=facts,
         grants=policy.granted(always),
         keeps=bool(always) and turn.kit.save_rule is not None,
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, MessageAdded, PlanChanged
+from agent_cli.core.events import Event, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
@@ -88,6 +88,7 @@ class Conversation:
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
         self.frame, self.attached = str, ()
+        self.kit.watch.turn(self.history, new=True)
         for words in added:
             self._add(UserMessage(words))
         return self._run(show, self.options.but(lent=given.lent) if given.lent else self.options)
@@ -101,6 +102,7 @@ class Conversation:
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
+        self.kit.watch.turn(self.history, new=False)
         self.prepare()
         if self._opens():
             from agent_cli.engine.session_hooks import beginning  # only with hooks
@@ -146,6 +148,17 @@ class Conversation:
     def so_far(self) -> list[Message]:
         """The history with what the running turn has added; from any thread."""
         return [*self.history, *self._under_way]
+
+    def rewind(self, messages: int) -> None:
+        """Go back to where the history had so many messages; what came after is no part of it any more.
+
+        Files that the model has read are no longer known to it.
+        """
+        self.history = self.history[:messages]
+        self.inbox.clear()
+        self.kit.context.plan, self.kit.context.seen = (), {}
+        self.last = None
+        self.record(Rewound(messages))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""

@@ -11,11 +11,12 @@ from agent_cli.core.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    Warned,
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
 from agent_cli.engine.aside import ask_aside
-from agent_cli.engine.checking import Prepared
+from agent_cli.engine.checking import Prepared, may_change
 from agent_cli.engine.lending import borrow
 from agent_cli.engine.questions import ask_during
 from agent_cli.engine.subagents import run_nested
@@ -37,6 +38,10 @@ def run(
     A sub-agent that waits for a person leaves its call open.
     """
     call, context = item.call, turn.kit.context
+    watched = may_change(turn, item)
+    if watched:
+        cwd = str(context.workspace.cwd)
+        yield from map(Warned, turn.kit.watch.before(call.id, call.name, item.summary, item.effects, cwd))
     yield ToolStarted(call.id, call.name)
     started = turn.kit.clock()
     seen, plan, shell = dict(context.seen), context.plan, context.carried()
@@ -64,6 +69,8 @@ def run(
         result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
         result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
+    if watched:
+        yield from map(Warned, turn.kit.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
     turn.checks.note(item, result)
     if result.lent:

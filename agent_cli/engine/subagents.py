@@ -109,6 +109,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
     kit.hooks, kit.agent = parent.hooks, kind.name
+    kit.watch = parent.watch
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

@@ -31,7 +31,7 @@ from agent_cli.engine.repeats import Repeats
 from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
-from agent_tools.base import Tool, ToolContext
+from agent_tools.base import Effect, Tool, ToolContext
 from agent_tools.display import TodoItem
 from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
@@ -105,6 +105,32 @@ class Opened:
         self.takes = takes
 
 
+class Watch:
+    """Is told around each call that may change files (see `watched`); this one looks away."""
+
+    def turn(self, history: Sequence[Message], *, new: bool) -> None:
+        """A turn begins, or goes on, with this history."""
+
+    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        """A call is about to run; what a person should know."""
+        return ()
+
+    def after(self, call: str) -> Sequence[str]:
+        """It has ended, however it did."""
+        return ()
+
+    def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        """For the question about a call: what of it could not be taken back."""
+        return ()
+
+    def summed(self) -> str:
+        """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
+        return ""
+
+    def close(self) -> None:
+        """The conversation is over."""
+
+
 class Kit:
     """What a turn works with; everything in it can be a fake.
 
@@ -163,6 +189,7 @@ class Kit:
         # Where a person is to look at steps, or an order of work is kept: what watches the turn.
         self.gates: Gates | None = None
         self.ids: set[str] = set()
+        self.watch = Watch()
         # What runs at named steps, and the type of the sub-agent that this is the kit of.
         self.hooks: Hooks = NO_HOOKS
         self.agent = ""

@@ -64,6 +64,13 @@ class History:
         if self._gap and not self.open and not (self.messages and isinstance(self.messages[-1], UserMessage)):
             self._put(UserMessage(LOST_MESSAGE))
 
+    def rewind(self, messages: int) -> None:
+        """The person went back to where there were so many."""
+        self.flush()
+        del self.messages[messages:]
+        self.open.clear()
+        self.unfinished = False
+
     def flush(self) -> None:
         """What came of an answer is all there will be of it."""
         text, self._partial = self._partial, ""

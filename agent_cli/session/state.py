@@ -12,6 +12,7 @@ from agent_cli.core.events import (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     SessionNamed,
     SubagentEvent,
     ToolFinished,
@@ -38,6 +39,7 @@ _STATEFUL: tuple[Any, ...] = (
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     SessionNamed,
     SubagentEvent,
     ToolFinished,
@@ -101,6 +103,9 @@ class State:
                 self._used = usage
             case PlanChanged(items=items):
                 self.plan = items
+            case Rewound(messages=messages, plan=plan):
+                self.history.rewind(messages)
+                self.plan, self.seen = plan, {}
             case TurnStarted():
                 self.turn, self.paused, self.last = event, None, None
                 self.history.turn_started()

@@ -19,6 +19,7 @@ from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
+from agent_cli.core.outcome import Complete, Suspended
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
@@ -46,7 +47,7 @@ from agent_cli.titles import Titles
 from agent_cli.waiting import reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
-from agent_tools.display import TodoView
+from agent_tools.display import Display, TodoView
 
 AFTER_PROMPT = 0.5
 
@@ -199,11 +200,24 @@ class Repl(Dialogs):
             self._interruptible(lambda: conversation.say(text, self.listener, media))
         except ToolError as error:
             self.say(str(error))
+        else:
+            self._offer_undo()
         self.agent.keep_name()
         self._titles.turn_ended(self.agent)
 
     def _paid_aside(self, usage: Usage) -> None:
         self.show.usage += usage
+
+    def _offer_undo(self) -> None:
+        """After a turn that did not come to a good end: what it left, and how that is taken back."""
+        result = self.agent.conversation.last
+        good = isinstance(result, Complete | Suspended) and not getattr(result, "degraded", False)
+        refused = result is not None and any(d.by == "person" for d in result.end.denials)
+        if result is None or (good and not refused):
+            return
+        changed = self.agent.conversation.kit.watch.summed()
+        if changed:
+            self.say(f"  This turn left {changed}. /undo takes that back.")
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
@@ -257,6 +271,11 @@ class Repl(Dialogs):
             indent = " " * (len(line) - len(line.lstrip(" ")))
             for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
                 self._console.print(row)
+
+    def show_display(self, display: Display) -> None:
+        """A display, whole."""
+        for line in lines_of(display, whole=True):
+            self._console.print(line)
 
     def show_markdown(self, text: str) -> None:
         """A text of the model's that is not part of the transcript."""

@@ -66,8 +66,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/output-styles/x.md": "not used: there are no output styles",
         ".claude/whatever.txt": "not used: nothing reads it",
         ".claude/rules/style.md": "memory, which has a line of its own",
-        ".claude/settings.json": "settings of Claude Code, of which permissions is taken (statusLine: there is no "
-        "status line of one's own; strange: not read here)",
+        ".claude/settings.json": "settings of Claude Code, of which permissions is taken (statusLine: the command "
+        "for it is status_line under [terminal] of our own settings; strange: not read here)",
         ".claude/settings.local.json": "not used: it is no JSON",
     }
 

@@ -22,7 +22,7 @@ ROUNDS = [
 def state(tmp_path: Path) -> Iterator[Path]:
     """A state folder on a small file system of its own."""
     with own_mounts():
-        mount_small(tmp_path / "state", "64k")
+        mount_small(tmp_path / "state", "1m")
         yield tmp_path / "state"
 
 

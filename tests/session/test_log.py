@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from agent_cli.core.events import MessageAdded, TextDelta, ToolFinished, TurnFinished
+from agent_cli.core.events import MessageAdded, Rewound, TextDelta, ToolFinished, TurnFinished
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.usage import Usage
@@ -219,3 +219,18 @@ def test_what_a_full_disk_did_not_take_follows_when_there_is_room(tmp_path: Path
         log.close()
         found = restore((tmp_path / "disk/s.jsonl").read_bytes(), "s")
         assert (list(found.history), found.bad) == (spoken, 0)
+
+
+def test_a_session_that_was_rewound_goes_on_from_there(tmp_path: Path) -> None:
+    log = SessionLog(tmp_path / "s.jsonl", lambda text: None)
+    log.create(Header("s", "/w", "/w", "m", "", (), "1"))
+    said = [UserMessage("one"), UserMessage("two"), UserMessage("three")]
+    for message in said[:2]:
+        log.record(MessageAdded(message))
+    log.record(ToolFinished("c", "Read", False, 0, seen={"/w/a": "x"}))
+    log.record(Rewound(1))
+    log.record(MessageAdded(said[2]))
+    log.close()
+    session = restore((tmp_path / "s.jsonl").read_bytes(), "s")
+    assert session.history == (said[0], said[2])
+    assert not session.seen

@@ -14,6 +14,7 @@ from agent_cli.terminal.commands import (
     session,
     sessions,
     status,
+    undo,
 )
 from agent_cli.terminal.slash import REGISTRY
 
@@ -32,4 +33,5 @@ __all__ = [
     "session",
     "sessions",
     "status",
+    "undo",
 ]

@@ -1,0 +1,222 @@
+"""Git as the engine of the store of snapshots: plumbing only, on a git folder of ours, never on the user's.
+
+The repository's own configuration is not read, so none of its filters, hooks or monitors can run; attributes are
+overridden, so that contents are kept byte by byte. Of the user's repository only the objects are read, as alternates.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agent_cli.permission.git_config import git_folders
+from agent_tools.regular import read_regular
+
+_CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfileMode = true
+\tsymlinks = true
+\tignoreCase = false
+\tautocrlf = false
+\tsafecrlf = false
+\tfsmonitor = false
+\tuntrackedCache = false
+\tsplitIndex = false
+\thooksPath = /dev/null
+\tcompression = 1
+\tprotectHFS = false
+\tprotectNTFS = false
+\tprecomposeUnicode = false
+[index]
+\tversion = 2
+[gc]
+\tauto = 0
+"""
+_ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
+# What no project wants to have kept, where no .gitignore of a repository says so.
+_JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
+SECONDS = 60.0
+
+
+class StoreError(Exception):
+    """A snapshot could not be made or read; the text says why."""
+
+
+class TooMany(StoreError):
+    """A folder has more files than can be looked at around each call."""
+
+
+def find_git(path: str, root: str) -> str:
+    """The absolute program, looked for in absolute folders outside the project only. Raises StoreError."""
+    for folder in path.split(os.pathsep):
+        file = os.path.join(folder, "git")
+        inside = os.path.realpath(file).startswith(f"{root.rstrip('/')}/")
+        if folder.startswith("/") and not inside and os.access(file, os.X_OK):
+            return file
+    raise StoreError("git is not installed")
+
+
+class Git:
+    """Runs git on the folder `home` (made where it is missing).
+
+    program: see `find_git`. objects: folders of objects that need not be kept again. ignored: patterns of names that
+    the user has git ignore; None outside of repositories.
+    """
+
+    def __init__(self, home: Path, program: str, objects: Sequence[str] = (), ignored: str | None = None) -> None:
+        self.home = home
+        self.program = program
+        self._env = {
+            "PATH": os.defpath, "HOME": "/nonexistent", "LC_ALL": "C", "GIT_DIR": str(home),
+            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_LAZY_FETCH": "1",
+            "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_REPLACE_OBJECTS": "1",
+        }  # fmt: skip
+        if objects:
+            self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_quoted, objects))
+        # Held by every git that runs, so that a program that is killed does not let the next one in beside its git.
+        self.lock = -1
+        self._make(_JUNK if ignored is None else ignored)
+
+    def _make(self, ignored: str) -> None:
+        for folder in ("objects/info", "objects/pack", "refs", "info"):
+            (self.home / folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in (
+            ("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("info/exclude", ignored),
+            ("HEAD", "ref: refs/heads/none\n"),
+        ):  # fmt: skip
+            if _text(self.home / name) != text:
+                write_whole(self.home / name, text.encode("utf-8", "surrogateescape"))
+
+    def run(
+        self,
+        *words: str,
+        feed: bytes = b"",
+        tree: str = "/",
+        index: Path | None = None,
+        seconds: float = SECONDS,
+        own: bool = False,
+    ) -> bytes:
+        """What git prints, started in the folder `tree`, its work tree. Raises StoreError.
+
+        own: only our own objects count.
+        """
+        process = self.start(*words, tree=tree, index=index, own=own)
+        try:
+            out, err = process.communicate(feed, seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise StoreError(f"git {words[0]} took more than {seconds:.0f} s") from None
+        if process.returncode:
+            said = err.decode("utf-8", "replace").strip().splitlines()
+            raise StoreError(f"git {words[0]} failed: {said[-1] if said else process.returncode}")
+        return out
+
+    def start(
+        self, *words: str, tree: str = "/", index: Path | None = None, own: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """A running git. Raises StoreError."""
+        env = {**self._env, "GIT_WORK_TREE": tree}
+        if own:
+            env.pop("GIT_ALTERNATE_OBJECT_DIRECTORIES", None)
+        if index is not None:
+            env["GIT_INDEX_FILE"] = str(index)
+        try:
+            return subprocess.Popen(
+                [self.program, *words],
+                cwd=tree,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(self.lock,) if self.lock >= 0 else (),
+                # Ctrl-C is for the turn; a snapshot that is being made is finished.
+                process_group=0,
+            )
+        except OSError as error:
+            raise StoreError(f"git cannot be started in {tree}: {error.strerror}") from None
+
+    def blob(self, oid: str) -> bytes:
+        """The content of an object. Raises StoreError."""
+        return self.run("cat-file", "blob", oid)
+
+    def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
+        """The contents of the objects that are there. Raises StoreError."""
+        out = self.run("cat-file", "--batch", feed="\n".join([*oids, ""]).encode())
+        found, at = {}, 0
+        while at < len(out):
+            end = out.index(b"\n", at)
+            head = out[at:end].split()
+            at = end + 1
+            if len(head) == 3:
+                size = int(head[2])
+                found[head[0].decode()] = out[at : at + size]
+                at += size + 1
+        return found
+
+    def have(self, oids: Iterable[str], *, own: bool = False) -> dict[str, int]:
+        """Those of the objects that are there, with their sizes. Raises StoreError."""
+        wanted = list(dict.fromkeys(oids))
+        if not wanted:
+            return {}
+        feed = "\n".join([*wanted, ""]).encode()
+        out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, own=own)
+        rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+    def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
+        """Keep the objects as a pack of our own; its name. Raises StoreError."""
+        feed = "\n".join([*oids, ""]).encode()
+        words = ("pack-objects", "-q", "--window=0", "--compression=1", str(self.home / "objects/pack/pack"))
+        return self.run(*words, feed=feed, own=own, seconds=600).decode().strip()
+
+
+def objects_of(root: Path) -> list[str]:
+    """The folder of objects of the repository at `root`; none where there is none, or of another kind than ours."""
+    folders = git_folders(root) if os.path.lexists(root / ".git") else []
+    for folder in folders[:1]:
+        config = _text(folder / "config")
+        if re.search(r"(?im)^\s*objectformat\s*=\s*(?!sha1)", config):
+            return []
+        objects = folder / "objects"
+        if os.path.isdir(objects):  # noqa: PTH112 - the method raises where a parent is closed
+            return [str(objects)]
+    return []
+
+
+def ignored_in(root: Path, home: str) -> str | None:
+    """The patterns beside .gitignore by which git ignores files in a repository; None where `root` is none."""
+    if not os.path.lexists(root / ".git"):
+        return None
+    found = [folder / "info/exclude" for folder in git_folders(root)]
+    if home:
+        config = _text(Path(home) / ".gitconfig") + _text(Path(home) / ".config/git/config")
+        named = re.search(r"(?im)^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", config)
+        found.append(Path(home, named[1].removeprefix("~/")) if named else Path(home) / ".config/git/ignore")
+    return "\n".join(_text(p) for p in found)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file of ours whole or not at all. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    temporary.replace(path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path, 1 << 20).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return ""
+
+
+def _quoted(path: str) -> str:
+    if os.pathsep not in path and not path.startswith('"') and "\n" not in path:
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,0 +1,153 @@
+"""What an undo would do, computed before anything happens: file by file, with what cannot or should not be put back.
+
+Only what the work touched is looked at. A file is put back without a question where it is still as the work left it;
+where somebody changed it since, or that is not certain, the person has to say so for that file.
+"""
+
+from __future__ import annotations
+
+import calendar
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
+
+from agent_cli.snapshots.ignored import changed_ignored
+from agent_cli.snapshots.records import Change
+from agent_cli.snapshots.scan import NESTED, look, mark_of
+from agent_cli.snapshots.states import State, Touched, Unclear, current, touched
+from agent_cli.snapshots.store import Store
+from agent_tools.clipping import counted
+from agent_tools.values import Value
+
+Kind = Literal["ready", "ask", "lost"]
+_LISTED = 10
+
+
+class Item(Value):
+    """One file. want: how it is to be; now: how it is. kind: it can be put back, only if the person says so, or not.
+
+    why: for the latter two.
+    """
+
+    path: str
+    want: State | None
+    now: State | None
+    kind: Kind
+    why: str = ""
+
+    @property
+    def verb(self) -> str:
+        if self.want is None:
+            return "delete"
+        return "create again" if self.now is None else "change back"
+
+
+class Plan(Value):
+    """The files, by path, and what else does not come back."""
+
+    items: tuple[Item, ...]
+    notes: tuple[str, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Item, ...]:
+        return tuple(i for i in self.items if i.kind in kinds)
+
+    @property
+    def empty(self) -> bool:
+        return not self.items
+
+
+def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
+    """What it takes to be as before the changes, which are in order. Raises StoreError."""
+    with store.locked():
+        found = touched(store, changes)
+        wanted = [t.before.oid for t in found.values() if t.before is not None]
+        there = store.git.have(wanted)
+        items = [i for t in found.values() if (i := _item(t, there, found)) is not None]
+        return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
+
+
+def _stands(t: Touched) -> bool:
+    """Whether a file is still as the work left it."""
+    try:
+        return current(t.path) == t.after
+    except Unclear:
+        return False
+
+
+def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item | None:
+    try:
+        now = current(t.path)
+    except Unclear as error:
+        # A file became a folder, or its folder a link: it comes back when what the work left there has gone.
+        above = found.get(error.link)
+        gives_way = above is not None and above.before is None and not above.doubt and _stands(above)
+        gives_way = gives_way or str(error) == "a folder is there"
+        if t.after is None and gives_way and t.before is not None and not t.doubt and t.before.oid in there:
+            return Item(t.path, t.before, None, "ready")
+        return Item(t.path, t.before, None, "lost", str(error))
+    left = t.after
+    state = look("/", t.path)
+    if state is not None:
+        mark = f"~{mark_of(state)}"
+        if t.before is not None and t.before.oid == mark:
+            return None
+        left = now if left is not None and left.oid == mark else left
+    if t.before is not None and t.before.unkept:
+        return Item(t.path, t.before, now, "lost", f"was not kept: {t.before.unkept}")
+    if now == t.before:
+        return None
+    if t.before is not None and t.before.oid not in there:
+        return Item(t.path, t.before, now, "lost", "its content is no longer in the store")
+    if t.doubt:
+        return Item(t.path, t.before, now, "ask", t.doubt)
+    if now != left:
+        how = "deleted" if now is None else "created anew" if t.after is None else "changed"
+        return Item(t.path, t.before, now, "ask", f"was {how} since")
+    return Item(t.path, t.before, now, "ready")
+
+
+def _near(path: str, store: Store) -> str:
+    root = f"{store.where.roots[0]}/"
+    return path.removeprefix(root)
+
+
+def _notes(store: Store, changes: Sequence[Change], found: Collection[str]) -> Iterable[str]:
+    """What is no file of the folders, and stays as it is."""
+    first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
+    if first:
+        yield f"the commit of the branch is not changed back (it was {first[:10]}; see git reflog)"
+    began = min((c.time for c in changes if c.time), default="")
+    if began and any(s.base != "/" for c in changes for s in c.before):
+        names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
+        if names := [n for n in names if n not in found]:
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            listed = ", ".join(_near(n, store) for n in names[:_LISTED])
+            yield f"ignored by git, changed since, and not put back: {listed}{more}"
+    if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
+        yield f"repositories of their own are not looked into: {', '.join(nested[:_LISTED])}"
+    if not store.scanners:
+        yield "only files that were written or named are kept here: this folder is no project"
+
+
+def account(items: Sequence[Item], root: str) -> list[str]:
+    """The files of a plan, a line each, with the reason where they are not simply put back."""
+    lines = []
+    for item in items:
+        name = os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path
+        lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
+    return lines
+
+
+def summed(store: Store, changes: Sequence[Change]) -> str:
+    """What changes did, in words: "3 files created, 2 modified"; "" for nothing. Raises StoreError."""
+    found = [t for t in touched(store, changes).values() if t.before != t.after]
+    created = sum(t.before is None for t in found)
+    deleted = sum(t.after is None for t in found)
+    modified = len(found) - created - deleted
+    parts = [(created, "created"), (modified, "modified"), (deleted, "deleted")]
+    told = [(n, word) for n, word in parts if n]
+    if not told:
+        return ""
+    first, *rest = told
+    return ", ".join([f"{counted(first[0], 'file')} {first[1]}", *(f"{n} {word}" for n, word in rest)])

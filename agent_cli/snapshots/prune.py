@@ -1,0 +1,146 @@
+"""The store kept small: what is old goes, and, where it is still too large, the oldest of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.snapshots.git import write_whole
+from agent_cli.snapshots.records import After, Before, Manifest, Record, Turn, Undone
+from agent_cli.snapshots.scan import Shot
+from agent_cli.snapshots.store import Store
+from agent_tools.values import to_plain
+
+DAY = 86_400
+_MARK = "pruned"
+
+
+def is_due(folder: Path, most: int, now: float) -> bool:
+    """Whether a store has not been pruned for a day, or is too large."""
+    try:
+        return now - os.stat(folder / _MARK).st_mtime > DAY or size_of(folder) > most  # noqa: PTH116
+    except OSError:
+        return True
+
+
+def size_of(folder: Path) -> int:
+    """The bytes of all files below a folder; 0 where there is none."""
+    total = 0
+    for here, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(here, name)).st_size
+    return total
+
+
+def prune(store: Store, days: float, most: int, now: float) -> None:
+    """Let go of sessions that were last changed `days` ago, then of the oldest work until the store has at most `most`
+    bytes. Raises StoreError."""
+    folder = store.where.folder
+    with store.locked():
+        write_whole(folder / _MARK, b"")
+        for path in _manifests(folder):
+            with suppress(OSError):
+                if now - path.stat().st_mtime > days * DAY:
+                    path.unlink()
+        _pack(store)
+        while size_of(folder) > most and _drop_oldest(folder):
+            _pack(store)
+        if size_of(folder) > most:
+            # What is left is the state of the project itself.
+            for left in (*folder.glob("index-*"), *_loose_and_packed(store.git.home)):
+                left.unlink(missing_ok=True)
+
+
+def prune_others(folder: Path, days: float, now: float) -> None:
+    """Remove the stores of projects that nobody worked on for so long. folder: that of the store in use."""
+    for other in folder.parent.iterdir() if folder.parent.is_dir() else ():
+        with suppress(OSError):
+            if other != folder and now - max(p.stat().st_mtime for p in (other, *_manifests(other))) > days * DAY:
+                shutil.rmtree(other)
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """The records of sessions, the oldest first."""
+    found = []
+    for path in (folder / "sessions").glob("*.records"):
+        with suppress(OSError):
+            found.append((path.stat().st_mtime, path))
+    return [path for _, path in sorted(found)]
+
+
+def _drop_oldest(folder: Path) -> bool:
+    """Forget a session, or the older half of the only one; False where nothing is left to forget."""
+    paths = _manifests(folder)
+    if not paths:
+        return False
+    if len(paths) > 1:
+        paths[0].unlink()
+        return True
+    records = Manifest(paths[0]).read()
+    turns = sorted({r.turn for r in records if isinstance(r, Turn)})
+    if len(turns) < 2:
+        paths[0].unlink()
+        return True
+    kept = set(turns[len(turns) // 2 :])
+    calls = {r.call for r in records if isinstance(r, Before) and r.turn in kept}
+    left = [s for r in records if (s := _shrunk(r, kept, calls)) is not None]
+    lines = [json.dumps(to_plain(r), separators=(",", ":")) for r in left]
+    write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"))
+    return True
+
+
+def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
+    """What stays of a record."""
+    match record:
+        case After(call=call):
+            return record if call in calls else None
+        case Undone(turns=undone):
+            # A redo names its undo by its place among them, so none is left out.
+            return record if set(undone) & turns else record.but(before=(), after=())
+        case _:
+            return record if record.turn in turns else None
+
+
+def _pack(store: Store) -> None:
+    """Put all objects that are needed into one pack, and let go of the others."""
+    wanted = sorted({oid for oid in _roots(store.where.folder) if oid})
+    git = store.git
+    there = git.have(wanted)
+    words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin")
+    feed = "\n".join([*there, ""]).encode()
+    found = git.run(*words, feed=feed, seconds=600).decode("ascii").split() if there else []
+    own = git.have([*found, *there], own=True)
+    old = list(_loose_and_packed(git.home))
+    new = git.pack(own, own=True) if own else ""
+    for path in old:
+        if not new or new not in path.name:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _roots(folder: Path) -> Iterator[str]:
+    for path in folder.glob("index-*.json"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            known = json.loads(path.read_bytes())
+            yield from (str(known["tree"]), str(known["perms"]))
+    for path in _manifests(folder):
+        for record in Manifest(path).read():
+            shots: tuple[Shot, ...] = ()
+            match record:
+                case Before(shots=shots) | After(shots=shots):
+                    pass
+                case Undone(before=before, after=after):
+                    shots = (*before, *after)
+                case _:
+                    continue
+            yield from (oid for s in shots for oid in (s.tree, s.perms))
+
+
+def _loose_and_packed(home: Path) -> Iterator[Path]:
+    yield from home.glob("objects/[0-9a-f][0-9a-f]/*")
+    yield from home.glob("objects/pack/*")

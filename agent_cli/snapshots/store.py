@@ -1,0 +1,168 @@
+"""The store of one project's snapshots: its folder, its lock, and the states of the folders that are worked in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from zlib import crc32
+
+from agent_cli.permission.git_config import git_folders
+from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of, write_whole
+from agent_cli.snapshots.records import Manifest
+from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture
+from agent_tools.regular import read_regular
+from agent_tools.values import Value
+
+LOCK_SECONDS = 20.0
+
+
+class Where(Value):
+    """Where snapshots are kept, and of what. folder: the project's store. roots: the folders worked in, the project's
+    first. path and home: the variables of the person's environment. session: whose records these are."""
+
+    folder: Path
+    roots: tuple[Path, ...]
+    path: str
+    home: str
+    session: str
+    bounds: Bounds = Bounds()
+
+
+class Store:
+    """Opens the store, and makes it where it is missing. Raises StoreError where that cannot be."""
+
+    def __init__(self, where: Where) -> None:
+        self.where = where
+        self.manifest = Manifest(where.folder / "sessions" / f"{where.session}.records")
+        root = where.roots[0]
+        try:
+            where.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(where.folder / "root", os.fsencode(root))
+            objects = [o for r in where.roots for o in objects_of(r)]
+            program = find_git(where.path, str(root))
+            self.git = Git(where.folder / "git", program, objects, self._ignored(root))
+        except OSError as error:
+            raise StoreError(f"{where.folder} cannot be written: {error.strerror or error}") from None
+        self.scanners = {
+            str(r): Scanner(self.git, r, where.folder / f"index-{crc32(os.fsencode(r)):08x}", where.bounds)
+            for r in where.roots
+            if _is_project(r, where.home)
+        }
+        self._held = 0
+
+    def _ignored(self, root: Path) -> str | None:
+        """Where our own state is kept inside the project, it is none of its files."""
+        ignored, state = ignored_in(root, self.where.home), self.where.folder.parent.parent
+        if state.is_relative_to(root) and state != root:
+            return f"{ignored or ''}\n/{state.relative_to(root)}/\n"
+        return ignored
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Have the store alone. Raises StoreError where another process does not let go of it."""
+        if self._held:
+            yield
+            return
+        import fcntl
+
+        try:
+            descriptor = os.open(self.where.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"{self.where.folder} cannot be written: {error.strerror}") from None
+        try:
+            until = time.monotonic() + LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise StoreError("another process is at the snapshots of this project") from None
+                    time.sleep(0.02)
+            self._held, self.git.lock = 1, descriptor
+            # Nobody else is here: what a git left that was killed is in the way of the next one.
+            for left in self.where.folder.glob("*.lock"):
+                left.unlink(missing_ok=True)
+            yield
+        except OSError as error:
+            raise StoreError(f"{self.where.folder}: {error.strerror or error}") from None
+        finally:
+            self._held, self.git.lock = 0, -1
+            os.close(descriptor)
+
+    def shots(self, named: Iterable[str] = (), *, whole: bool = True) -> tuple[Shot, ...]:
+        """The folders as they are now (whole), and the named files that are not among them. Raises StoreError."""
+        with self.locked():
+            found = [scanner.scan() for scanner in self.scanners.values()] if whole else []
+            if paths := list(named):
+                found.append(capture(self.git, self.where.folder / "index-named", paths, self.where.bounds))
+            return tuple(found)
+
+    def loose(self, paths: Sequence[str]) -> list[str]:
+        """Those of the absolute paths that a whole snapshot does not have: outside, ignored, or in a nested repository.
+
+        Called after a scan. Raises StoreError.
+        """
+        left = list(dict.fromkeys(paths))
+        for base, scanner in self.scanners.items():
+            prefix = base.rstrip("/") + "/"
+            mine = [p.removeprefix(prefix) for p in left if p.startswith(prefix)]
+            if mine:
+                has = scanner.has(mine)
+                left = [p for p in left if not (p.startswith(prefix) and p.removeprefix(prefix) in has)]
+        return left
+
+    def untracked(self, paths: Sequence[str]) -> list[str]:
+        """Those of the absolute paths that no repository here tracks. Raises StoreError."""
+        left = list(paths)
+        for base, scanner in self.scanners.items():
+            prefix = base.rstrip("/") + "/"
+            mine = [p.removeprefix(prefix) for p in left if p.startswith(prefix)]
+            tracked = {prefix + p for p in scanner.tracked(mine)} if mine else set()
+            left = [p for p in left if p not in tracked]
+        return left
+
+    def ignored(self, folder: str) -> list[str]:
+        """The ignored files below a folder that is worked in, by absolute path; not too many. Raises StoreError."""
+        for base in self.scanners:
+            if folder == base or folder.startswith(f"{base.rstrip('/')}/"):
+                words = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", folder)
+                out = self.git.run(*words, tree=base, index=self.scanners[base].index)
+                return [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n][:MOST_BELOW]
+        return []
+
+    def pin(self, before: Iterable[Shot], after: Iterable[Shot]) -> None:
+        """Keep the old contents of what changed as objects of our own: the user's repository may drop its own."""
+        ends = {s.base: s for s in after}
+        old: set[str] = set()
+        for start in before:
+            end = ends.get(start.base, start)
+            if start.tree != end.tree:
+                out = self.git.run("diff-tree", "-r", "--no-renames", start.tree, end.tree)
+                old |= {row.split()[2] for row in out.decode("ascii", "replace").splitlines()}
+        old.discard("0" * 40)
+        if missing := sorted(old - self.git.have(old, own=True).keys()):
+            self.git.pack(missing)
+
+    def head(self) -> str:
+        """The commit that the project's repository is at, read from its files; "" where there is none."""
+        folders = git_folders(self.where.roots[0])
+        for folder in folders[-1:]:
+            try:
+                text = read_regular(folder / "HEAD", 4096).decode("ascii", "replace").strip()
+                if not text.startswith("ref: "):
+                    return text
+                for place in (folder, folders[0]):
+                    if os.path.isfile(place / text[5:]):  # noqa: PTH113 - as elsewhere
+                        return read_regular(place / text[5:], 4096).decode("ascii", "replace").strip()
+            except (OSError, ValueError):
+                return ""
+        return ""
+
+
+def _is_project(root: Path, home: str) -> bool:
+    """Whether a folder is looked at as a whole: the home folder and those above it are no project."""
+    return not (home and Path(home).is_relative_to(root)) and root != Path("/")

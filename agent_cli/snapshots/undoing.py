@@ -1,0 +1,141 @@
+"""A session's work taken back and made again: which turns an undo means, what it would do, and the doing.
+
+An undo is written down like any work, with the state around it, so that it can be undone too: `redo`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from agent_cli.snapshots.git import StoreError
+from agent_cli.snapshots.plan import Item, Plan, make_plan, summed
+from agent_cli.snapshots.records import Change, Story, Turn, Undone, tell
+from agent_cli.snapshots.restore import put_back
+from agent_cli.snapshots.scan import Bounds, capture
+from agent_cli.snapshots.states import State, Touched, touched
+from agent_cli.snapshots.store import Store
+from agent_tools.diffing import unified
+from agent_tools.display import Diff
+from agent_tools.values import Value
+
+_SHOWN_BYTES = 1_000_000
+
+
+class Step(Value):
+    """A turn that changed something, for a list. undone: it is taken back now."""
+
+    turn: Turn
+    changes: tuple[Change, ...]
+    undone: bool
+
+
+class Undoing:
+    """Undo and redo in one session."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def story(self) -> Story:
+        return tell(self.store.manifest.read())
+
+    def steps(self) -> list[Step]:
+        """The turns that changed something, in order."""
+        story = self.story()
+        found = []
+        for number, turn in story.turns.items():
+            changes = tuple(c for c in story.changes if c.turn == number)
+            if changes:
+                found.append(Step(turn, changes, number in story.undone))
+        return found
+
+    def latest(self) -> int | None:
+        """The turn that an undo means: the latest whose work stands and did something. Raises StoreError."""
+        for step in reversed(self.steps()):
+            if not step.undone and self.summed([step.turn.turn]):
+                return step.turn.turn
+        return None
+
+    def from_message(self, messages: int) -> list[int]:
+        """The turns whose work came after the history had this many messages, on the way that it took since."""
+        turns = self.story().turns
+        way: list[Turn] = []
+        for turn in turns.values():
+            while way and way[-1].messages >= turn.messages:
+                way.pop()
+            way.append(turn)
+        first = next((t.turn for t in way if t.messages >= messages), None)
+        return [n for n in turns if first is not None and n >= first]
+
+    def changes(self, turns: Iterable[int]) -> list[Change]:
+        """What the turns did, in order, as far as it stands."""
+        story, wanted = self.story(), set(turns)
+        return [c for c in story.changes if c.turn in wanted and c.turn not in story.undone]
+
+    def plan(self, turns: Iterable[int]) -> Plan:
+        """What it takes to undo turns. Raises StoreError."""
+        return make_plan(self.store, self.changes(turns))
+
+    def summed(self, turns: Iterable[int]) -> str:
+        """What turns did, in words; "" for nothing. Raises StoreError."""
+        with self.store.locked():
+            return summed(self.store, self.changes(turns))
+
+    def undo(self, turns: Sequence[int], items: Sequence[Item]) -> dict[str, str]:
+        """Put files back; those that could not be, with why. Raises StoreError where nothing was done."""
+        standing = tuple(n for n in turns if n not in self.story().undone)
+        return self._carry_out("undo", standing, items, -1)
+
+    def redo_plan(self) -> tuple[int, Plan] | None:
+        """The latest undo that can be taken back, and what that takes; None where there is none. Raises StoreError."""
+        story = self.story()
+        if not story.open_undos:
+            return None
+        number = story.open_undos[-1]
+        op = story.ops[number]
+        return number, make_plan(self.store, [Change(0, "", "undo", "", op.before, op.after)])
+
+    def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
+        """Take an undo back. As `undo`."""
+        return self._carry_out("redo", self.story().ops[number].turns, items, number)
+
+    def _carry_out(self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int) -> dict[str, str]:
+        if not items:
+            return {}
+        store = self.store
+        everything = Bounds(store.where.bounds.total, store.where.bounds.total)
+        index, paths = store.where.folder / "index-named", [i.path for i in items]
+        with store.locked():
+            before = capture(store.git, index, paths, everything)
+            failed = put_back(store, items)
+            after = capture(store.git, index, paths, everything)
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            if len(failed) < len(items):
+                store.manifest.add(Undone(kind, turns, (before,), (after,), of, now))
+        return failed
+
+    def diffs(self, turns: Iterable[int]) -> list[Diff]:
+        """What turns did to each file, as it stands in the snapshots. Raises StoreError."""
+        with self.store.locked():
+            found = touched(self.store, self.changes(turns))
+            return [self._diff(t) for t in sorted(found.values(), key=lambda t: t.path)]
+
+    def _diff(self, t: Touched) -> Diff:
+        old, new = self._text(t.before), self._text(t.after)
+        if old is None or new is None:
+            return Diff(t.path, "(no text)", created=t.before is None)
+        patch, added, removed = unified(old, new)
+        if not patch and t.before and t.after:
+            patch = f"(permissions: {t.before.mode:o} -> {t.after.mode:o})"
+        if t.after is None:
+            patch = f"(deleted)\n{patch}"
+        return Diff(t.path, patch, added, removed, t.before is None)
+
+    def _text(self, state: State | None) -> str | None:
+        if state is None:
+            return ""
+        try:
+            data = self.store.git.blob(state.oid)
+            return None if len(data) > _SHOWN_BYTES or b"\0" in data else data.decode("utf-8")
+        except (StoreError, UnicodeDecodeError):
+            return None

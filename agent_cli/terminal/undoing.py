@@ -1,0 +1,160 @@
+"""What /undo, /redo, /rewind and /diff do: say what would happen, ask, do it, and tell what became of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from agent_cli.core.messages import UserMessage
+from agent_cli.keeping import undoing
+from agent_cli.place import Mistake
+from agent_cli.snapshots.git import StoreError
+from agent_cli.snapshots.plan import Item, Plan, account
+from agent_cli.snapshots.undoing import Undoing
+from agent_tools.clipping import counted, shorten
+from agent_tools.display import Diffs
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+_MOST_LISTED = 30
+
+
+@contextmanager
+def _work(repl: Repl) -> Iterator[Undoing]:
+    """The session's snapshots. Raises Mistake."""
+    agent = repl.agent
+    try:
+        yield undoing(agent.place, agent.settings, agent.header.session_id)
+    except StoreError as error:
+        raise Mistake(f"The snapshots cannot be used: {error}.") from None
+
+
+def undo(repl: Repl, words: str) -> None:
+    with _work(repl) as work:
+        latest = work.latest()
+        if latest is None:
+            repl.say("There is nothing to undo.")
+            return
+        text = work.story().turns[latest].text
+        repl.say(f"The turn: {shorten(text, 80)}")
+        _undo_turns(repl, work, [latest])
+
+
+def redo(repl: Repl, words: str) -> None:
+    with _work(repl) as work:
+        found = work.redo_plan()
+        if found is None:
+            repl.say("There is nothing to redo.")
+            return
+        number, plan = found
+        chosen = _chosen(repl, plan)
+        if chosen is not None:
+            _tell(repl, chosen, work.redo(number, chosen), "made again")
+
+
+def rewind(repl: Repl, words: str) -> None:
+    conversation = repl.agent.conversation
+    said = [(n, m) for n, m in enumerate(conversation.history) if isinstance(m, UserMessage) and m.text[:1] != "<"]
+    if not said:
+        repl.say("Nothing was said yet.")
+        return
+    with _work(repl) as work:
+        options = []
+        for n, message in reversed(said):
+            changed = work.summed(work.from_message(n))
+            options.append((shorten(" ".join(message.text.split()), 70), f"since then: {changed}" if changed else ""))
+        picked = repl.choose("Go back to before which message?", options)
+        if picked is None:
+            return
+        at, message = said[len(said) - 1 - picked]
+        ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
+        way = repl.choose("What is to go back?", ways)
+        if way is None:
+            return
+        turns = work.from_message(at)
+        if way != 1 and turns and not _undo_turns(repl, work, turns, quiet=way == 0):
+            return
+        if way != 2:
+            conversation.rewind(at)
+            repl.say(f"The conversation goes on from before: {shorten(' '.join(message.text.split()), 80)}")
+
+
+def diff(repl: Repl, words: str) -> None:
+    with _work(repl) as work:
+        turns = [s.turn.turn for s in work.steps() if not s.undone]
+        if words == "last":
+            turns = turns[-1:]
+        elif words.startswith("since ") and words[6:].strip().isdigit():
+            turns = [n for n in turns if n >= int(words[6:])]
+        elif words:
+            if not words.isdigit() or int(words) not in turns:
+                repl.say(
+                    f"There is no such turn; those that changed something: {', '.join(map(str, turns)) or 'none'}."
+                )
+                return
+            turns = [int(words)]
+        diffs = work.diffs(turns)
+        if not diffs:
+            repl.say("Nothing was changed.")
+            return
+        root = str(repl.place.root)
+        near = tuple(
+            d.but(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
+        )
+        repl.show_display(Diffs(near))
+
+
+def _undo_turns(repl: Repl, work: Undoing, turns: Sequence[int], *, quiet: bool = False) -> bool:
+    """Undo turns as far as the person agrees; False where they would rather not. quiet: the model need not know."""
+    plan = work.plan(turns)
+    if plan.empty and not plan.notes:
+        repl.say("No file is to be put back.")
+        return True
+    chosen = _chosen(repl, plan)
+    if chosen is None:
+        return False
+    failed = work.undo(turns, chosen)
+    _tell(repl, chosen, failed, "put back")
+    names = [os.path.relpath(i.path, repl.place.root) for i in chosen if i.path not in failed]
+    if names and not quiet:
+        listed = ", ".join(names[:_MOST_LISTED])
+        repl.agent.conversation.inbox.append(f"<undo>\nThe user took back your changes to: {listed}\n</undo>")
+    return True
+
+
+def _chosen(repl: Repl, plan: Plan) -> list[Item] | None:
+    """Which files are put back: shown first; those that were changed since are asked about one by one."""
+    root = str(repl.place.root)
+    ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
+    for line in account([*ready, *ask], root)[:_MOST_LISTED]:
+        repl.say(f"  {line}")
+    if len(ready) + len(ask) > _MOST_LISTED:
+        repl.say(f"  and {len(ready) + len(ask) - _MOST_LISTED} more")
+    for line in account(lost, root)[:_MOST_LISTED]:
+        repl.say(f"  cannot {line}")
+    for note in plan.notes:
+        repl.say(f"  note: {note}")
+    if not ready and not ask:
+        repl.say("No file can be put back.")
+        return []
+    if ready:
+        options = [("yes", f"put back {counted(len(ready), 'file')}"), ("choose", "file by file"), ("no", "")]
+        picked = repl.choose("Put them back?", options)
+        if picked is None or picked == 2:
+            return None
+        if picked == 1:
+            ready = [i for i in ready if repl.confirm(f"{account([i], root)[0]}?")]
+    return ready + [i for i in ask if repl.confirm(f"{account([i], root)[0]}: all the same?")]
+
+
+def _tell(repl: Repl, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
+    done = len(chosen) - len(failed)
+    if chosen:
+        repl.say(
+            f"{counted(done, 'file')} {verb}." + (" /redo takes that back." if verb == "put back" and done else "")
+        )
+    for path, why in failed.items():
+        repl.say(f"  not {verb}: {os.path.relpath(path, repl.place.root)}: {why}")

@@ -1,0 +1,56 @@
+"""/undo, /redo, /rewind and /diff in the session, line by line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.helpers import agent, call, script
+from tests.snapshots.playing import tree_of
+
+REPLIES = [
+    {"calls": [call("Write", file_path="one.txt", content="1\n")]},
+    {"text": "Done."},
+    {"calls": [call("Bash", command="rm a.txt && echo 2 > two.txt")]},
+    {"text": "Done."},
+]
+FLAGS = ["--plain", "--trust", "--permission-mode", "acceptEdits", "--allowedTools", "Bash(rm a.txt)"]
+
+
+def talk(work: Path, *lines: str) -> str:
+    model = script(work.parent / "s.toml", REPLIES * 2)
+    done = agent([*FLAGS, "--model", model], work, stdin="".join(f"{line}\n" for line in lines))
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
+    before = tree_of(work)
+    said = talk(
+        work, "first", "second", "/diff last", "/undo", "1", "/redo", "1", "/undo", "yes", "/undo", "1", "/undo"
+    )
+    assert "two.txt (new file, +1 -0)" in said
+    assert "create again: a.txt" in said and "delete: two.txt" in said
+    assert said.count("put back.") == 3 and "2 files made again." in said
+    assert said.rstrip().count("There is nothing to undo.") == 1
+    assert tree_of(work) == before
+
+
+def test_a_refusal_changes_nothing(work: Path) -> None:
+    said = talk(work, "first", "/undo", "3", "/undo", "2", "n", "/undo", "3")
+    assert (work / "one.txt").read_text() == "1\n"
+    assert said.count("The turn: first") == 3 and "put back." not in said
+
+
+def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) -> None:
+    before = tree_of(work)
+    said = talk(work, "first", "second", "/rewind", "2", "1", "1", "/rewind")
+    assert "since then: 2 files created, 1 deleted" in said
+    assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
+    assert tree_of(work) == before
+    again = agent(["-p", "--continue", "--model", script(work.parent / "n.toml", [{"text": "new"}]), "anew"], work)
+    assert again.stdout == "new\n", again.stderr
+
+
+def test_only_the_conversation_goes_back(work: Path) -> None:
+    talk(work, "first", "second", "/rewind", "1", "2")
+    assert (work / "two.txt").exists() and not (work / "a.txt").exists()
