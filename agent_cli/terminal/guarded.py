@@ -10,6 +10,7 @@ from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
+from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -104,7 +105,9 @@ class Questions:
         ask, self.ask = self.ask, None
         self._live.line.give_back()
         if ask is not None:
-            if answer is not None and not (ask.own and ask.free):
+            if isinstance(ask.free, Pick) and answer is not None:
+                self._live.say(f"  {one_line(ask.free.options[answer][0])}")
+            elif answer is not None and not (ask.own and ask.free):
                 self._live.say(f"  {told(answer)}")
             ask.waiting.answer(answer)
             if self._later:

@@ -219,6 +219,10 @@ class Repl(Dialogs):
         if changed:
             self.say(f"  This turn left {changed}. /undo takes that back.")
 
+    def run_beside(self, run: Callable[[], object]) -> None:
+        """Run what is no turn and takes a while; Ctrl-C is its interrupt."""
+        self._interruptible(run)
+
     def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
         conversation = self.agent.conversation

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from agent_cli.core.events import (
     ApprovalRequested,
+    Compacted,
+    Compacting,
     Event,
     FirstChunk,
     HookRan,
@@ -211,8 +213,10 @@ class Transcript(Show):
                 self.doing = self._summaries.get(call_id, tool)
             case ApprovalRequested() | QuestionAsked():
                 self.doing = "waiting for you"
-            case ToolFinished():
+            case ToolFinished() | Compacted():
                 self.doing = "working"
+            case Compacting():
+                self.doing = "compacting the conversation"
             case HookStarted(name=name):
                 self.doing, self._before_hook = f"hook {name}", self.doing
             case HookRan():

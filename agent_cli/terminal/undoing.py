@@ -80,6 +80,8 @@ def rewind(repl: Repl, words: str) -> None:
         if way != 2:
             conversation.rewind(at)
             repl.say(f"The conversation goes on from before: {shorten(' '.join(message.text.split()), 80)}")
+            # To be said again, or otherwise; without the files that it mentioned.
+            repl.propose(message.text.split("\n\n<file ")[0])
 
 
 def diff(repl: Repl, words: str) -> None:
