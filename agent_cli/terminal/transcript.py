@@ -139,10 +139,13 @@ class _Output:
         self.end: deque[str] = deque(maxlen=END)
         self.count = 0
         self.partial = ""
+        # Of a flood only the latest is handed on, with a note of how much was not.
+        self.flood = False
 
     def add(self, text: str) -> None:
         *lines, self.partial = (self.partial + text).split("\n")
         self.partial = self.partial[-4096:]
+        self.flood = self.flood or " bytes not shown …]" in text
         for line in lines:
             self._line(line)
 
@@ -158,7 +161,8 @@ class _Output:
         if self.partial:
             self._line(self.partial)
         left = self.count - len(self.head) - len(self.end)
-        return [*self.head, *([f"... {counted(left, 'more line')} ..."] if left else []), *self.end]
+        more = f"... {'over ' * self.flood}{counted(left, 'more line')} ..."
+        return [*self.head, *([more] if left else []), *self.end]
 
     def tail(self) -> list[str]:
         lines = [*self.head, *self.end, *([self.partial] if self.partial else [])]

@@ -9,7 +9,14 @@ import pytest
 from prompt_toolkit.key_binding.vi_state import InputMode
 from rich.console import Console
 
-from agent_cli.core.events import ApprovalRequested, ApprovalResolved, TextDelta, ToolFinished, ToolStarted
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
 from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.completing import complete
 from agent_cli.terminal.decisions import question
@@ -137,3 +144,10 @@ def test_a_call_that_the_person_changed_keeps_its_words() -> None:
         ToolFinished("c1", "Bash", False, 1, None),
     ]
     assert shown(events) == ["tool: Run: touch b"]
+
+
+def test_what_came_too_fast_to_count_is_not_counted() -> None:
+    flood = "\n".join(map(str, range(50))) + "\n"
+    for text, said in ((flood, "  ... 38 more lines ..."), (f"[… 900 bytes not shown …]\n{flood}", "over 39 more")):
+        events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
+        assert said in "\n".join(shown(events))
