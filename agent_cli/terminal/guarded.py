@@ -41,6 +41,8 @@ class Questions:
             return
         writer = live.transcript.writer
         writer.settle()
+        if not ask.own:
+            writer.gap()
         for row in ask.body(writer.console):
             writer.put(row)
         now = self._clock()

@@ -15,6 +15,7 @@ from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
 from agent_cli.config.layers import Layers
+from agent_cli.config.mentions import missing_files
 from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
@@ -194,7 +195,10 @@ class Repl(Dialogs):
         """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
         context = conversation.kit.context
-        named = map(str, self.pictures.within(text, context.workspace.cwd))
+        pictures = self.pictures.within(text, context.workspace.cwd)
+        named = map(str, pictures)
+        for name in missing_files(text, context) if "@" in text and not pictures else ():
+            self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
         media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
             self._interruptible(lambda: conversation.say(text, self.listener, media))

@@ -58,6 +58,12 @@ class LiveWriter(Writer):
         """There is a blank row above what comes next."""
         self._kind = ""
 
+    def gap(self) -> None:
+        """A blank row, where the row above is none."""
+        if self._kind:
+            self._sink.write("\n")
+        self._kind = ""
+
     def _lines(self, lines: list[str]) -> None:
         if lines:
             self._of("text")

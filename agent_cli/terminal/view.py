@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_cli.terminal.ansi import clip, fragments
+from agent_cli.terminal.ansi import cells, clip, fragments
 from agent_cli.terminal.panels import (
     INPUT,
     MENU,
@@ -88,4 +88,6 @@ def _menu(live: Live, width: int) -> list[Line]:
     for number, choice in enumerate(menu[first : first + most], first):
         text = f"  {fitted(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
         rows.append((("class:chosen" if number == chosen else "class:dim", fitted(text, width)),))
+    if len(menu) > most:
+        rows[-1] = (*rows[-1], ("class:dim", clip(f"  ({len(menu)} in all)", max(width - cells(rows[-1][0][1]), 0))))
     return rows
