@@ -9,6 +9,7 @@ from pathlib import Path
 
 _HEAD, _LINK = "ref: refs/heads/", "gitdir:"
 _SECONDS = 2.0
+_FIRST = 0.4
 
 
 def branch_of(folder: Path) -> str:
@@ -37,6 +38,7 @@ class Branch:
         self._folder, self._has_changes, self._ready = folder, has_changes, ready
         self._name, self._read_at = "", -_SECONDS
         self._dirty = self._busy = self._again = False
+        self._pause = _FIRST
 
     def __str__(self) -> str:
         now = time.monotonic()
@@ -54,6 +56,9 @@ class Branch:
             threading.Thread(target=self._ask, name="git status", daemon=True).start()
 
     def _ask(self) -> None:
+        # Not while the first prompt is being drawn.
+        pause, self._pause = self._pause, 0.0
+        time.sleep(pause)
         while self._again:
             self._again = False
             before, self._dirty = self._dirty, self._has_changes()
