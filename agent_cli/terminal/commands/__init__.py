@@ -2,6 +2,7 @@
 
 from agent_cli.terminal.commands import (
     asking,
+    commit,
     cost,
     extensions,
     hooks,
@@ -21,6 +22,7 @@ from agent_cli.terminal.slash import REGISTRY
 __all__ = [
     "REGISTRY",
     "asking",
+    "commit",
     "cost",
     "extensions",
     "hooks",
