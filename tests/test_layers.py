@@ -30,8 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     # The REPL is where the person changes what was joined, so it may call on assembly.
     "agent_cli.terminal": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session", "agent_cli.assembly",
-       "agent_cli.keeping", "agent_cli.snapshots", "agent_cli.commits", "agent_cli.place", "agent_cli.mcp_servers", "agent_cli.titles",
-       "agent_cli.waiting", "agent_cli.options",
+       "agent_cli.keeping", "agent_cli.snapshots", "agent_cli.commits", "agent_cli.place", "agent_cli.mcp_servers",
+       "agent_cli.titles", "agent_cli.waiting", "agent_cli.options",
        "agent_cli.permission.decision",
        "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.model.transport", "agent_cli.model.select",
        "agent_cli.commands.doctor"},
