@@ -68,21 +68,22 @@ class Repository:
         self._env |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
         self._folder = Path(self._repo.git_dir)
 
+    # Asked of git itself: GitPython reads refs as files, which not every repository has.
+
     @property
     def unborn(self) -> bool:
         """Whether there is no commit yet."""
-        return not self._repo.head.is_valid()
+        return bool(self._ask("rev-parse", "--verify", "--quiet", "HEAD")[0])
 
     @property
     def branch(self) -> str:
         """The name of the branch; "" where HEAD is on none."""
-        return "" if self._repo.head.is_detached else str(self._repo.active_branch.name)
+        return os.fsdecode(self._ask("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
 
     def subjects(self, most: int = 10) -> list[str]:
         """The first lines of the latest commits."""
-        if self.unborn:
-            return []
-        return [str(c.summary) for c in self._repo.iter_commits("HEAD", max_count=most, no_merges=True)]
+        done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{most}", "--format=%s")
+        return [] if done else out.decode("utf-8", "replace").splitlines()
 
     def blob(self, commit: str, path: str) -> str | None:
         """The object of a file in a commit; None where there is none."""
@@ -105,7 +106,11 @@ class Repository:
     def changes(self) -> list[Change]:
         """All that differs from the last commit, what git ignores left out. Raises Mistake."""
         words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
-        return list(_changes(self._told(*words)))
+        found: dict[str, Change] = {}
+        for change in _changes(self._told(*words)):
+            # Twice: its deletion is staged, and it is there again.
+            found[change.path] = change.but(staged=True, unstaged=True) if change.path in found else change
+        return list(found.values())
 
     def counts(self, changes: Sequence[Change]) -> dict[str, tuple[int, int] | None]:
         """Lines added and removed, by path; None for what is no text. Raises Mistake."""
@@ -142,8 +147,8 @@ class Repository:
                 with suppress(Mistake, KeyboardInterrupt):
                     self._told("rm", "--cached", "-q", "-f", "--ignore-unmatch", paths=new)
             raise
-        made = self._repo.head.commit
-        return made.hexsha[:10], str(made.summary)
+        made = self._told("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
+        return made[:10], made.partition(" ")[2]
 
     def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
         """A git that may run hooks, for as long as they take."""
@@ -194,10 +199,10 @@ class Repository:
 
     def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
         """A git that answers at once: how it ended, what it printed, what it complained about."""
-        # GitPython hands on this process's variables, so those that lead astray are set right.
+        # GitPython hands on this process's variables, so those that lead astray, or are secret, are set right.
         env = {"GIT_DIR": str(self._folder), "GIT_WORK_TREE": str(self.top), "GIT_LITERAL_PATHSPECS": "1"}
         env["GIT_INDEX_FILE"] = index or str(self._folder / "index")
-        env["GIT_OPTIONAL_LOCKS"] = "0"
+        env |= {"GIT_OPTIONAL_LOCKS": "0"} | {name: "" for name in os.environ if looks_like_key(name)}
         listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
         options: dict[str, Any] = {"with_extended_output": True, "with_exceptions": False, "stdout_as_string": False}
         with _names(paths) as names:

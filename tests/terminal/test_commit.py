@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,9 @@ import pytest
 
 from agent_cli.commits.choice import read_words
 from agent_cli.commits.message import with_trailers
-from agent_cli.commits.repository import Change
+from agent_cli.commits.repository import Change, Repository
 from agent_cli.place import Mistake
+from agent_tools.cancel import Cancelled, CancelToken
 from tests.helpers import agent, call, script
 from tests.snapshots.playing import git
 from tests.terminal.test_state_commands import sent
@@ -175,6 +179,52 @@ def test_a_secret_looking_file_is_named_to_the_model_and_not_shown(repo: Path) -
     (repo / ".env").write_text("WORD=tuesday-lagoon\n")
     said = talk(repo, "/commit .env", "n", expect="its content is not shown: .env")
     assert ".env (new, +1 -0)" in said and "  Add new.txt" in said
+
+
+def test_a_deletion_that_is_staged_and_undone_again_is_one_file(repo: Path) -> None:
+    git(repo, "rm", "-q", "--cached", "b.txt")
+    (repo / "b.txt").write_text("again\n")
+    said = talk(repo, "/commit b.txt -m again", "y", "y")
+    assert "b.txt is staged in part" in said and "1 file for main:" in said
+    assert status(repo) == "" and git(repo, "show", "HEAD:b.txt") == "again\n"
+
+
+def test_names_of_all_kinds_and_a_linked_worktree(repo: Path) -> None:
+    linked = repo.parent / "linked"
+    git(repo, "worktree", "add", "-q", str(linked))
+    names = ["a b.txt", "-m.txt", "*.txt", ":(top)x", "é.txt", "sub/new\nline"]
+    (linked / "sub").mkdir()
+    for name in names:
+        (linked / name).write_text("x\n")
+    (linked / "link").symlink_to("a.txt")
+    found = Repository(linked, {"PATH": os.environ["PATH"], "GIT_DIR": "/nowhere"})
+    changes = found.changes()
+    assert {c.path for c in changes} == {*names, "link"}
+    assert set(found.counts(changes)) == {*names, "link"} and "+x" in found.diff(changes[0])
+    star = [c for c in changes if c.path == "*.txt"]
+    found.commit(star, "one", hooks=True, cancel=CancelToken())
+    assert committed(linked) == {"*.txt"}
+    found.commit(found.changes(), "rest", hooks=True, cancel=CancelToken())
+    assert status(linked) == "" and log(repo) == ["docs: first"] and log(linked)[0] == "rest"
+
+
+def test_a_hook_that_takes_too_long_can_be_stopped(repo: Path) -> None:
+    hook(repo, "pre-commit", "touch .git/started; sleep 60")
+    (repo / "mine.txt").write_text("mine\n")
+    cancel = CancelToken()
+    found = Repository(repo, {"PATH": os.environ["PATH"]})
+
+    def stop() -> None:
+        while not (repo / ".git/started").exists():
+            time.sleep(0.01)
+        cancel.cancel()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(Cancelled):
+        found.commit(found.changes(), "never", hooks=True, cancel=cancel)
+    thread.join()
+    assert status(repo) == "?? mine.txt\n" and log(repo) == ["docs: first"]
 
 
 def merge(root: Path) -> None:
