@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test quick lint types tests fuzz crashes mcp schemas bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz crashes mcp schemas picture bench versions wheel clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
@@ -46,6 +46,10 @@ undo-fuzz: $(VENV)/.dev
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate
+
+# The picture of a session in the README, from the program as it is now.
+picture: $(VENV)/.dev
+	$(BIN)/python -m docs.picture
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

@@ -24,6 +24,7 @@ from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
+from agent_cli.core.window import Window
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -41,7 +42,7 @@ from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by
+from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by, window_of
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
 from agent_tools.confined import Confinement
@@ -194,11 +195,15 @@ def build(
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
-            takes=takes, saved=saved_with(options, place, settings, layers.trust)
+            takes=takes,
+            context_window=window_of(info, settings),
+            saved=saved_with(options, place, settings, layers.trust),
         ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
     )
+    if restored is not None:
+        kit.window = Window(restored.compactions, restored.pins, restored.report)
     conversation.attached = attached
     conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, added.commands, context)
@@ -241,6 +246,7 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation.kit.price = pricing(model, info)
     takes = taken_by(info, agent.settings)
     conversation.options = conversation.options.but(model=model.model, label=model.name, takes=takes)
+    conversation.options = conversation.options.but(context_window=window_of(info, agent.settings))
     agent.model, agent.info = model, info
 
 
@@ -311,7 +317,9 @@ def _schema(text: str) -> dict[str, Any]:
 
 
 def turn_options(settings: Settings, model: Resolved, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
-    """The flat options of a turn, from the settings."""
+    """The flat options of a turn, from the settings. Raises Mistake."""
+    if not 0 <= settings.compact_at <= 1:
+        raise Mistake("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     return TurnOptions(
         model=model.model,
         label=model.name,
@@ -337,6 +345,7 @@ def turn_options(settings: Settings, model: Resolved, header: Header, specs: tup
         review=settings.review,
         plan_nudges=settings.plan_nudges,
         plan_reminder=settings.plan_reminder,
+        compact_at=settings.compact_at,
         after_turn=settings.after_turn,
         after_turn_tries=settings.after_turn_tries,
         after_turn_timeout=settings.after_turn_timeout,

@@ -20,6 +20,7 @@ from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionA
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
+from agent_cli.core.window import Window
 from agent_cli.headless.result import pending_item
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, judge_project, read_settings
@@ -122,6 +123,7 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)
     kit.nested_shell.update(waiting.nested_shell)
+    kit.nested_windows.update((call_id, Window(made)) for call_id, made in waiting.nested_compactions.items())
     kit.ids.update(call_id for messages in waiting.nested.values() for call_id in call_ids(messages))
     policy = kit.policy
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)

@@ -47,6 +47,12 @@ def taken_by(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]
     return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
 
 
+def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
+    """How many tokens a model takes: as the catalog says, and not more than the settings do; None: not known."""
+    known = [size for size in (info.context_window if info else None, settings.context_window) if size]
+    return min(known, default=None)
+
+
 class _OnFirstUse:
     """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
 
@@ -102,7 +108,8 @@ def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Ope
             model = choose_model(name, settings, place)
             wire = open_wire(model, settings)
             info = lookup(model.provider, model.model)
-            return Opened(model.name, model.model, wire, pricing(model, info), taken_by(info, settings))
+            takes, window = taken_by(info, settings), window_of(info, settings)
+            return Opened(model.name, model.model, wire, pricing(model, info), takes, window)
         except Mistake as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

@@ -33,7 +33,8 @@ ALLOWED: dict[str, set[str]] = {
        "agent_cli.keeping", "agent_cli.snapshots", "agent_cli.commits", "agent_cli.place", "agent_cli.mcp_servers",
        "agent_cli.titles", "agent_cli.waiting", "agent_cli.options",
        "agent_cli.permission.decision",
-       "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.model.transport", "agent_cli.model.select",
+       "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.engine.context",
+       "agent_cli.model.transport", "agent_cli.model.select",
        "agent_cli.commands.doctor"},
 }  # fmt: skip
 # The doors: which file may import a heavy library, at any place in it.

@@ -16,6 +16,10 @@ TOGETHER = 90_000
 LARGEST = 10_000_000
 _MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
+_SPELLED = re.compile(
+    r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
+    r"(?::\d+(?:-\d+)?)?"
+)
 _LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 
 
@@ -37,6 +41,12 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
 def with_files(prompt: str, ctx: ToolContext) -> str:
     """A prompt with the files that it mentions below it."""
     return "\n\n".join([prompt, *mentioned_files(prompt, ctx)]) if "@" in prompt else prompt
+
+
+def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
+    """The mentions that are spelled like files, not like decorators or packages, and name none that may be shown."""
+    names = (m.rstrip(_PUNCTUATION) for m in re.findall(_MENTION, prompt) if not _named(m, ctx)[0])
+    return [name for name in dict.fromkeys(names) if _SPELLED.fullmatch(name)]
 
 
 def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:

@@ -175,6 +175,10 @@ class Settings(Value):
     reasoning_summary: Annotated[bool, "ask for summaries of hidden reasoning"] = False
     keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
     max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
+    context_window: Annotated[int | None, "tokens that a model takes where the catalog does not say, or fewer"] = None
+    compact_at: Annotated[
+        float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
+    ] = 0.92
     temperature: Annotated[float | None, "sampling temperature"] = None
     prefill: Annotated[str, "text that every answer begins with, where the model takes it"] = ""
     stream: Annotated[bool, "stream answers"] = True

@@ -17,6 +17,8 @@ from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
+# Why a conversation is compacted: its window is full, the person asked, the provider refused it.
+Trigger = Literal["auto", "manual", "too_long"]
 
 
 class TurnStarted(Value):
@@ -163,10 +165,47 @@ class PlanContinued(Value):
     text_length: int
 
 
+class Compacting(Value):
+    """The conversation is being summed up, which takes a model call. tokens: what it fills now."""
+
+    trigger: Trigger
+    tokens: int
+
+
 class Compacted(Value):
+    """From here on the model is shown less of the history, which itself is as it was.
+
+    kept: how many of the newest messages stay; `head` stands in the place of the `dropped` ones before them. cuts: the
+    texts of shortened results by call. by: who wrote the summary; "" where only results were cut. restated: what the
+    head holds beside the summary, in words. seen: what the model now knows of the files in it. usage: what the summary
+    cost; a turn's own usage includes it.
+    """
+
+    trigger: Trigger
     kept: int
     dropped: int
-    summary: str
+    summary: str = ""
+    head: tuple[Message, ...] = ()
+    cuts: dict[str, str] = {}  # noqa: RUF012 - never changed
+    tokens_before: int = 0
+    tokens_after: int = 0
+    by: Literal["model", "program", ""] = ""
+    restated: tuple[str, ...] = ()
+    seen: dict[str, str] = {}  # noqa: RUF012 - never changed
+    usage: Usage = Usage()
+
+
+class Uncompacted(Value):
+    """The latest compaction holds no more: the model is shown again what it took away."""
+
+    tokens: int
+
+
+class Pinned(Value):
+    """A message with this text is kept word for word by compactions; with `on` False, no more."""
+
+    text: str
+    on: bool = True
 
 
 class Rewound(Value):
@@ -205,10 +244,14 @@ class HookRan(Value):
 
 
 class UsageAdded(Value):
-    """Once per model call. `cost` inside is unreliable where the model has no known price."""
+    """Once per model call. `cost` inside is unreliable where the model has no known price.
+
+    aside: the call was not the conversation's own, so its tokens say nothing about the window.
+    """
 
     model: str
     usage: Usage
+    aside: bool = False
 
 
 class SubagentEvent(Value):
@@ -268,7 +311,10 @@ Event = (
     | TurnResumed
     | PlanChanged
     | PlanContinued
+    | Compacting
     | Compacted
+    | Uncompacted
+    | Pinned
     | Rewound
     | HookStarted
     | HookRan
@@ -278,7 +324,7 @@ Event = (
     | Warned
     | TurnFinished
 )
-UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, HookStarted)
+UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, Compacting, HookStarted)
 
 
 def innermost(event: Event) -> Event:

@@ -31,3 +31,8 @@ class Usage(Value):
             cost=self.cost + other.cost,
             reliable=self.reliable and other.reliable,
         )
+
+    def less(self, before: Usage) -> Usage:
+        """What was used since it was `before`."""
+        counts = {name: getattr(self, name) - getattr(before, name) for name in self._fields if name != "reliable"}
+        return Usage(**counts, reliable=self.reliable)

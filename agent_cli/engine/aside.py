@@ -13,25 +13,31 @@ from agent_tools.base import Ask
 
 def ask_aside(turn: Turn, ask: Ask) -> Generator[Event, None, str | None]:
     """The small model's answer, paid for from the turn's budget; None where it failed. Raises Cancelled."""
-    parts: list[str] = []
-    usage = None
     opened = Opened(turn.options.label, turn.options.model, turn.transport, turn.price)
     try:
         opened = turn.kit.small() if turn.kit.small is not None else opened
-        request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens)
+        request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
+        return (yield from answer_of(turn, opened, request)) or None
+    except ModelError as error:
+        yield Warned(f"The small model did not answer: {error.failure.message}")
+        return None
+
+
+def answer_of(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+    """The words of one answer, paid for from the turn's budget. Raises ModelError, Cancelled."""
+    parts: list[str] = []
+    usage = None
+    try:
         for chunk in opened.transport.stream(request, turn.kit.context.cancel):
             if isinstance(chunk, TextChunk):
                 parts.append(chunk.text)
             elif isinstance(chunk, UsageChunk):
                 usage = opened.price(chunk.usage)
-    except ModelError as error:
-        yield Warned(f"The small model did not answer: {error.failure.message}")
-        return None
     finally:
         if usage is not None:
             turn.usage += usage
             turn.budget.cost += usage.cost
     if usage is not None:
-        yield UsageAdded(opened.label, usage)
+        yield UsageAdded(opened.label, usage, aside=True)
     turn.kit.context.cancel.check()
-    return "".join(parts).strip() or None
+    return "".join(parts).strip()

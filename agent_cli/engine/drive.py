@@ -155,6 +155,7 @@ class Conversation:
         Files that the model has read are no longer known to it.
         """
         self.history = self.history[:messages]
+        self.kit.window.cut_back(messages)
         self.inbox.clear()
         self.kit.context.plan, self.kit.context.seen = (), {}
         self.last = None

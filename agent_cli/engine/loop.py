@@ -38,6 +38,7 @@ from agent_cli.core.outcome import (
 from agent_cli.engine.executor import Ended, run_calls
 from agent_cli.engine.lending import begin, give_back, kept
 from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
+from agent_cli.engine.room import make_room, make_room_after
 from agent_cli.engine.running import INTERRUPTED
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.summary import account
@@ -144,9 +145,12 @@ def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, No
 def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
     """One model call, on the next fallback model where the current one is spent."""
     while True:
+        yield from make_room(turn)
         try:
             answer = yield from sample(turn, build_request(turn, tool_choice=tool_choice))
         except ModelError as error:
+            if (yield from make_room_after(turn, error.failure)):
+                continue
             if not turn.fall_back(error.failure):
                 raise
             yield Warned(f"{error.failure.message} Going on with {turn.options.label}.")

@@ -43,6 +43,10 @@ class Repeats:
         now = self.signature(item)
         return found[0] if now is not None and now == found[1] else None
 
+    def forget(self) -> None:
+        """Earlier results are not shown to the model any more."""
+        self._read.clear()
+
     def signature(self, item: Prepared) -> object:
         """What the call's result depends on; None where that cannot be told (folders, commands, the network)."""
         if not item.harmless:

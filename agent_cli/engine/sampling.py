@@ -100,10 +100,14 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
 
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
     """The whole request for the next round; always the previous one plus a suffix."""
-    history = forget_thinking(turn.history, turn.options.keep_thinking)
+    window = turn.kit.window
+    history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
         history = only_taken(history, turn.options.takes)
-    return request_of(turn.options, history, tool_choice)
+    request = request_of(turn.options, history, tool_choice)
+    if not window.compactions:
+        return request
+    return request.but(head=len(window.head), earlier=turn.hidden)
 
 
 def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
@@ -184,6 +188,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         yield UsageAdded(draft.started.model or request.model, draft.usage)
     turn.stop_reason = draft.stopped.raw or draft.stopped.reason
     message = draft.message(turn.stop_reason)
+    if draft.usage is not None:
+        turn.kit.window.reported(draft.usage, len(turn.history) + (message is not None))
     return with_valid_calls(message, turn.kit.ids) if message else AssistantMessage((), turn.stop_reason)
 
 

@@ -49,11 +49,12 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
             yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
         else:
             kit.transport, kit.price = own.transport, own.price
-            options = options.but(model=own.model, label=own.label, takes=own.takes)
+            options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
     history = list(turn.kit.nested.get(item.call.id, ()))
     kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
     if shell := turn.kit.nested_shell.get(item.call.id):
         kit.context.carry_on(shell)
+    kit.window = turn.kit.nested_windows.setdefault(item.call.id, kit.window)
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
@@ -69,6 +70,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     if result.end.diagnostics.terminal_reason == "stopped_by_hook":
         turn.stopped = "it ended the work of a sub-agent"
     turn.kit.nested.pop(item.call.id)
+    turn.kit.nested_windows.pop(item.call.id)
     return _result(result)
 
 
@@ -108,6 +110,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
+    kit.nested_windows = parent.nested_windows
     kit.hooks, kit.agent = parent.hooks, kind.name
     kit.watch = parent.watch
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule

@@ -25,6 +25,7 @@ from agent_cli.core.modes import Effort
 from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.rules import Rule
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Window
 from agent_cli.engine.budget import Budget
 from agent_cli.engine.plan_guard import reminder
 from agent_cli.engine.repeats import Repeats
@@ -69,6 +70,8 @@ class TurnOptions(Value):
     plan_review: Literal["off", "plan", "always"] = "plan"
     plan_nudges: int = 5
     plan_reminder: int = 3
+    context_window: int | None = None
+    compact_at: float = 0.92
     review: Literal["off", "step", "files"] = "off"
     lent: Lent = Lent()
     after_turn: str = ""
@@ -87,7 +90,7 @@ class Opened:
     """A model made ready.
 
     label: the name people use. model: the provider's own. price: adds the cost of a call. takes: what it can be shown
-    beside text.
+    beside text. window: how many tokens it takes, None where that is not known.
     """
 
     def __init__(
@@ -97,12 +100,14 @@ class Opened:
         transport: Transport,
         price: Price = lambda usage: usage,
         takes: frozenset[MediaKind] = frozenset(),
+        window: int | None = None,
     ) -> None:
         self.label = label
         self.model = model
         self.transport = transport
         self.price = price
         self.takes = takes
+        self.window = window
 
 
 class Watch:
@@ -193,6 +198,9 @@ class Kit:
         # Where a person is to look at steps, or an order of work is kept: what watches the turn.
         self.gates: Gates | None = None
         self.ids: set[str] = set()
+        # What the model is shown of the history, and the same for the histories of sub-agents that wait.
+        self.window = Window()
+        self.nested_windows: dict[str, Window] = {}
         self.watch = Watch()
         # What runs at named steps, and the type of the sub-agent that this is the kit of.
         self.hooks: Hooks = NO_HOOKS
@@ -247,9 +255,18 @@ class Turn:
         if kit.context.nearby is not None:
             kit.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
+        # What the model is shown of the history, and how often it was refused as too long at which length of it.
+        self.look()
+        self.refusals, self.refused_at = 0, -1
+
+    def look(self) -> None:
+        """See the history through the window anew."""
+        self.view = self.kit.window.view(self.history)
+        self.hidden = self.kit.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
+        self.view.append(message)
         self.has_media = self.has_media or has_media(message)
         yield MessageAdded(message)
 
@@ -304,7 +321,9 @@ class Turn:
     def switch(self, other: Opened) -> None:
         """Go on with another model for the rest of the turn."""
         self.transport, self.price = other.transport, other.price
-        self.options = self.options.but(label=other.label, model=other.model, takes=other.takes)
+        self.options = self.options.but(
+            label=other.label, model=other.model, takes=other.takes, context_window=other.window
+        )
         self.kit.context.takes = other.takes
 
     def end(self, reason: TerminalReason) -> TurnEnd:

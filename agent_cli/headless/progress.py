@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agent_cli.core.compacting import compacted_line
 from agent_cli.core.events import (
     ApprovalResolved,
+    Compacted,
     Event,
     HookRan,
     SubagentEvent,
@@ -46,6 +48,8 @@ class Progress:
             case ToolFinished(call_id=call_id):
                 if summary := self._summaries.pop(call_id, ""):
                     self._say(f"{summary}{_ending(event)}")
+            case Compacted():
+                self._say(compacted_line(event))
             case HookRan() if self._verbose or is_told(event):
                 self._say(hook_line(event))
             case Warned(text=text):

@@ -11,6 +11,8 @@ from typing import Any
 
 from agent_cli import __version__
 from agent_cli.core.events import (
+    Compacted,
+    Compacting,
     Event,
     HookRan,
     HookStarted,
@@ -77,8 +79,12 @@ class StreamJson:
                 self._delta({"type": "text_delta", "text": text})
             case ThinkingDelta(text=text):
                 self._delta({"type": "thinking_delta", "thinking": text})
-            case UsageAdded(usage=usage):
+            case UsageAdded(usage=usage, aside=False):
                 self._usage = usage
+            case Compacting():
+                self._system("status", status="compacting")
+            case Compacted() as compacted:
+                self._compacted(compacted)
             case MessageAdded(message=AssistantMessage() as message):
                 self._assistant(message)
             case MessageAdded(message=ToolMessage() as message):
@@ -105,6 +111,20 @@ class StreamJson:
 
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
+
+    def _compacted(self, event: Compacted) -> None:
+        """Claude Code's line, which knows two triggers, with what it does not tell."""
+        metadata = {
+            "trigger": "manual" if event.trigger == "manual" else "auto",
+            "pre_tokens": event.tokens_before,
+            "post_tokens": event.tokens_after,
+            "reason": event.trigger,
+            "kept": event.kept,
+            "dropped": event.dropped,
+            "cut": len(event.cuts),
+            "summary_by": event.by or None,
+        }
+        self._system("compact_boundary", compact_metadata=metadata, parent_tool_use_id=self._parent)
 
     def _hook(self, event: HookStarted | HookRan) -> None:
         """Those of a session's start always, as Claude Code does; the others where they were asked for."""

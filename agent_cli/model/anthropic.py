@@ -1,8 +1,9 @@
 """The wire for Anthropic's Messages API.
 
-Three cache breakpoints: behind the tools, behind the system prompt, and on the newest message. Only the last one
-moves; apart from it a request is byte for byte the previous one plus a suffix. Reasoning is sent back as it came,
-with its signatures: the API demands that of the turn it is working on, and ignores older ones by itself.
+Up to four cache breakpoints: behind the tools, behind the system prompt, behind what a compaction has put at the
+beginning, and on the newest message. Only the last one moves; apart from it a request is byte for byte the previous
+one plus a suffix, until the conversation is compacted. Reasoning is sent back as it came, with its signatures: the API
+demands that of the turn it is working on, and ignores older ones by itself.
 """
 
 from __future__ import annotations
@@ -176,12 +177,15 @@ class Anthropic(Wire):
         """The messages: neighbours of one side are one message, and the newest of ours carries the breakpoint."""
         memory = self._claude if "claude" in request.model else self._other
         groups: list[tuple[str, list[bytes]]] = []
-        for role, blocks in memory.of(request.messages):
+        forms = memory.of(request.messages)
+        if 0 < request.head < len(forms) and (kept := forms[request.head - 1][1]):
+            forms[request.head - 1] = ("user", [*kept[:-1], kept[-1][:-1] + _MARK])
+        for role, blocks in forms:
             if blocks and groups and groups[-1][0] == role:
                 groups[-1][1].extend(blocks)
             elif blocks:
                 groups.append((role, list(blocks)))
-        if groups and groups[-1][0] == "user":
+        if groups and groups[-1][0] == "user" and not groups[-1][1][-1].endswith(_MARK):
             groups[-1][1][-1] = groups[-1][1][-1][:-1] + _MARK
         if prefill := self._prefill(request):
             groups.append(("assistant", [encoded({"type": "text", "text": prefill})]))

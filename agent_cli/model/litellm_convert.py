@@ -100,6 +100,8 @@ def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, An
     messages: list[dict[str, Any]] = []
     if request.system:
         messages.append({"role": "system", "content": request.system})
+    # Behind what a compaction has put there; images of results could move it, but stand behind it.
+    compacted = {len(messages) + request.head - 1} if request.head else set()
     shown: list[dict[str, Any]] = []
     for message in request.messages:
         if shown and not isinstance(message, ToolMessage):
@@ -111,7 +113,7 @@ def _messages(request: Request, claude: bool, prefill: str) -> list[dict[str, An
     if shown:
         messages.append({"role": "user", "content": shown})
     if claude:
-        for place in {0, len(messages) - 1} if messages else ():
+        for place in {0, *compacted, len(messages) - 1} if messages else ():
             _mark(messages[place])
     if prefill:
         messages.append({"role": "assistant", "content": prefill, "prefix": True})

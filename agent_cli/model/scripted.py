@@ -77,15 +77,21 @@ class Scripted:
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         self.requests.append(request)
         _check_results(request)
-        if self.small and not request.tools and len(request.messages) == 1:
-            return self._reply(self.small.pop(0), 1, request, cancel)
-        spoken = sum(isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages)
+        if self.small and (request.aside or (not request.tools and len(request.messages) == 1)):
+            return self._reply(self.small.pop(0), 1, request, cancel, counts=False)
+        if request.aside:
+            raise _mistake(f"The script {self.name} has no [[small]] reply for a question beside the conversation.")
+        spoken = request.earlier + sum(
+            isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages
+        )
         number = spoken + self._unseen
         if number >= len(self.replies):
             raise _mistake(f"The script {self.name} has {len(self.replies)} replies, and request {number + 1} came.")
         return self._reply(self.replies[number], number + 1, request, cancel)
 
-    def _reply(self, reply: dict[str, Any], number: int, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+    def _reply(
+        self, reply: dict[str, Any], number: int, request: Request, cancel: CancelToken, *, counts: bool = True
+    ) -> Iterator[Chunk]:
         newest = getattr(request.messages[-1], "text", "") if request.messages else ""
         if reply.get("expect", "") not in newest:
             raise _mistake(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest message, "
@@ -96,7 +102,9 @@ class Scripted:
                 cancel.wait(pause)
             cancel.check()
             yield chunk
-        if not (reply.get("text") or ("error" not in reply and (reply.get("calls") or reply.get("thinking")))):
+        if counts and not (
+            reply.get("text") or ("error" not in reply and (reply.get("calls") or reply.get("thinking")))
+        ):
             self._unseen += 1  # it leaves no message in the history to be counted
         if error := reply.get("error"):
             raise ModelError(Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False)))

@@ -32,6 +32,8 @@ class Request(Value):
 
     tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them.
     thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
+    head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
+    of the model's answers it has taken away. aside: the request is not the conversation's next.
     prefill: text that the answer must begin with. stream: False asks for the whole answer at once.
     """
 
@@ -48,6 +50,9 @@ class Request(Value):
     stream: bool = True
     tool_choice: Literal["auto", "none"] = "auto"
     json_schema: dict[str, Any] | None = None
+    head: int = 0
+    earlier: int = 0
+    aside: bool = False
 
 
 class Started(Value):

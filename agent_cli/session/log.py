@@ -22,6 +22,7 @@ from agent_cli.core.events import (
     UNLOGGED,
     Event,
     MessageAdded,
+    Pinned,
     PlanChanged,
     TextDelta,
     ToolFinished,
@@ -31,6 +32,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
+from agent_cli.core.usage import Usage
 from agent_cli.session.lines import VERSION, sealed
 from agent_cli.session.owner import claim, holder, release
 from agent_cli.session.partial import Unfinished
@@ -183,6 +185,11 @@ class SessionLog:
             self._add("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
         if session.plan:
             self._add("PlanChanged", PlanChanged(session.plan))
+        for pin in session.pins:
+            self._add("Pinned", Pinned(pin))
+        for made in session.compactions:
+            # It counts from the end of the history, which has come farther since.
+            self._add("Compacted", made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
 
     def _add(self, kind: str, value: Value) -> None:
         """The next record, for the disk to take."""

@@ -9,6 +9,7 @@ from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Compaction, Report
 from agent_tools.display import TodoItem
 from agent_tools.shell_state import Carried
 from agent_tools.values import Value
@@ -69,6 +70,7 @@ class Waiting(Value):
     nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
     nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
     nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
+    nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
     @property
@@ -85,6 +87,7 @@ class Restored(Value):
     not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
     started: the open calls that had begun. unfinished: the last message is what there was of an answer that never came
     to its end. tokens: what the conversation fills of a window; from the last model call, and estimated since.
+    compactions, pins and report: what the model is shown of the history, see `Window`.
     name: what the session is called; empty where nobody named it.
     """
 
@@ -102,6 +105,9 @@ class Restored(Value):
     waiting: Waiting | None = None
     model: str = ""
     shell: Carried | None = None
+    compactions: tuple[Compaction, ...] = ()
+    pins: tuple[str, ...] = ()
+    report: Report | None = None
     missing: int = 0
     rebuilt: bool = False
     started: frozenset[str] = frozenset()

@@ -167,6 +167,9 @@ def _restored(reading: _Reading, name: str) -> Restored:
         started=frozenset(state.started & state.history.open.keys()),
         unfinished=state.history.unfinished,
         tokens=state.tokens,
+        compactions=tuple(state.window.compactions),
+        pins=tuple(state.window.pins),
+        report=state.window.report,
         name=state.name,
     )
 

@@ -7,8 +7,10 @@ from typing import Any
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Compacted,
     Event,
     MessageAdded,
+    Pinned,
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
@@ -21,11 +23,13 @@ from agent_cli.core.events import (
     TurnFinished,
     TurnPaused,
     TurnStarted,
+    Uncompacted,
     UsageAdded,
 )
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
+from agent_cli.core.window import Window
 from agent_cli.session.history import History
 from agent_cli.session.records import Waiting
 from agent_tools.display import TodoItem
@@ -35,7 +39,9 @@ from agent_tools.shell_state import Carried
 _STATEFUL: tuple[Any, ...] = (
     ApprovalRequested,
     ApprovalResolved,
+    Compacted,
     MessageAdded,
+    Pinned,
     PlanChanged,
     QuestionAnswered,
     QuestionAsked,
@@ -48,6 +54,7 @@ _STATEFUL: tuple[Any, ...] = (
     TurnFinished,
     TurnPaused,
     TurnStarted,
+    Uncompacted,
     UsageAdded,
 )
 KINDS: dict[str, Any] = {c.__name__: c for c in _STATEFUL}
@@ -81,6 +88,8 @@ class State:
         self.nested_seen: dict[str, dict[str, str]] = {}
         self.shell: Carried | None = None
         self.nested_shell: dict[str, Carried] = {}
+        self.window = Window()
+        self.nested_windows: dict[str, Window] = {}
 
     def take(self, event: Event, time: str) -> None:
         match event:
@@ -99,12 +108,16 @@ class State:
             case ToolFinished(seen=seen, shell=shell):
                 self.seen |= seen
                 self.shell = shell or self.shell
-            case UsageAdded(usage=usage):
+            case UsageAdded(usage=usage, aside=False):
                 self._used = usage
+                self.window.reported(usage, len(self.history.messages) + 1)
+            case Compacted() | Uncompacted() | Pinned():
+                self._seen_otherwise(event)
             case PlanChanged(items=items):
                 self.plan = items
             case Rewound(messages=messages, plan=plan):
                 self.history.rewind(messages)
+                self.window.cut_back(messages)
                 self.plan, self.seen = plan, {}
             case TurnStarted():
                 self.turn, self.paused, self.last = event, None, None
@@ -133,6 +146,17 @@ class State:
             case SubagentEvent(call_id=call_id, event=inner):
                 self._take_nested(call_id, inner, time)
 
+    def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
+        """The model is shown something else of the history than before."""
+        self.window.take(event, len(self.history.messages))
+        if isinstance(event, Compacted):
+            self._tokens, self._since = event.tokens_after, 0
+            self.seen |= event.seen
+            # What it cost is part of a turn's usage, unless the person asked for it between turns.
+            self.usage += event.usage if event.trigger == "manual" else Usage()
+        elif isinstance(event, Uncompacted):
+            self._tokens, self._since = event.tokens, 0
+
     def _take_nested(self, call_id: str, event: Event, time: str) -> None:
         """A sub-agent's history is kept until its Task call is answered; what it asks waits like any other call."""
         match event:
@@ -146,6 +170,9 @@ class State:
                 self.nested_seen.setdefault(call_id, {}).update(seen)
                 if shell is not None:
                     self.nested_shell[call_id] = shell
+            case Compacted():
+                there = self.nested.setdefault(call_id, History())
+                self.nested_windows.setdefault(call_id, Window()).take(event, len(there.messages))
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
@@ -159,7 +186,7 @@ class State:
                 self.grants.append(event.rule)
 
     def _forget(self, call_id: str) -> None:
-        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested):
+        for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
             kept.pop(call_id, None)
 
     def lost(self) -> None:
@@ -202,4 +229,5 @@ class State:
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: history.end() for call_id, history in self.nested.items()},
+            nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
         )

@@ -39,7 +39,7 @@ def complete(
     if match := _COMMAND.fullmatch(before):
         typed = match[1].lower()
         names = [(name, text) for name, text in commands if typed in name.lower()]
-        names.sort(key=lambda pair: not pair[0].lower().startswith(typed))
+        names.sort(key=lambda pair: (not pair[0].lower().startswith(typed), pair[0]))
         return [Choice(f"/{name} ", text) for name, text in names if f"/{name}" != before][:MOST]
     if match := _ARGUMENT.fullmatch(before):
         typed, start = match[2].lower(), match.start(2)

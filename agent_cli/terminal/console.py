@@ -61,6 +61,12 @@ def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Tex
         yield Text(more if number else first).append_text(row)
 
 
+def by_words(line: str, console: Console, style: str = "") -> Iterator[Text]:
+    """A line of foreign text in rows that keep its indentation."""
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    return hanging(styled(line.strip(" "), style), console, indent, indent)
+
+
 def shown_path(path: Path, home: Path | None) -> str:
     """A folder as people write it."""
     inside = home is not None and path.is_relative_to(home) and path != home

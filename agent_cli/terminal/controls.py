@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_cli.terminal.ansi import cells
+from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.dialogs import NO_EDITOR
+from agent_tools.cancel import Cancelled
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
 
 TWICE = 1.0
+HELP = (
+    ("Enter", "send; while a turn runs: queue it, which Up takes back and Ctrl-S sends now"),
+    ("Esc, Ctrl-C", "interrupt; Ctrl-C twice, or Ctrl-D: leave"),
+    ("Alt-Enter, Ctrl-J", "a new line, as a backslash before Enter; Ctrl-X Ctrl-E: the draft in your editor"),
+    ("@ ! !! #", "mention a file; run a command, and tell the model or not; add a note to memory"),
+    ("Shift-Tab, Ctrl-O", "the permission mode; the latest call in full. Ctrl-R: search what was typed"),
+)
 
 
 class Controls:
@@ -34,6 +45,7 @@ class Controls:
         if not live.busy:
             live.send(text)
         elif live.session.may_aside(text):
+            live.echo(text, settle=False)
             live.aside(text)
         else:
             live.queued.append(text)
@@ -69,6 +81,23 @@ class Controls:
                 self.live.soon(lambda: self.live.hint_for("There is no image in the clipboard", 2.0))
 
         threading.Thread(target=look, daemon=True).start()
+
+    def edit_draft(self) -> None:
+        """The draft in the person's editor; sent only by Enter, and kept as it was where the editor fails."""
+        live, line = self.live, self.line
+        text = line.buffer.text
+
+        def edit() -> None:
+            with suppress(Cancelled):
+                changed = live.outside(lambda: edited_text(text))
+                # What has been put into the line meanwhile, such as a question's answer, stays.
+                if changed is None:
+                    live.soon(lambda: live.hint_for(NO_EDITOR, 4.0))
+                elif changed != text:
+                    live.soon(lambda: line.put_back(changed) if line.buffer.text == text else None)
+
+        if not line.picking:
+            threading.Thread(target=edit, name="editor", daemon=True).start()
 
     def send_now(self) -> None:
         """Interrupt, and begin anew with the draft and what is queued."""

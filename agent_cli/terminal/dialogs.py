@@ -60,6 +60,9 @@ class Dialogs:
             self.say(NO_EDITOR)
         return changed
 
+    def propose(self, text: str) -> None:
+        """Put a text into the input line, where there is one that is empty."""
+
     def page(self, text: str) -> None:
         """Show a long text."""
         self.say(text)

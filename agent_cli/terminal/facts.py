@@ -6,13 +6,14 @@ from typing import Any
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent
+from agent_cli.engine.context import window_size
 from agent_cli.terminal.show import Show
 
 
 def session_facts(agent: Agent, show: Show) -> dict[str, Any]:
     """The facts under the names of Claude Code's status line; costs in dollars, sizes in tokens."""
     conversation = agent.conversation
-    window = agent.info.context_window if agent.info else None
+    window = window_size(conversation)
     used = show.context_tokens
     return {
         "hook_event_name": "Status",

@@ -10,6 +10,7 @@ from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
+from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -40,6 +41,8 @@ class Questions:
             return
         writer = live.transcript.writer
         writer.settle()
+        if not ask.own:
+            writer.gap()
         for row in ask.body(writer.console):
             writer.put(row)
         now = self._clock()
@@ -86,7 +89,7 @@ class Questions:
         """Escape in a reply: to the question, or out of one that the person's own command has asked."""
         if self.ask is not None and self.ask.own:
             self._give(None)
-        elif not (self.ask is not None and self.ask.free):
+        else:
             self._live.line.give_back()
 
     def cancel(self) -> None:
@@ -104,7 +107,9 @@ class Questions:
         ask, self.ask = self.ask, None
         self._live.line.give_back()
         if ask is not None:
-            if answer is not None and not (ask.own and ask.free):
+            if isinstance(ask.free, Pick) and answer is not None:
+                self._live.say(f"  {one_line(ask.free.options[answer][0])}")
+            elif answer is not None and not (ask.own and ask.free):
                 self._live.say(f"  {told(answer)}")
             ask.waiting.answer(answer)
             if self._later:

@@ -126,9 +126,11 @@ def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
 
 
 def _end_near(lines: list[str], at: int) -> str:
-    """How lines end there; a diff does not say it."""
-    near = lines[at : at + 1] or lines[at - 1 : at]
-    return "\r\n" if near and near[0].rstrip("\n").endswith("\r") else "\n"
+    """How lines end there; a diff does not say it, and neither does a last line without an end."""
+    near = next(
+        (line for line in (*lines[at : at + 1], *reversed(lines[max(at - 2, 0) : at])) if line.endswith("\n")), ""
+    )
+    return "\r\n" if near.endswith("\r\n") else "\n"
 
 
 def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_replace_mode
+from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_navigation_mode, vi_replace_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.bindings.open_in_editor import load_open_in_editor_bindings
-from prompt_toolkit.key_binding.key_bindings import KeyBindingsBase, merge_key_bindings
 from prompt_toolkit.keys import Keys
 
 from agent_cli.terminal.output import NEWLINE
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 _ANSWERS = "yaAdehnrw123456789"
 
 
-def make_keys(controls: Controls) -> KeyBindingsBase:
+def make_keys(controls: Controls) -> KeyBindings:
     """The bindings of the application, before those that every line of prompt-toolkit has."""
     keys = KeyBindings()
     line = controls.line
@@ -109,8 +107,17 @@ def make_keys(controls: Controls) -> KeyBindingsBase:
     def _more(event: KeyPressEvent) -> None:
         controls.show_more()
 
+    @keys.add("c-x", "c-e", filter=writing)
+    @keys.add("v", filter=vi_navigation_mode & writing)
+    def _editor(event: KeyPressEvent) -> None:
+        controls.edit_draft()
+
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
     @keys.add("c-l")
     def _clear_screen(event: KeyPressEvent) -> None:
         event.app.renderer.clear()
 
-    return merge_key_bindings([load_open_in_editor_bindings(), keys])
+    return keys

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -23,6 +23,7 @@ from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.bridge import Bridge, Waiting
 from agent_cli.terminal.calls import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
+from agent_cli.terminal.console import by_words
 from agent_cli.terminal.contract import LOOK, Look, Session
 from agent_cli.terminal.controls import Controls
 from agent_cli.terminal.decisions import Ask
@@ -38,12 +39,13 @@ from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import above, below
 from agent_cli.terminal.worker import Ended, Printed, Said, Worker
 from agent_tools.cancel import Cancelled
-from agent_tools.inert import inert
 
 FRAME = 1 / 15
 SLICE = 0.008
 # So long after the prompt is drawn, what the first answer needs is loaded.
 IDLE = 0.4
+# Lines of a message that are written above; the model has all of them.
+ECHO = 20
 
 
 def _warm() -> None:
@@ -124,6 +126,7 @@ class Live:
     def _start(self) -> None:
         assert self.app.loop is not None
         self.app.take_typed_ahead()
+        self.transcript.writer.printed()
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
@@ -139,6 +142,8 @@ class Live:
 
         def change() -> None:
             self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
+            # A search has left it in the mode for moving about.
+            self.app.vi_state.reset()
             self.draw_soon()
 
         self.soon(change)
@@ -202,7 +207,9 @@ class Live:
     def _handle(self, item: Any) -> None:
         match item:
             case Printed(text=text):
-                self._write(text.removesuffix("\n").split("\n"))
+                # A command beside the turn does not tear the paragraph that is under way.
+                self._write(text.removesuffix("\n").split("\n"), settle=False)
+                self.transcript.writer.printed()
             case Said(text=text):
                 self.echo(text)
             case Ask():
@@ -219,14 +226,21 @@ class Live:
             case _:
                 self.transcript(item)
 
-    def _write(self, lines: Sequence[str]) -> None:
-        self.transcript.writer.settle()
+    def _write(self, lines: Sequence[str], *, settle: bool = True) -> None:
+        if settle:
+            self.transcript.writer.settle()
         self._lines += [*self.transcript.writer.take(), *lines]
 
-    def echo(self, text: str) -> None:
-        """A message of the person's, as the model sees it from here on."""
-        first, *more = inert(text).split("\n")
-        self._write(["", f"\x1b[1m> {first}\x1b[0m", *(f"\x1b[1m  {line}\x1b[0m" for line in more), ""])
+    def echo(self, text: str, *, settle: bool = True) -> None:
+        """A message of the person's, as the model sees it from here on. settle: what is under way ends above it."""
+        lines = text.split("\n")
+        left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
+        shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
+        first, *more = [row for line in shown for row in self._by_words(f"  {line}")]
+        rows = [f"\x1b[1m{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+        if settle:
+            self.transcript.writer.settle()
+        self._write([*([] if self.transcript.writer.blank else [""]), *rows, ""], settle=False)
         self.transcript.writer.spaced()
 
     @property
@@ -360,5 +374,8 @@ class Live:
 
     def say(self, text: str) -> None:
         """A line, from the thread that draws."""
-        self._write(inert(text).split("\n"))
+        self._write([row for line in text.split("\n") for row in self._by_words(line)])
         self.draw_soon()
+
+    def _by_words(self, line: str) -> Iterator[str]:
+        return (row.plain for row in by_words(line, self.transcript.writer.console))

@@ -22,6 +22,7 @@ from agent_cli.core.events import (
     TurnStarted,
     innermost,
 )
+from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake, has_changes
 from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.bang import is_bang
@@ -29,6 +30,7 @@ from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
 from agent_cli.terminal.contract import Look
+from agent_cli.terminal.controls import HELP
 from agent_cli.terminal.decisions import (
     Ask,
     ByHunk,
@@ -69,6 +71,7 @@ class LiveRepl(Repl):
     """A session whose screen is the application."""
 
     live: Live
+    keys = HELP
 
     def _open_screen(self) -> Show:
         settings = self.layers.settings()
@@ -245,6 +248,16 @@ class LiveRepl(Repl):
             self.say(NO_EDITOR)
         return changed
 
+    def propose(self, text: str) -> None:
+        line = self.live.line
+
+        def put() -> None:
+            if not line.buffer.text and not line.replying:
+                line.put_back(text)
+                self.live.draw_soon()
+
+        self.live.soon(put)
+
     def page(self, text: str) -> None:
         if not self.live.outside(lambda: in_pager(text)):
             self.say(text)
@@ -309,7 +322,7 @@ class LiveRepl(Repl):
         agent, show = self.agent, self.show
         fields = ["NOT SAVED"] if agent.unsaved else []
         fields += [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
-        window = agent.info.context_window if agent.info else None
+        window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")
         elif show.context_tokens:

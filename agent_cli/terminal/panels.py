@@ -10,6 +10,8 @@ from agent_tools.display import TodoItem
 from agent_tools.inert import inert
 
 TODOS, QUEUED, MENU, INPUT = 6, 4, 7, 8
+# Cells that what is being done gets before anything else.
+WHAT = 24
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
 
@@ -38,13 +40,16 @@ def clock(seconds: float) -> str:
 
 def status_line(doing: str, seconds: float, sent: int, received: int, width: int, *, stopping: bool = False) -> Line:
     """What is being done, for how long, tokens up and down, and how to stop it."""
-    facts = [clock(seconds)]
-    if sent or received:
-        facts.append(f"↑ {short_count(sent)} ↓ {short_count(received)}")
-    facts.append("stopping" if stopping else "esc to interrupt")
-    tail = f" ({' · '.join(facts)})"
     what = one_line(doing or "working")
-    room = width - cells(tail) - 2
+    end = "stopping" if stopping else "esc to interrupt"
+    tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
+    # In a narrow window the words come first.
+    short = end.removesuffix(" to interrupt")
+    for facts in ([clock(seconds), *tokens, end], [clock(seconds), end], [clock(seconds), short], [short]):
+        tail = f" ({' · '.join(facts)})"
+        room = width - cells(tail) - 2
+        if room >= min(cells(what), WHAT):
+            break
     if room < 8:
         return (("class:status", clip(f"* {what}", width)),)
     return (("class:status", f"* {fitted(what, room)}"), ("class:dim", tail))

@@ -9,12 +9,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from agent_cli import __version__
 from agent_cli.assembly import Agent, build, switch_model
 from agent_cli.attach import attach_images
 from agent_cli.config.layers import Layers
+from agent_cli.config.mentions import missing_files
 from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
@@ -75,7 +76,9 @@ def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str])
 
 
 class Repl(Dialogs):
-    """The session's parts and the loop over messages."""
+    """The session's parts and the loop over messages. keys: what /help says of them."""
+
+    keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
 
     def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
         self.options, self.place, self.layers = options, place, layers
@@ -192,7 +195,10 @@ class Repl(Dialogs):
         """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
         context = conversation.kit.context
-        named = map(str, self.pictures.within(text, context.workspace.cwd))
+        pictures = self.pictures.within(text, context.workspace.cwd)
+        named = map(str, pictures)
+        for name in missing_files(text, context) if "@" in text and not pictures else ():
+            self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
         media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
             self._interruptible(lambda: conversation.say(text, self.listener, media))
@@ -220,6 +226,10 @@ class Repl(Dialogs):
 
         self.say(f"  This turn left {changed}.")
         roll_back(self)
+
+    def run_beside(self, run: Callable[[], object]) -> None:
+        """Run what is no turn and takes a while; Ctrl-C is its interrupt."""
+        self._interruptible(run)
 
     def _interruptible(self, run: Callable[[], object]) -> None:
         """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from agent_cli.core.compacting import compacted_line, compacting_line, uncompacted_line
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Compacted,
+    Compacting,
     Event,
     HookRan,
     MessageAdded,
+    Pinned,
     PlanContinued,
     QuestionAsked,
     SubagentEvent,
@@ -20,6 +24,7 @@ from agent_cli.core.events import (
     ToolRequested,
     ToolStarted,
     TurnFinished,
+    Uncompacted,
     UsageAdded,
     Warned,
     innermost,
@@ -30,6 +35,7 @@ from agent_cli.core.usage import Usage
 from agent_cli.terminal.advice import advice
 from agent_cli.terminal.views import lines_of, result_of
 from agent_cli.terminal.writing import Writer
+from agent_tools.clipping import shorten
 from agent_tools.display import CommandOutput, Display
 
 OUTPUT_LINES = 20
@@ -69,8 +75,10 @@ class Show:
                 self._errors[call_id] = text
             case ToolFinished():
                 self._finished(event)
-            case ApprovalRequested(call_id=call_id, preview=preview):
+            case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
                 self._out.settle()
+                # Asked again it is another call: the person has changed it.
+                self._summaries[call_id] = summary
                 if preview is not None:
                     self._shown[call_id] = preview
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
@@ -84,9 +92,11 @@ class Show:
                 self._say("  (the plan is not finished; going on)", "dim")
             case SubagentEvent(agent=agent, event=inner):
                 self._nested(agent, innermost(inner))
-            case UsageAdded(usage=usage):
+            case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
-                self.context_tokens = usage.input + usage.output
+                self.context_tokens = self.context_tokens if aside else usage.input + usage.output
+            case Compacting() | Compacted() | Uncompacted() | Pinned():
+                self._compaction(event)
             case HookRan(outcome=outcome):
                 if is_told(event) or self._verbose:
                     self._out.settle()
@@ -109,8 +119,25 @@ class Show:
                 self._out.settle()
             case UsageAdded(usage=usage):
                 self.usage += usage
+            case Compacted():
+                self._say(f"  [{agent}] {compacted_line(event)}", "dim")
             case HookRan() if is_told(event):
                 self._say(f"  [{agent}] {hook_line(event)}", "ask")
+
+    def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:
+        self._out.settle()
+        match event:
+            case Compacting():
+                self._say(f"  {compacting_line(event)} ...", "dim")
+            case Compacted():
+                self.context_tokens = event.tokens_after
+                self._say(f"  {compacted_line(event)}", "dim")
+                self._say("  (/context shows what fills the window, /uncompact takes it back)", "dim")
+            case Uncompacted():
+                self.context_tokens = event.tokens
+                self._say(f"  {uncompacted_line(event)}", "dim")
+            case Pinned():
+                self._say(f"  {'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}", "dim")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)

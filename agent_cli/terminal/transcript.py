@@ -11,6 +11,8 @@ from rich.text import Text
 
 from agent_cli.core.events import (
     ApprovalRequested,
+    Compacted,
+    Compacting,
     Event,
     FirstChunk,
     HookRan,
@@ -28,7 +30,7 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.usage import Usage
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import by_words, styled
 from agent_cli.terminal.details import Details
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.views import lines_of, result_of
@@ -56,10 +58,32 @@ class LiveWriter(Writer):
         """There is a blank row above what comes next."""
         self._kind = ""
 
+    def gap(self) -> None:
+        """A blank row, where the row above is none."""
+        if self._kind:
+            self._sink.write("\n")
+        self._kind = ""
+
     def _lines(self, lines: list[str]) -> None:
         if lines:
             self._of("text")
             super()._lines(lines)
+
+    @property
+    def blank(self) -> bool:
+        """Whether the row above is blank."""
+        return not self._kind
+
+    def printed(self) -> None:
+        """Other lines have been written between."""
+        self._kind = "line"
+
+    def say(self, text: str, style: str = "") -> None:
+        """A note, wrapped by words; an empty one is for terminals that have shown a ^C."""
+        self.settle()
+        for line in text.split("\n") if text else ():
+            for row in by_words(line, self.console, style):
+                self.put(row)
 
     def put(self, line: Text) -> None:
         self._of("line")
@@ -121,10 +145,13 @@ class _Output:
         self.end: deque[str] = deque(maxlen=END)
         self.count = 0
         self.partial = ""
+        # Of a flood only the latest is handed on, with a note of how much was not.
+        self.flood = False
 
     def add(self, text: str) -> None:
         *lines, self.partial = (self.partial + text).split("\n")
         self.partial = self.partial[-4096:]
+        self.flood = self.flood or " bytes not shown …]" in text
         for line in lines:
             self._line(line)
 
@@ -140,7 +167,8 @@ class _Output:
         if self.partial:
             self._line(self.partial)
         left = self.count - len(self.head) - len(self.end)
-        return [*self.head, *([f"... {counted(left, 'more line')} ..."] if left else []), *self.end]
+        more = f"... {'over ' * self.flood}{counted(left, 'more line')} ..."
+        return [*self.head, *([more] if left else []), *self.end]
 
     def tail(self) -> list[str]:
         lines = [*self.head, *self.end, *([self.partial] if self.partial else [])]
@@ -191,8 +219,10 @@ class Transcript(Show):
                 self.doing = self._summaries.get(call_id, tool)
             case ApprovalRequested() | QuestionAsked():
                 self.doing = "waiting for you"
-            case ToolFinished():
+            case ToolFinished() | Compacted():
                 self.doing = "working"
+            case Compacting():
+                self.doing = "compacting the conversation"
             case HookStarted(name=name):
                 self.doing, self._before_hook = f"hook {name}", self.doing
             case HookRan():

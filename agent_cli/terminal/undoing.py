@@ -73,7 +73,9 @@ def rewind(repl: Repl, words: str) -> None:
         options = []
         for n, message in reversed(said):
             changed = work.summed(work.from_message(n))
-            options.append((shorten(" ".join(message.text.split()), 70), f"since then: {changed}" if changed else ""))
+            options.append(
+                (shorten(" ".join(_typed(message).split()), 70), f"since then: {changed}" if changed else "")
+            )
         picked = repl.choose("Go back to before which message?", options)
         if picked is None:
             return
@@ -87,7 +89,14 @@ def rewind(repl: Repl, words: str) -> None:
             return
         if way != 2:
             conversation.rewind(at)
-            repl.say(f"The conversation goes on from before: {shorten(' '.join(message.text.split()), 80)}")
+            repl.say(f"The conversation goes on from before: {shorten(' '.join(_typed(message).split()), 80)}")
+            # To be said again, or otherwise.
+            repl.propose(_typed(message))
+
+
+def _typed(message: UserMessage) -> str:
+    """A message without the files that it mentioned."""
+    return message.text.split("\n\n<file ")[0]
 
 
 def diff(repl: Repl, words: str) -> None:

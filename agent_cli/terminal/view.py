@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_cli.terminal.ansi import clip, fragments
+from agent_cli.terminal.ansi import cells, clip, fragments
 from agent_cli.terminal.panels import (
     INPUT,
     MENU,
@@ -25,6 +25,8 @@ from agent_tools.clipping import one_line
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
 
+REPLYING = "? Enter sends · Esc goes back"
+
 
 def above(live: Live) -> list[Line]:
     """Above the input line: what is unfinished, the plan, the queue, the status, a question's bar. Where there is no
@@ -37,7 +39,7 @@ def above(live: Live) -> list[Line]:
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if (ask := live.questions.ask) is not None:
-        bar = folded(ask.bar, width)
+        bar = folded(ask.bar if ask.own or not live.line.replying else REPLYING, width)
         # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.
         rows += [(("class:ask", row),) for row in (bar if len(bar) <= room else [ask.short[:width]])]
     if live.busy and len(rows) < room:
@@ -63,7 +65,8 @@ def _tail(live: Live, room: int) -> list[str]:
 def _status(live: Live, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
-    return status_line(transcript.status(), live.seconds, sent, received, width, stopping=live.stopping)
+    doing = transcript.status() if live.questions.ask is None else "waiting for you"
+    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping)
 
 
 def below(live: Live) -> list[Line]:
@@ -85,4 +88,6 @@ def _menu(live: Live, width: int) -> list[Line]:
     for number, choice in enumerate(menu[first : first + most], first):
         text = f"  {fitted(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
         rows.append((("class:chosen" if number == chosen else "class:dim", fitted(text, width)),))
+    if len(menu) > most:
+        rows[-1] = (*rows[-1], ("class:dim", clip(f"  ({len(menu)} in all)", max(width - cells(rows[-1][0][1]), 0))))
     return rows

@@ -147,7 +147,7 @@ def test_a_question_of_a_tool_goes_to_the_small_model_and_is_paid_for(tmp_path: 
         world = World(tmp_path, meeting(*names), tools=(*BUILTIN, Meet(len(names))), small=lambda: dear)
         result = world.turn()
         assert world.results[0].text == "curious heard: A stone."
-        assert UsageAdded("tiny", Usage(input=7, output=3, cost=0.25)) in world.events
+        assert UsageAdded("tiny", Usage(input=7, output=3, cost=0.25), aside=True) in world.events
         assert result.end.cost == 0.25
         # Neither the tools nor the conversation are told to the small model.
         assert [m.text for m in small.requests[-1].messages] == ["What is it?"] and not small.requests[-1].tools

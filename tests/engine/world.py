@@ -63,9 +63,8 @@ class World:
         """Run a turn; with None, resume what is open."""
         if text is not None:
             self.history.append(UserMessage(text))
-        chosen = TurnOptions(
-            model="scripted", label="scripted", system="You are a test.\n# Environment\nhere", tools=SPECS, **options
-        )
+        fixed = {"system": "You are a test.\n# Environment\nhere", "tools": SPECS}
+        chosen = TurnOptions(model="scripted", label="scripted", **{**fixed, **options})
         result = drive(run_turn(self.history, self.kit, chosen), self.events.append)
         self.history += result.end.messages
         return result

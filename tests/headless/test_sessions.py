@@ -72,7 +72,7 @@ def test_by_id_by_beginning_and_forked(work: Path) -> None:
     [
         (["-c"], "There is no earlier session"),
         (["-r", "abcd"], "No session of this project begins with abcd"),
-        (["-r"], "--resume needs the ID"),
+        (["-r"], "--resume needs a session's ID"),
         (["--session-id", "nope"], "is not a UUID"),
     ],
 )

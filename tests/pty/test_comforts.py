@@ -293,3 +293,30 @@ def test_the_toolbar_tells_the_branch_and_whether_it_has_changes(work: Path) -> 
         screen.wait("A.")
         screen.until(lambda: screen.visible().rstrip().endswith("topic*"), "the star")
         screen.leave()
+
+
+def test_escape_twice_goes_back_to_before_a_message_with_it_in_the_line(work: Path) -> None:
+    edit = call("Edit", file_path="a.txt", old_string="world", new_string="there")
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, {"calls": [edit]}, {"text": "A."}, {"text": "B."}]
+    args = ["--model", script(work.parent / "s.toml", replies), "--permission-mode", "acceptEdits"]
+    with Drawn(args, work) as screen:
+        screen.ready()
+        screen.line("change it, see @a.txt")
+        screen.wait("A.")
+        screen.gone("esc to interrupt")
+        assert (work / "a.txt").read_text() == "hello there\n"
+        screen.type("\x1b")
+        screen.rest(0.2)
+        screen.type("\x1b")
+        screen.wait("Go back to before which message?")
+        screen.wait("change it, see @a.txt")
+        screen.type("\r")
+        screen.wait("What is to go back?")
+        screen.type("files\r")
+        screen.wait("Put them back?")
+        screen.type("yes\r")
+        screen.wait("The conversation goes on from before")
+        screen.until(lambda: screen.input_line() == "> change it, see @a.txt", "the message in the line")
+        assert (work / "a.txt").read_text() == "hello world\n"
+        screen.type("\x03")
+        screen.leave()

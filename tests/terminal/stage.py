@@ -133,6 +133,10 @@ class Stage:
         modes = self.session.modes
         self.press(mark)
         self.until(lambda: self.session.modes > modes)
+        # The handler has run; what follows a key has too, once the loop is at the next thing.
+        after = threading.Event()
+        self.live.soon(after.set)
+        self.until(after.is_set)
 
     def has(self, text: str) -> None:
         """The line, once it is this."""

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -110,3 +111,14 @@ def test_one_part_a_new_file_and_a_stale_diff_are_offered_whole(tmp_path: Path) 
     assert not proposed(tmp_path, "Write", {"file_path": "new.txt", "content": "1\n"})[0]
     stale = Diff("a.txt", "@@ -1,1 +1,1 @@\n-other\n+1\n@@ -9,1 +9,1 @@\n-nine\n+9", 2, 2)
     assert not hunks_of("Edit", Diffs((stale,)), workspace)
+
+
+@pytest.mark.parametrize(("line", "new"), [("y", "new y"), ("y", "y\r\nand more"), ("z", "and\r\nz")])
+def test_a_part_at_a_last_line_without_an_end_keeps_the_line_ends(tmp_path: Path, line: str, new: str) -> None:
+    before = "\r\n".join(["x", *"abcdefghijklm", "y", "z"])
+    (tmp_path / "a.txt").write_bytes(before.encode())
+    arguments = {"file_path": "a.txt", "content": before.replace("x", "new x", 1).replace(line, new)}
+    hunks, ctx = proposed(tmp_path, "Write", arguments)
+    answer = taken(hunks[1:], hunks, arguments, ctx.workspace)
+    assert len(hunks) == 2 and isinstance(answer, Edit)
+    assert answer.arguments["content"] == before.replace(line, new)

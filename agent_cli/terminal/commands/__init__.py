@@ -3,6 +3,7 @@
 from agent_cli.terminal.commands import (
     asking,
     commit,
+    context,
     cost,
     extensions,
     hooks,
@@ -23,6 +24,7 @@ __all__ = [
     "REGISTRY",
     "asking",
     "commit",
+    "context",
     "cost",
     "extensions",
     "hooks",

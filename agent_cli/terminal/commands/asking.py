@@ -24,7 +24,7 @@ def _btw(repl: Repl, words: str) -> None:
         kit.context.cancel = CancelToken()
     opened = kit.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
     answer: list[str] = []
-    steps = ask_beside(opened, conversation.options, conversation.so_far, words, kit.context.cancel)
+    steps = ask_beside(opened, conversation.options, kit.window.view(conversation.so_far), words, kit.context.cancel)
     try:
         while True:
             answer.append(next(steps))

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @slash("help", "this list", aside=True)
 def _help(repl: Repl, words: str) -> None:
-    for _, command in sorted(REGISTRY.items()):
-        repl.say(f"  /{command.name} {command.usage}".ljust(22) + command.help)
-    for name, own in repl.agent.commands.items():
-        repl.say(f"  /{name} {own.hint}".ljust(22) + (own.description or str(getattr(own, "path", ""))))
-    repl.say("  Ctrl-C interrupts a turn, Ctrl-D leaves.")
+    ours = [(f"/{command.name} {command.usage}", command.help) for _, command in sorted(REGISTRY.items())]
+    theirs = repl.agent.commands.items()
+    own = [(f"/{name} {own.hint}", own.description or str(getattr(own, "path", ""))) for name, own in theirs]
+    for usage, text in (*ours, *own, *repl.keys):
+        repl.say(f"  {usage:<19} {text}" if len(usage) < 20 else f"  {usage}  {text}")
 
 
 @slash("exit", "leave", aside=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent_cli import __version__
 from agent_cli.config.schema import Settings
 from agent_cli.core.redact import Redactor
+from agent_cli.engine.context import window_size
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import one_line
@@ -47,7 +48,7 @@ def status(repl: Repl) -> Iterator[tuple[str, str]]:
     yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))
-    used, window = repl.show.context_tokens, agent.info.context_window if agent.info else None
+    used, window = repl.show.context_tokens, window_size(agent.conversation)
     yield "context", f"{used:,} tokens" + (f" of {window:,} ({100 * used // window}%)" if window else "")
     memory = [f.shown for f in agent.memory.files]
     yield "memory", ", ".join(memory) or "no memory files"

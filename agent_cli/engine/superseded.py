@@ -1,0 +1,69 @@
+"""Old results that say nothing any more, because the same was looked at or run again later."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+
+from agent_cli.core.counting import tokens_of_text
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+
+# Whose results tell of a state, so that a later one replaces an earlier one.
+_LOOKS = ("Read", "Bash", "Grep", "Glob", "LS", "WebFetch", "WebSearch")
+# What the engine answers instead of running a call: it points to the earlier result.
+SKIPPED = "Skipped: unchanged since"
+_LEAST = 60
+
+
+def superseded(messages: Sequence[Message], cwd: str, pins: Iterable[str] = ()) -> dict[str, str]:
+    """What to put in the place of results that later ones have replaced, by call; a line each.
+
+    A later reading of the whole file replaces every reading of it; so does writing it anew.
+    """
+    calls = {call.id: call for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
+    kept = set(pins)
+    later: set[str] = set()
+    found: dict[str, str] = {}
+    for message in reversed(messages):
+        call = calls.get(message.call_id) if isinstance(message, ToolMessage) else None
+        if call is None or not isinstance(message, ToolMessage):
+            continue
+        keys = _keys(call, cwd)
+        if any(key in later for key in keys) and tokens_of_text(message.text) > _LEAST and message.text not in kept:
+            found[call.id] = f"[Cut: {_why(call)}. The later result is the one that counts.]"
+        if not message.text.startswith(SKIPPED) and (not message.is_error or call.name == "Bash"):
+            later.update(_replaces(call, cwd))
+    return found
+
+
+def _why(call: ToolCall) -> str:
+    if call.name == "Read":
+        return "this file was read again, or written, later"
+    return "this was run again later" if call.name == "Bash" else "this was looked up again later"
+
+
+def _keys(call: ToolCall, cwd: str) -> list[str]:
+    """Under which names a later call can replace this one's result."""
+    if call.name not in _LOOKS:
+        return []
+    return [_exactly(call), *([f"file {path}"] if call.name == "Read" and (path := file_of(call, cwd)) else [])]
+
+
+def _replaces(call: ToolCall, cwd: str) -> list[str]:
+    """Which results before it a call replaces."""
+    path = file_of(call, cwd)
+    whole = call.name == "Write" or (call.name == "Read" and not (call.arguments.keys() - {"file_path"}))
+    return [*([f"file {path}"] if whole and path else []), *([_exactly(call)] if call.name in _LOOKS else [])]
+
+
+def _exactly(call: ToolCall) -> str:
+    # What a command is said to be for does not make it another.
+    given = {k: v for k, v in call.arguments.items() if k != "description"}
+    return f"{call.name} {json.dumps(given, sort_keys=True)}"
+
+
+def file_of(call: ToolCall, cwd: str) -> str:
+    """The file that a call of a file tool names, as an absolute path; "" for none."""
+    given = call.arguments.get("file_path") or call.arguments.get("notebook_path")
+    return os.path.normpath(os.path.join(cwd, given)) if isinstance(given, str) and given else ""

@@ -1,0 +1,100 @@
+"""What the model is shown of the conversation: seen, compacted, taken back, pinned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_cli.engine.context import Filling, compact_now, filling, pin, pinnable, speaker, uncompact
+from agent_cli.terminal.slash import slash
+from agent_tools.clipping import counted, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+WIDTH = 50
+_CHOICES = 12
+# A mark for each part, so that the bar can be read without colours.
+_MARKS = {"system prompt": "S", "tools": "T", "memory": "M", "summary": "Z", "files read": "F", "conversation": "C"}
+
+
+@slash("context", "what fills the model's window; `/context summary` shows the last summary", "[summary]", aside=True)
+def _context(repl: Repl, words: str) -> None:
+    conversation = repl.agent.conversation
+    made = [c.event for c in conversation.kit.window.compactions]
+    if words == "summary":
+        last = next((e.summary for e in reversed(made) if e.summary), "")
+        repl.page(last) if last else repl.say("This conversation has no summary; it was not compacted.")
+        return
+    for line in told(filling(conversation)):
+        repl.say(line)
+    pins = conversation.kit.window.pins
+    notes = [f"compacted {counted(len(made), 'time')}"] if made else []
+    notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
+    if notes:
+        repl.say(f"  {', '.join(notes)}")
+
+
+def told(found: Filling) -> list[str]:
+    """The bar and its parts, a line each."""
+    measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
+    if not found.size:
+        lines = [f"context: {found.used:,} tokens ({measured}); this model's window is not known (context_window)"]
+        return lines + [f"  {name:<14}{count:>10,}" for name, count in found.parts]
+    lines = [f"context: {found.used:,} of {found.size:,} tokens, {_percent(found.used, found.size)} ({measured})"]
+    lines.append(f"  [{bar(found)}]")
+    rows = [(f"{_MARKS[name]} {name}", count) for name, count in found.parts]
+    rows.append((". free", found.free or 0))
+    lines += [f"  {name:<16}{count:>10,}  {_percent(count, found.size):>6}" for name, count in rows]
+    if found.limit:
+        lines.append(f"  it is compacted at {found.limit:,} tokens ({_percent(found.limit, found.size)})")
+    return lines
+
+
+def bar(found: Filling) -> str:
+    """The window in `WIDTH` letters; what is there has one at least, and `|` is where it is compacted."""
+    size = max(found.size or 1, found.used)
+    cells = "".join(_MARKS[name] * max(1, round(WIDTH * count / size)) for name, count in found.parts)[:WIDTH]
+    cells = cells.ljust(WIDTH, ".")
+    at = min(WIDTH - 1, round(WIDTH * (found.limit or size) / size))
+    return cells if not found.limit or cells[at] != "." else f"{cells[:at]}|{cells[at + 1 :]}"
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 10 or not part else f"{share:.1f} %"
+
+
+@slash("compact", "replace all but the newest messages by a summary now; FOCUS: what it should keep", "[FOCUS]")
+def _compact(repl: Repl, words: str) -> None:
+    why: list[str] = []
+    repl.run_beside(lambda: why.append(compact_now(repl.agent.conversation, repl.listener, words)))
+    if why and why[0]:
+        repl.say(why[0])
+
+
+@slash("uncompact", "take the last compaction back, where that fits")
+def _uncompact(repl: Repl, words: str) -> None:
+    if why := uncompact(repl.agent.conversation, repl.listener):
+        repl.say(why)
+
+
+@slash("pin", "keep a message word for word through compactions, or no longer; WORDS: some of it", "[WORDS]")
+def _pin(repl: Repl, words: str) -> None:
+    conversation = repl.agent.conversation
+    pins = conversation.kit.window.pins
+    found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
+    if words:
+        # What is named is meant as something said, where there is such a thing.
+        found = [m for m in found if speaker(m) in ("you", "answer")] or found
+    if not found:
+        repl.say("No message has these words." if words else "There is no message to pin yet.")
+        return
+    place: int | None = 0
+    if not words:
+        found = sorted(found, key=lambda m: m.text not in pins)[:_CHOICES]
+        options = [(f"{'pinned, ' if m.text in pins else ''}{speaker(m)}", shorten(m.text, 80)) for m in found]
+        place = repl.choose("Which message? One that is pinned is unpinned.", options)
+    if place is None:
+        return
+    if why := pin(conversation, found[place], repl.listener):
+        repl.say(why)

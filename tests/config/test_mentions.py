@@ -1,0 +1,40 @@
+"""Files that a message mentions: whole, in part, and those that are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.config.mentions import missing_files, with_files
+from agent_tools.base import ToolContext
+from agent_tools.workspace import Workspace
+
+
+def context(root: Path) -> ToolContext:
+    (root / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
+    return ToolContext(Workspace(root))
+
+
+@pytest.mark.parametrize(
+    ("mention", "block"),
+    [
+        ("@n.txt:3-4", '<file path="n.txt" lines="3-4">\nline 3\nline 4\n</file>'),
+        ("(@n.txt:20).", '<file path="n.txt" lines="20-20">\nline 20\n</file>'),
+        ("@n.txt:19-40", '<file path="n.txt" lines="19-40">\nline 19\nline 20\n[the file has 20 lines]\n</file>'),
+        ("@n.txt:9-2", '<file path="n.txt" lines="9-9">\nline 9\n</file>'),
+        ("@n.txt:1 and @n.txt:1", '<file path="n.txt" lines="1-1">\nline 1\n</file>'),
+    ],
+)
+def test_lines_of_a_file(tmp_path: Path, mention: str, block: str) -> None:
+    assert with_files(f"see {mention}", context(tmp_path)) == f"see {mention}\n\n{block}"
+
+
+def test_a_name_with_a_colon_counts_before_a_range(tmp_path: Path) -> None:
+    (tmp_path / "odd:3").write_text("whole\n")
+    assert with_files("@odd:3", context(tmp_path)) == '@odd:3\n\n<file path="odd:3">\nwhole\n</file>'
+
+
+def test_what_is_spelled_like_a_file_and_is_none_is_told(tmp_path: Path) -> None:
+    words = "@none.py and @src/none.md:1-3, @pytest.fixture @types/node a@b.py @docs:x.md @n.txt, `@in.py`"
+    assert missing_files(words, context(tmp_path)) == ["none.py", "src/none.md:1-3"]

@@ -1,0 +1,153 @@
+"""Small things that a person would trip over: drafts in the editor, commands beside a turn, notes in narrow windows."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from prompt_toolkit.key_binding.vi_state import InputMode
+from rich.console import Console
+
+from agent_cli.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
+from agent_cli.terminal.ansi import cells
+from agent_cli.terminal.completing import complete
+from agent_cli.terminal.decisions import question
+from agent_cli.terminal.live import ECHO
+from agent_cli.terminal.panels import status_line
+from agent_cli.terminal.transcript import Transcript
+from agent_cli.terminal.view import REPLYING
+from agent_cli.terminal.worker import Printed
+from tests.terminal.stage import Stage, play
+from tests.terminal.test_live import REQUEST, asking, later
+
+
+@pytest.mark.parametrize(("script", "draft"), [("sed -i s/one/ONE/", "ONE two"), ("false", "one two")])
+def test_the_editor_changes_the_draft_and_never_loses_it(
+    script: str, draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", script)
+
+    def story(stage: Stage) -> None:
+        stage.press("one two\x18\x05")
+        stage.until(lambda: stage.live.hint if script == "false" else stage.live.line.buffer.text == draft)
+        assert stage.live.line.buffer.text == draft and not stage.session.sent
+
+    play(story)
+
+
+def test_a_command_beside_the_turn_does_not_tear_a_paragraph() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("go\r")
+        stage.until(lambda: stage.session.sent)
+        stage.live.bridge.emit(TextDelta("one half and "))
+        stage.press("/todos\r")
+        stage.until(lambda: stage.session.asides)
+        stage.live.bridge.emit(Printed("There is no plan.\n"))
+        stage.live.bridge.emit(TextDelta("the other\n\n"))
+        stage.until(lambda: "one half and the other" in stage.screen.drawn)
+        order = [stage.screen.drawn.rindex(words) for words in ("> /todos", "no plan", "and the other")]
+        assert order == sorted(order)
+
+    play(story)
+
+
+def test_vi_begins_with_typing_also_after_a_search() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("find me\r")
+        stage.until(lambda: stage.session.sent)
+        stage.press("\x12find\r")
+        stage.has("find me")
+        stage.live.wear(vim=True)
+        stage.until(lambda: stage.live.app.vi_state.input_mode == InputMode.INSERT)
+        stage.press("\x03")
+
+    play(story)
+
+
+def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, question({"question": "What name?"}))
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.until(lambda: REPLYING[2:] in stage.screen.drawn)
+        stage.press("\x1b")
+        stage.until(lambda: not stage.live.line.replying)
+        later(stage)
+        stage.press("n")
+        stage.until(lambda: found == ["(no answer)"])
+
+    play(story)
+
+
+def test_a_very_long_message_is_shown_in_part_and_sent_whole() -> None:
+    text = "\n".join(f"line {n}." for n in range(500))
+
+    def story(stage: Stage) -> None:
+        stage.press(f"\x1b[200~{text}\x1b[201~\r")
+        stage.until(lambda: stage.session.sent == [text])
+        stage.until(lambda: f"... {500 - ECHO} more lines ..." in stage.screen.drawn)
+        assert f"line {ECHO - 1}." in stage.screen.drawn and f"line {ECHO}." not in stage.screen.drawn
+
+    play(story)
+
+
+@pytest.mark.parametrize("width", [20, 30, 39, 60, 79, 200])
+def test_what_is_done_comes_before_the_numbers(width: int) -> None:
+    line = status_line("waiting for you", 75, 12_345, 678, width)
+    text = "".join(fragment[1] for fragment in line)
+    assert cells(text) <= width
+    assert ("waiting for you" in text) == (width > 20)
+    assert ("↑ 12k ↓ 678" in text) == (width >= 60) and "esc" in text
+
+
+def test_commands_stand_in_the_menu_as_in_help() -> None:
+    names = [("mode", ""), ("exit", ""), ("model", ""), ("doctor", "")]
+    assert [c.text.strip() for c in complete("/", names, tuple)] == ["/doctor", "/exit", "/mode", "/model"]
+    assert [c.text.strip() for c in complete("/o", names, tuple)] == ["/doctor", "/mode", "/model"]
+
+
+def shown(events: list[Any], width: int = 40) -> list[str]:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, width=width, soft_wrap=True, no_color=True), kept)
+    for event in events:
+        transcript(event)
+    transcript.writer.settle()
+    return transcript.writer.take()
+
+
+def test_notes_are_wrapped_by_words() -> None:
+    kept = io.StringIO()
+    writer = Transcript(Console(file=kept, width=30, soft_wrap=True, no_color=True), kept).writer
+    writer.say("  checked by: `python3 -m unittest -q` failed, but files were changed", "dim")
+    writer.say("")
+    assert writer.take() == ["  checked by: `python3 -m", "  unittest -q` failed, but", "  files were changed"]
+
+
+def test_a_call_that_the_person_changed_keeps_its_words() -> None:
+    again = REQUEST.but(summary="Run: touch b")
+    assert isinstance(again, ApprovalRequested)
+    events = [
+        REQUEST,
+        ApprovalResolved("c1", "reject", "person", "changed the arguments", "", "h"),
+        again,
+        ApprovalResolved("c1", "approve", "person", "", "", "h"),
+        ToolStarted("c1", "Bash"),
+        ToolFinished("c1", "Bash", False, 1, None),
+    ]
+    assert shown(events) == ["tool: Run: touch b"]
+
+
+def test_what_came_too_fast_to_count_is_not_counted() -> None:
+    flood = "\n".join(map(str, range(50))) + "\n"
+    for text, said in ((flood, "  ... 38 more lines ..."), (f"[… 900 bytes not shown …]\n{flood}", "over 39 more")):
+        events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
+        assert said in "\n".join(shown(events))
