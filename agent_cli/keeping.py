@@ -60,6 +60,15 @@ class Keeper(Watch):
     def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         return self.recorder.facts(effects, cwd)
 
+    def take_back(self, calls: Sequence[str]) -> str:
+        from agent_cli.snapshots.git import StoreError
+        from agent_cli.snapshots.undoing import Undoing
+
+        try:
+            return Undoing(self.recorder.store).take_back(calls, str(self._place.root))
+        except (StoreError, OSError) as error:
+            return f"Nothing was put back: {error}."
+
     def summed(self) -> str:
         if self._recorder is None:
             return ""

@@ -167,6 +167,8 @@ def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: s
     if (request := waiting.requests.get(call_id)) is not None:
         if decision == "answer":
             raise Mistake(f"{call_id} wants approval, not an answer: agent approve or agent reject.")
+        if decision == "undo":
+            raise Mistake(f"{call_id} is no review, so there is nothing to undo: agent reject {call_id}")
         verdict = ApprovalResolved(
             call_id, "approve" if decision == "approve" else "reject", "person", text, "", request.binding
         )
@@ -176,7 +178,10 @@ def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: s
     question = waiting.questions[call_id]
     if question.kind == "questions" and decision == "approve":
         raise Mistake(f"{call_id} is a question: agent answer {call_id} TEXT")
+    if decision == "undo" and question.kind != "review":
+        raise Mistake(f"{call_id} is no review, so there is nothing to undo: agent reject {call_id}")
     words = {
+        ("review", "undo"): "undo",
         ("questions", "answer"): "answer", ("questions", "reject"): "answer",
         ("plan", "approve"): "approve", ("plan", "answer"): "revise",
         ("plan", "reject"): "revise" if text else "cancel",

@@ -17,6 +17,9 @@ ALLOWED: dict[str, set[str]] = {
     "agent_cli.permission": LEAF | {"agent_cli.core"},
     "agent_cli.session": LEAF | {"agent_cli.core"},
     "agent_cli.snapshots": LEAF | {"agent_cli.core", "agent_cli.permission"},
+    "agent_cli.commits": LEAF
+    | {"agent_cli.core", "agent_cli.config", "agent_cli.snapshots", "agent_cli.place", "agent_cli.model.transport",
+       "agent_cli.engine.turn"},
     "agent_cli.config": LEAF | {"agent_cli.core"},
     "agent_cli.engine": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.permission", "agent_cli.model.transport"},
@@ -27,8 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     # The REPL is where the person changes what was joined, so it may call on assembly.
     "agent_cli.terminal": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session", "agent_cli.assembly",
-       "agent_cli.keeping", "agent_cli.snapshots", "agent_cli.place", "agent_cli.mcp_servers", "agent_cli.titles",
-       "agent_cli.waiting", "agent_cli.options",
+       "agent_cli.keeping", "agent_cli.snapshots", "agent_cli.commits", "agent_cli.place", "agent_cli.mcp_servers",
+       "agent_cli.titles", "agent_cli.waiting", "agent_cli.options",
        "agent_cli.permission.decision",
        "agent_cli.attach", "agent_cli.engine.beside", "agent_cli.engine.context",
        "agent_cli.model.transport", "agent_cli.model.select",
@@ -61,7 +64,7 @@ DOORS = {
     "ddgs": {"tools/agent_tools/search_providers.py"},
     "tomlkit": {"agent_cli/permission/saved_rules.py", "agent_cli/extensions/mcp/editing.py"},
     "yaml": {"agent_cli/config/front_matter.py"},
-    "git": set(),
+    "git": {"agent_cli/commits/repository.py"},
     "openai": set(),
     "anthropic": set(),
     "httpx": {"agent_cli/model/litellm_worker.py"},

@@ -236,6 +236,9 @@ class Settings(Value):
     stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
     color: Annotated[Literal["auto", "always", "never"], "colours on the terminal"] = "auto"
     save_sessions: Annotated[bool, "keep sessions on disk", USER] = True
+    commit_trailers: Annotated[
+        tuple[str, ...], 'lines below the message of /commit, e.g. "Assisted-by: {model}"', USER
+    ] = ()
     trusted: Annotated[
         tuple[str, ...], 'repositories that are trusted, as paths from / or ~, e.g. "~/work/*"', USER
     ] = ()

@@ -46,10 +46,11 @@ class Reply(Value):
     """What a person says to a question of the model, or to a plan.
 
     verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".
+    "undo", at a review: take back what was changed since the last look.
     plan: the plan as the person rewrote it, where they did.
     """
 
-    verdict: Literal["answer", "approve", "revise", "cancel"] = "answer"
+    verdict: Literal["answer", "approve", "revise", "undo", "cancel"] = "answer"
     text: str = ""
     mode: Mode | None = None
     by: Decider = "person"

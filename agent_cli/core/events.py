@@ -107,7 +107,7 @@ class QuestionAnswered(Value):
     """What the person said, or that nobody did yet ("defer")."""
 
     call_id: str
-    verdict: Literal["answer", "approve", "revise", "cancel", "defer"]
+    verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
     text: str = ""
     by: Decider = "person"
     mode: str = ""

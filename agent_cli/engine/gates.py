@@ -51,6 +51,7 @@ class Gates:
         self._review = turn.options.review
         self._changed = {c.path: c for c in (from_plain(Changed, plain) for plain in kept.get("changed", ()))}
         self._ran: list[str] = list(kept.get("ran", ()))
+        self._calls: list[str] = list(kept.get("calls", ()))
         self._asking = str(kept.get("asking", ""))
         self._resumed = bool(pending_calls(turn.history))
         self._tdd = Tdd(turn, kept.get("tdd")) if flow == "tdd" else None
@@ -59,7 +60,7 @@ class Gates:
         """What goes on with a turn that waits."""
         tdd = {"tdd": self._tdd.kept()} if self._tdd else {}
         changed = [to_plain(change) for change in self._changed.values()]
-        return {"changed": changed, "ran": list(self._ran), "asking": self._asking, **tdd}
+        return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **tdd}
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
         """The decision about a call, stricter where the order of work demands it. Raises ToolError: not now."""
@@ -67,6 +68,7 @@ class Gates:
 
     def note(self, item: Prepared, result: ToolResult) -> str:
         """Take in what a call did; what its result should say beside."""
+        self._calls.append(item.call.id)
         for file in _diffs(result):
             before = self._changed.get(file.path, Changed(file.path))
             self._changed[file.path] = before.but(
@@ -91,7 +93,7 @@ class Gates:
             self._tdd.reviewed(good=reply.verdict == "approve")
         if reply.verdict == "approve":
             return Look(note=_words("The user has looked at the changes.", reply))
-        text = f"Not run: the user looked at what was changed so far and said: {reply.text}\nDo that first."
+        text = f"Not run: the user looked at what was changed so far and {reply.text}\nDo that first."
         for number, call in enumerate(calls, 1):
             yield from turn.answer(call, text, is_error=True, last=number == len(calls))
         return Look("answered")
@@ -108,7 +110,7 @@ class Gates:
         if reply.verdict == "approve":
             return Look(note=_words("The user has looked at this step and says: go on.", reply))
         text = (
-            f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and said: {reply.text}\n"
+            f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and {reply.text}\n"
             "Do that, then mark the step again."
         )
         yield from turn.answer(item.call, text, is_error=True, last=last)
@@ -127,6 +129,8 @@ class Gates:
         # There is no call that could wait, so nothing is recorded of the question; the words become a message.
         asked = QuestionAsked("end", "review", self._data("Files were changed, and the turn would end here.", ()))
         reply = turn.kit.asker(asked)
+        if isinstance(reply, Reply) and reply.verdict == "undo":
+            return f"I {(yield from self._taken_back(turn, reply)).text}"
         self._seen()
         return reply.text if isinstance(reply, Reply) and reply.verdict == "revise" else None
 
@@ -139,15 +143,25 @@ class Gates:
         self._asking = ""
         if reply.verdict == "cancel":
             return Look("cancelled")
+        if reply.verdict == "undo":
+            return (yield from self._taken_back(turn, reply))
         self._seen()
-        return reply
+        return reply if reply.verdict == "approve" else reply.but(text=f"said: {reply.text}")
+
+    def _taken_back(self, turn: Turn, reply: Reply) -> Generator[Event, None, Reply]:
+        """Undo what was done since the last look; the reply with what the model is to know of that."""
+        became = turn.kit.watch.take_back(self._calls)
+        yield Warned(became)
+        self._seen()
+        said = f" They said: {reply.text}" if reply.text else ""
+        return reply.but(text=f"took it back. {became}{said} Read files again before you change them.")
 
     def _data(self, title: str, steps: Sequence[str]) -> dict[str, Any]:
         files = [{"path": c.path, "added": c.added, "removed": c.removed} for c in self._changed.values()]
         return {"title": title, "steps": list(steps), "files": files, "commands": list(self._ran)}
 
     def _seen(self) -> None:
-        self._changed, self._ran = {}, []
+        self._changed, self._ran, self._calls = {}, [], []
 
 
 def finished_by(turn: Turn, item: Prepared) -> tuple[str, ...]:

@@ -128,6 +128,10 @@ class Watch:
         """For the question about a call: what of it could not be taken back."""
         return ()
 
+    def take_back(self, calls: Sequence[str]) -> str:
+        """Put the files back as they were before these calls; what became of it, in words."""
+        return "Nothing was put back: no snapshots are kept here."
+
     def summed(self) -> str:
         """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
         return ""

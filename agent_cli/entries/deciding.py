@@ -54,11 +54,12 @@ def reject(
     words: Words = None,
     every: Every = False,
     why: Annotated[str, typer.Option("--why", help="Words that go to the model.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="At a review: take back what was changed.")] = False,
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> None:
     """Refuse open calls, or send a plan back with --why; without words a plan is cancelled."""
-    _decision(words, "reject", output_format, verbose, every=every, text=why)
+    _decision(words, "undo" if undo else "reject", output_format, verbose, every=every, text=why)
 
 
 @deciding_app.command()

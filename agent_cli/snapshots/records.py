@@ -47,7 +47,10 @@ class After(Value):
 
 
 class Undone(Value):
-    """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that."""
+    """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that.
+
+    Without turns it took back a part of the turn that ran, and is a change of it like any other.
+    """
 
     kind: str
     turns: tuple[int, ...]
@@ -132,6 +135,9 @@ def tell(records: list[Record]) -> Story:
     ops: list[Undone] = []
     redoable: list[int] = []
     for record in records:
+        if isinstance(record, Undone) and not record.turns and turns:
+            call = f"undone {len(ops)}"
+            changes[call] = Change(max(turns), call, record.kind, "", record.before, record.after, time=record.time)
         match record:
             case Turn():
                 turns[record.turn] = record

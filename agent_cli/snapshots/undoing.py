@@ -6,10 +6,10 @@ An undo is written down like any work, with the state around it, so that it can 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from agent_cli.snapshots.git import StoreError
-from agent_cli.snapshots.plan import Item, Plan, make_plan, summed
+from agent_cli.snapshots.plan import Item, Plan, account, make_plan, summed
 from agent_cli.snapshots.records import Change, Story, Turn, Undone, tell
 from agent_cli.snapshots.restore import put_back
 from agent_cli.snapshots.scan import Bounds, capture
@@ -85,6 +85,22 @@ class Undoing:
         """Put files back; those that could not be, with why. Raises StoreError where nothing was done."""
         standing = tuple(n for n in turns if n not in self.story().undone)
         return self._carry_out("undo", standing, items, -1)
+
+    def take_back(self, calls: Collection[str], root: str) -> str:
+        """Undo some calls of a turn that runs, as far as nobody has to be asked; what became of it, in words.
+
+        Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.
+        """
+        story = self.story()
+        plan = make_plan(self.store, [c for c in story.changes if c.call in calls and c.turn not in story.undone])
+        ready = plan.of("ready")
+        failed = self._carry_out("undo", (), ready, -1)
+        done = [i for i in ready if i.path not in failed]
+        said = [f"Put back: {'; '.join(account(done, root))}." if done else "No file was put back."]
+        if left := plan.of("ask", "lost"):
+            said.append(f"Not put back: {'; '.join(account(left, root))}.")
+        said += [f"Not put back: {path}: {why}." for path, why in failed.items()]
+        return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
 
     def redo_plan(self) -> tuple[int, Plan] | None:
         """The latest undo that can be taken back, and what that takes; None where there is none. Raises StoreError."""

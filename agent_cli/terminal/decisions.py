@@ -218,11 +218,14 @@ def review(data: dict[str, Any]) -> Ask:
 
     keys: dict[str, Act] = {
         "y": Give(read_review("y")),
+        "u": Words("undone; now> ", lambda words: read_review(f"u {words}")),
         "w": Words("go on, and> ", lambda words: read_review(f"y {words}")),
         "r": Words("change> ", lambda words: Reply("revise", words.strip()) if words.strip() else None),
         "n": Give(read_review("n")),
     }
-    return Ask("? Go on? [y yes · w yes, with words · r change something first · n no, end here]", keys, body)
+    return Ask(
+        "? Go on? [y yes · w yes, with words · r change something first · u undo this · n no, end here]", keys, body
+    )
 
 
 def told(answer: Any) -> str:
@@ -243,6 +246,8 @@ def told(answer: Any) -> str:
         case Rewritten():
             return "edited"
         case Reply(verdict=verdict, text=text):
-            words = {"approve": "yes", "cancel": "no", "revise": "change it", "answer": "answer"}[verdict]
+            words = {"approve": "yes", "cancel": "no", "revise": "change it", "undo": "undo it", "answer": "answer"}[
+                verdict
+            ]
             return f"{words}: {text}" if text else words
     return str(answer)

@@ -38,7 +38,8 @@ class Dialogs:
             return None
         if words.isdigit() and 1 <= int(words) <= len(options):
             return int(words) - 1
-        found = [n for n, (label, _) in enumerate(options) if words.lower() in label.lower()]
+        starts = [n for n, (label, _) in enumerate(options) if label.lower().startswith(words.lower())]
+        found = starts or [n for n, (label, _) in enumerate(options) if words.lower() in label.lower()]
         if len(found) == 1:
             return found[0]
         self.say(f"{one_line(words)} is none of them." if not found else f"{one_line(words)} fits several of them.")

@@ -20,7 +20,6 @@ from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.core.modes import Mode
-from agent_cli.core.outcome import Complete, Suspended
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
@@ -37,6 +36,7 @@ from agent_cli.terminal.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.dialogs import Beginning, Dialogs
 from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
+from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.resuming import adopt, greet_back
 from agent_cli.terminal.show import Show
@@ -214,14 +214,18 @@ class Repl(Dialogs):
 
     def _offer_undo(self) -> None:
         """After a turn that did not come to a good end: what it left, and how that is taken back."""
-        result = self.agent.conversation.last
-        good = isinstance(result, Complete | Suspended) and not getattr(result, "degraded", False)
-        refused = result is not None and any(d.by == "person" for d in result.end.denials)
-        if result is None or (good and not refused):
+        ended = how_it_ended(self.agent.conversation.last)
+        changed = self.agent.conversation.kit.watch.summed() if ended != "well" else ""
+        if not changed:
             return
-        changed = self.agent.conversation.kit.watch.summed()
-        if changed:
+        if ended == "stopped" or not os.isatty(0):
             self.say(f"  This turn left {changed}. /undo takes that back.")
+            return
+        # The snapshots, which most turns end without.
+        from agent_cli.terminal.undoing import roll_back
+
+        self.say(f"  This turn left {changed}.")
+        roll_back(self)
 
     def run_beside(self, run: Callable[[], object]) -> None:
         """Run what is no turn and takes a while; Ctrl-C is its interrupt."""

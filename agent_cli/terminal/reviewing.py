@@ -7,7 +7,7 @@ from typing import Any
 from agent_cli.core.answers import Reply
 from agent_tools.clipping import counted, one_line
 
-HINT = "  y: go on (y WORDS) · n: end here · or say what to change first"
+HINT = "  y: go on (y WORDS) · u: undo this, then go on (u WORDS) · n: end here · or say what to change first"
 _SHOWN = 30
 
 
@@ -27,10 +27,13 @@ def review_lines(data: dict[str, Any]) -> list[str]:
 
 
 def read_review(words: str) -> Reply:
-    """`y` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
+    """`y` or `u` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
     head, _, rest = words.strip().partition(" ")
     if head.lower() in ("y", "yes"):
         return Reply("approve", rest.strip())
+    # "undo the rename" is a sentence for the model; only the letter takes everything back.
+    if head.lower() == "u" or words.strip().lower() == "undo":
+        return Reply("undo", rest.strip())
     if words.strip().lower() in ("", "n", "no"):
         return Reply("cancel")
     return Reply("revise", words.strip())

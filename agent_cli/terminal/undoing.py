@@ -43,6 +43,14 @@ def undo(repl: Repl, words: str) -> None:
         _undo_turns(repl, work, [latest])
 
 
+def roll_back(repl: Repl) -> None:
+    """Offer to take back what the turn that just ended has changed. Raises Mistake, Cancelled."""
+    with _work(repl) as work:
+        latest = work.latest()
+        if latest is not None and not _undo_turns(repl, work, [latest], offered=True):
+            repl.say("  /undo takes it back later.")
+
+
 def redo(repl: Repl, words: str) -> None:
     with _work(repl) as work:
         found = work.redo_plan()
@@ -116,13 +124,16 @@ def diff(repl: Repl, words: str) -> None:
         repl.show_display(Diffs(near))
 
 
-def _undo_turns(repl: Repl, work: Undoing, turns: Sequence[int], *, quiet: bool = False) -> bool:
-    """Undo turns as far as the person agrees; False where they would rather not. quiet: the model need not know."""
+def _undo_turns(repl: Repl, work: Undoing, turns: Sequence[int], *, quiet: bool = False, offered: bool = False) -> bool:
+    """Undo turns as far as the person agrees; False where they would rather not. quiet: the model need not know.
+
+    offered: they did not ask for it, so that it is a yes or a no.
+    """
     plan = work.plan(turns)
     if plan.empty and not plan.notes:
         repl.say("No file is to be put back.")
         return True
-    chosen = _chosen(repl, plan)
+    chosen = _chosen(repl, plan, offered=offered)
     if chosen is None:
         return False
     failed = work.undo(turns, chosen)
@@ -134,7 +145,7 @@ def _undo_turns(repl: Repl, work: Undoing, turns: Sequence[int], *, quiet: bool 
     return True
 
 
-def _chosen(repl: Repl, plan: Plan) -> list[Item] | None:
+def _chosen(repl: Repl, plan: Plan, *, offered: bool = False) -> list[Item] | None:
     """Which files are put back: shown first; those that were changed since are asked about one by one."""
     root = str(repl.place.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
@@ -149,7 +160,9 @@ def _chosen(repl: Repl, plan: Plan) -> list[Item] | None:
     if not ready and not ask:
         repl.say("No file can be put back.")
         return []
-    if ready:
+    if offered and not repl.confirm("Roll back?"):
+        return None
+    if ready and not offered:
         options = [("yes", f"put back {counted(len(ready), 'file')}"), ("choose", "file by file"), ("no", "")]
         picked = repl.choose("Put them back?", options)
         if picked is None or picked == 2:

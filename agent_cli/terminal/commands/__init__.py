@@ -2,6 +2,7 @@
 
 from agent_cli.terminal.commands import (
     asking,
+    commit,
     context,
     cost,
     extensions,
@@ -22,6 +23,7 @@ from agent_cli.terminal.slash import REGISTRY
 __all__ = [
     "REGISTRY",
     "asking",
+    "commit",
     "context",
     "cost",
     "extensions",

@@ -1,0 +1,259 @@
+"""The person's own repository, for a commit that they ask for; the door to GitPython.
+
+Unlike the snapshots' git this one reads the repository's configuration: a commit is to be what `git commit` would make,
+with its hooks, filters and signature. So nothing here is called before the person asked for a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.place import Mistake
+from agent_cli.snapshots.git import StoreError, find_git
+from agent_tools.cancel import CancelToken
+from agent_tools.shell_env import looks_like_key
+from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from git import Repo
+
+# What git leaves in its folder while it is in the middle of something, and how that is said.
+_UNDER_WAY = {
+    "MERGE_HEAD": "A merge", "CHERRY_PICK_HEAD": "A cherry-pick", "REVERT_HEAD": "A revert",
+    "rebase-merge": "A rebase", "rebase-apply": "A rebase", "sequencer": "A cherry-pick or revert",
+}  # fmt: skip
+# Variables that would make git look elsewhere than at the folder it is started in.
+_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
+_AT_ONCE = 500
+
+
+class Change(Value):
+    """A file that differs from the last commit. path: from the top of the repository. staged, unstaged: whether the
+    index differs from the commit, and the file from the index."""
+
+    path: str
+    staged: bool = False
+    unstaged: bool = False
+    new: bool = False
+    unmerged: bool = False
+    module: bool = False
+
+    @property
+    def in_part(self) -> bool:
+        """Whether some of it is staged and some is not."""
+        return self.staged and self.unstaged
+
+
+class Repository:
+    """The repository that a folder is in. Raises Mistake where there is none that can be used."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        try:
+            program = find_git(env.get("PATH", os.defpath), str(folder))
+        except StoreError as error:
+            raise Mistake(f"Nothing can be committed: {error}.") from None
+        self._repo = _open(folder, program)
+        self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
+        self._program = program
+        # Hooks are given what commands are given: no keys.
+        self._env = {k: v for k, v in env.items() if k not in _ASTRAY and not looks_like_key(k)}
+        self._env |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
+        self._folder = Path(self._repo.git_dir)
+
+    # Asked of git itself: GitPython reads refs as files, which not every repository has.
+
+    @property
+    def unborn(self) -> bool:
+        """Whether there is no commit yet."""
+        return bool(self._ask("rev-parse", "--verify", "--quiet", "HEAD")[0])
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch; "" where HEAD is on none."""
+        return os.fsdecode(self._ask("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
+
+    def subjects(self, most: int = 10) -> list[str]:
+        """The first lines of the latest commits."""
+        done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{most}", "--format=%s")
+        return [] if done else out.decode("utf-8", "replace").splitlines()
+
+    def blob(self, commit: str, path: str) -> str | None:
+        """The object of a file in a commit; None where there is none."""
+        done, out, _ = self._ask("ls-tree", "-z", commit, "--", path)
+        head = out.partition(b"\t")[0].split()
+        return head[2].decode("ascii") if not done and len(head) == 3 else None
+
+    def check(self) -> None:
+        """Raises Mistake where no commit can be made now."""
+        for name, what in _UNDER_WAY.items():
+            if (self._folder / name).exists():
+                raise Mistake(f"{what} is under way: finish it with git, or abort it, before /commit.")
+        done, _, said = self._ask("var", "GIT_AUTHOR_IDENT")
+        if done:
+            why = "" if "tell me who you are" in said or "empty ident" in said else f" ({_last(said)})"
+            raise Mistake(
+                f"git does not know who commits{why}: set it with git config --global user.name NAME and user.email."
+            )
+
+    def changes(self) -> list[Change]:
+        """All that differs from the last commit, what git ignores left out. Raises Mistake."""
+        words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
+        found: dict[str, Change] = {}
+        for change in _changes(self._told(*words)):
+            # Twice: its deletion is staged, and it is there again.
+            found[change.path] = change.but(staged=True, unstaged=True) if change.path in found else change
+        return list(found.values())
+
+    def counts(self, changes: Sequence[Change]) -> dict[str, tuple[int, int] | None]:
+        """Lines added and removed, by path; None for what is no text. Raises Mistake."""
+        found: dict[str, tuple[int, int] | None] = {}
+        for row in self._diff(changes, "--numstat", "-z").split(b"\0"):
+            added, _, rest = row.partition(b"\t")
+            removed, _, path = rest.partition(b"\t")
+            if path:
+                found[os.fsdecode(path)] = None if added == b"-" else (int(added), int(removed))
+        return found
+
+    def diff(self, change: Change) -> str:
+        """What became of one file since the last commit. Raises Mistake."""
+        return self._diff([change]).decode("utf-8", "replace")
+
+    def commit(self, changes: Sequence[Change], message: str, *, hooks: bool, cancel: CancelToken) -> tuple[str, str]:
+        """Commit just these files as they are now; the commit's short name and first line. Raises Mistake, Cancelled.
+
+        `git commit --only` leaves all else that is staged staged, and its hooks see what is committed. New files are
+        made known to the index first, without their contents, and forgotten again where it fails.
+        """
+        new = [c.path for c in changes if c.new]
+        try:
+            if new:
+                self._told("add", "--intent-to-add", paths=new)
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
+                text.write(message)
+                text.flush()
+                words = ["commit", "--only", "--quiet", "--cleanup=whitespace", "-F", text.name]
+                words += [] if hooks else ["--no-verify"]
+                self._run(words, [c.path for c in changes], cancel)
+        except BaseException:
+            if new:
+                with suppress(Mistake, KeyboardInterrupt):
+                    self._told("rm", "--cached", "-q", "-f", "--ignore-unmatch", paths=new)
+            raise
+        made = self._told("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
+        return made[:10], made.partition(" ")[2]
+
+    def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
+        """A git that may run hooks, for as long as they take."""
+        with _names(paths) as names:
+            process = subprocess.Popen(
+                [self._program, *words, "--pathspec-from-file=-", "--pathspec-file-nul"],
+                cwd=self.top, env=self._env, stdin=names, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                # Without the terminal: what would ask there, such as a key's passphrase, fails instead of waiting.
+                start_new_session=True,
+            )  # fmt: skip
+            out = b""
+            try:
+                while True:
+                    with suppress(subprocess.TimeoutExpired):
+                        out = process.communicate(timeout=0.1)[0]
+                        break
+                    cancel.check()
+            except BaseException:
+                with suppress(OSError):
+                    os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
+        if process.returncode:
+            said = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
+            raise Mistake(f"git made no commit; it, or a hook, said:\n{said}")
+
+    def _diff(self, changes: Sequence[Change], *how: str) -> bytes:
+        """git diff of files against the last commit, through a copy of the index that also knows the new ones."""
+        with tempfile.TemporaryDirectory() as folder:
+            index = os.path.join(folder, "index")
+            with suppress(FileNotFoundError):
+                shutil.copyfile(self._folder / "index", index)
+            if new := [c.path for c in changes if c.new]:
+                self._told("add", "--intent-to-add", paths=new, index=index)
+            base = self._told("hash-object", "-t", "tree", os.devnull).decode().strip() if self.unborn else "HEAD"
+            quiet = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+            parts = [
+                self._told("diff", *quiet, *how, base, "--", *(c.path for c in some), index=index)
+                for some in (changes[at : at + _AT_ONCE] for at in range(0, len(changes), _AT_ONCE))
+            ]
+        return b"".join(parts)
+
+    def _told(self, *words: str, paths: Collection[str] = (), index: str = "") -> bytes:
+        done, out, said = self._ask(*words, paths=paths, index=index)
+        if done:
+            raise Mistake(f"git {words[0]} failed: {_last(said) or done}.")
+        return out
+
+    def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
+        """A git that answers at once: how it ended, what it printed, what it complained about."""
+        # GitPython hands on this process's variables, so those that lead astray, or are secret, are set right.
+        env = {"GIT_DIR": str(self._folder), "GIT_WORK_TREE": str(self.top), "GIT_LITERAL_PATHSPECS": "1"}
+        env["GIT_INDEX_FILE"] = index or str(self._folder / "index")
+        env |= {"GIT_OPTIONAL_LOCKS": "0"} | {name: "" for name in os.environ if looks_like_key(name)}
+        listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
+        options: dict[str, Any] = {"with_extended_output": True, "with_exceptions": False, "stdout_as_string": False}
+        with _names(paths) as names:
+            done, out, said = self._repo.git.execute(
+                [self._program, *words, *listed], istream=names, env=env, strip_newline_in_stdout=False, **options
+            )
+        return done, out, said
+
+
+def _open(folder: Path, program: str) -> Repo:
+    # On import GitPython runs the git that this names, and else the first one of that name.
+    before = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE")
+    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program
+    try:
+        import git
+    finally:
+        if before is None:
+            del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
+        else:
+            os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = before
+    try:
+        repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+        raise Mistake("There is nothing to commit to: this folder is in no git repository.") from None
+    except (git.GitError, OSError, ValueError) as error:
+        raise Mistake(f"The repository cannot be used: {error}.") from None
+    if repo.working_tree_dir is None:
+        raise Mistake("There is nothing to commit: the repository is a bare one, without files.")
+    return repo
+
+
+@contextmanager
+def _names(paths: Iterable[str]) -> Iterator[Any]:
+    """A file with the paths, to be git's standard input."""
+    with tempfile.TemporaryFile() as file:
+        file.write(b"\0".join(map(os.fsencode, paths)))
+        file.seek(0)
+        yield file
+
+
+def _changes(out: bytes) -> Iterator[Change]:
+    for row in filter(None, os.fsdecode(out).split("\0")):
+        kind, _, rest = row.partition(" ")
+        if kind == "?" and not rest.endswith("/"):
+            yield Change(rest, new=True)
+        elif kind == "1":
+            state, module, *_, path = rest.split(" ", 7)
+            yield Change(path, state[0] != ".", state[1] != ".", module=module[0] == "S")
+        elif kind == "u":
+            yield Change(rest.split(" ", 9)[-1], True, True, unmerged=True)
+
+
+def _last(said: str) -> str:
+    return (said.strip().splitlines() or [""])[-1].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

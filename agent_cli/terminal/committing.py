@@ -1,0 +1,176 @@
+"""What /commit does: find what the session changed, propose a message, show both, ask, and commit just that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent_cli.commits.choice import Choice, Did, Words, choose_files, did_by, read_words
+from agent_cli.commits.message import material, plain_message, propose, with_trailers
+from agent_cli.commits.repository import Change, Repository
+from agent_cli.core.redact import Redactor
+from agent_cli.keeping import undoing
+from agent_cli.model.transport import ModelError
+from agent_cli.place import Mistake
+from agent_cli.snapshots.git import StoreError
+from agent_tools.cancel import CancelToken
+from agent_tools.clipping import counted, one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+_MOST_LISTED = 40
+
+
+def commit(repl: Repl, words: str) -> None:
+    """Raises Mistake, Cancelled; then nothing is committed."""
+    trust = repl.layers.trust
+    if not trust.git_may_read and not repl.confirm(
+        "This project is not trusted. Shall git run all the same, with the hooks and programs that it configures?"
+    ):
+        return
+    context = repl.agent.conversation.kit.context
+    if context.cancel.cancelled:
+        context.cancel = CancelToken()
+    repo = Repository(repl.place.root, repl.place.env)
+    repo.check()
+    changes = repo.changes()
+    asked = read_words(words, changes, repo.top, repl.place.cwd)
+    choice = choose_files(changes, asked, _did(repl, asked), repo)
+    take = _settled(repl, choice)
+    if not take:
+        _say_why_nothing(repl, asked, changes, choice)
+        return
+    marks = _marks(repo, take)
+    _list(repl, repo, take, choice)
+    message = _message(repl, repo, take, asked)
+    verdict = _agreed(repl, repo, take, message)
+    if verdict is None:
+        repl.say("Nothing was committed.")
+        return
+    if _marks(repo, take) != marks:
+        raise Mistake("Nothing was committed: the files changed since they were shown. /commit shows them again.")
+    if not asked.hooks:
+        repl.say("  without the hooks that --no-verify skips")
+    name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
+    repl.say(f"Committed {name}: {one_line(subject)}")
+    files = shorten(", ".join(c.path for c in take), 1_000)
+    repl.agent.conversation.inbox.append(
+        f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>"
+    )
+
+
+def _did(repl: Repl, asked: Words) -> Did:
+    """What the session did, by the snapshots. Raises Mistake where that is not known and needed."""
+    agent = repl.agent
+    why = ""
+    if not agent.settings.undo.keep or not agent.settings.save_sessions:
+        why = "nothing is kept of what the session changes"
+    else:
+        try:
+            return did_by(undoing(agent.place, agent.settings, agent.header.session_id))
+        except (StoreError, Mistake) as error:
+            why = str(error).rstrip(".")
+    if asked.everything or asked.paths:
+        return Did()
+    raise Mistake(f"What the session changed is not known ({why}): name the files, /commit PATH, or say /commit --all.")
+
+
+def _settled(repl: Repl, choice: Choice) -> list[Change]:
+    """The files to commit, those in question asked about. Raises Mistake."""
+    if unmerged := [c.path for c in choice.take if c.unmerged]:
+        raise Mistake(f"Conflicts have to be settled first: {shorten(', '.join(unmerged), 200)}.")
+    take = []
+    for change in choice.take:
+        if change.in_part and not repl.confirm(f"{change.path} is staged in part: commit all of it?"):
+            repl.say(f"  left out, as it is staged: {one_line(change.path)}")
+        else:
+            take.append(change)
+    return take
+
+
+def _say_why_nothing(repl: Repl, asked: Words, changes: Sequence[Change], choice: Choice) -> None:
+    if choice.take:
+        repl.say("Nothing is left to commit.")
+    elif not changes:
+        repl.say("Nothing to commit: no file differs from the last commit.")
+    elif asked.paths:
+        repl.say(f"Nothing to commit: {one_line(', '.join(asked.paths))} does not differ from the last commit.")
+    else:
+        repl.say(
+            f"Nothing to commit of this session. Changed otherwise: {counted(len(changes), 'file')}; /commit PATH or "
+            "/commit --all takes them."
+        )
+
+
+def _list(repl: Repl, repo: Repository, take: Sequence[Change], choice: Choice) -> None:
+    counts = repo.counts(take)
+    repl.say(f"{counted(len(take), 'file')} for {repo.branch or 'a commit on no branch (HEAD is detached)'}:")
+    for change in take[:_MOST_LISTED]:
+        lines = counts.get(change.path, (0, 0))
+        told = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
+        kind = "new, " if change.new else "" if os.path.lexists(repo.top / change.path) else "deleted, "
+        note = choice.notes.get(change.path)
+        repl.say(f"  {one_line(change.path)} ({kind}{told})" + (f" - {note}" if note else ""))
+    if len(take) > _MOST_LISTED:
+        repl.say(f"  and {len(take) - _MOST_LISTED} more")
+    if choice.staged:
+        repl.say(f"  staged, not committed, stays staged: {shorten(one_line(', '.join(choice.staged)), 200)}")
+    if choice.outside:
+        repl.say(f"  changed outside of this repository: {shorten(one_line(', '.join(choice.outside)), 200)}")
+
+
+def _message(repl: Repl, repo: Repository, take: Sequence[Change], asked: Words) -> str:
+    """The message to begin with: the person's, else the model's. Raises Mistake, Cancelled."""
+    agent = repl.agent
+    kit = agent.conversation.kit
+    text = asked.message
+    if not text:
+        shown = material(
+            repo, take, agent.conversation.so_far, asked.wish, kit.policy.readable(), Redactor(repl.place.env)
+        )
+        try:
+            assert kit.open_model is not None
+            opened = kit.small() if kit.small else kit.open_model(agent.conversation.options.label)
+            text, usage = propose(opened, shown, kit.context.cancel)
+            repl.show.usage += usage
+        except ModelError as error:
+            repl.say(f"The model proposes no message: {error.failure.message}")
+        else:
+            if not text:
+                repl.say("The model proposed no message.")
+    trailers = agent.settings.commit_trailers
+    return with_trailers(text or plain_message(take), trailers, agent.conversation.options.label)
+
+
+def _agreed(repl: Repl, repo: Repository, take: Sequence[Change], message: str) -> str | None:
+    """The message that the person agrees to, perhaps after they edited it; None where they would rather not."""
+    options = [("yes", f"commit {counted(len(take), 'file')}"), ("edit", "the message first"), ("no", "")]
+    while True:
+        repl.say("")
+        for line in message.splitlines():
+            repl.say(f"  {line}".rstrip())
+        repl.say("")
+        picked = repl.choose("Commit with this message?", options)
+        if picked == 0:
+            return message
+        if picked != 1:
+            return None
+        changed = repl.edit(f"{message}\n", ".txt")
+        if changed is not None:
+            if not changed.strip():
+                return None
+            message = changed.strip()
+
+
+def _marks(repo: Repository, take: Sequence[Change]) -> list[tuple[int, int, int] | None]:
+    """By what it is seen that a file was changed while the person looked."""
+    found: list[tuple[int, int, int] | None] = []
+    for change in take:
+        try:
+            state = (repo.top / change.path).lstat()
+            found.append((state.st_mtime_ns, state.st_size, state.st_mode))
+        except OSError:
+            found.append(None)
+    return found

@@ -1,0 +1,61 @@
+"""After a turn that failed or was refused: what it left is offered to be taken back, where a person sits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import agent, call, script
+from tests.pty.drawn import Drawn
+from tests.pty.screen import Terminal
+
+WRITE = {"calls": [call("Write", file_path="left.txt", content="x\n")]}
+FAILS = {"error": {"kind": "bad_request", "message": "that was too much"}}
+ASKS = {"calls": [call("Bash", command="make all")]}
+
+
+def begin(work: Path, *replies: dict[str, Any]) -> list[str]:
+    model = script(work.parent / "s.toml", list(replies))
+    return ["--trust", "--permission-mode", "acceptEdits", "--model", model, "go"]
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_failed_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
+    terminal = Terminal(["--plain", *begin(work, WRITE, FAILS)], work)
+    shown = terminal.expect("Roll back? [y/N]")
+    assert "This turn left 1 file created." in shown and "delete: left.txt" in shown
+    terminal.type(answer)
+    terminal.expect("1 file put back." if answer == "y" else "/undo takes it back later.")
+    assert (work / "left.txt").exists() is (answer == "n")
+    terminal.leave()
+
+
+def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) -> None:
+    with Drawn(begin(work, WRITE, ASKS, {"text": "As you wish."}), work) as drawn:
+        drawn.wait("Allow it?")
+        drawn.rest()
+        drawn.type("n")
+        drawn.wait("Roll back?")
+        drawn.rest()
+        drawn.type("y")
+        drawn.wait("1 file put back.")
+        assert not (work / "left.txt").exists()
+        drawn.leave()
+
+
+def test_a_no_that_the_work_went_on_after_is_a_line_only(work: Path) -> None:
+    terminal = Terminal(["--plain", *begin(work, ASKS, WRITE, {"text": "Done otherwise."})], work)
+    terminal.expect("Allow?")
+    terminal.type("n")
+    shown = terminal.expect("/undo takes that back.")
+    assert "Roll back?" not in shown
+    terminal.leave()
+    assert (work / "left.txt").exists()
+
+
+def test_a_pipe_is_not_asked(work: Path) -> None:
+    done = agent(["--plain", *begin(work, WRITE, FAILS)], work, stdin="/exit\n")
+    assert "This turn left 1 file created. /undo takes that back." in done.stdout
+    assert "Roll back?" not in done.stdout
