@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, Failed, Suspended, TurnResult
 
 
 def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
-    """badly: it failed, or the person's no was the end of it. stopped: interrupted, at a bound, or a no was within."""
+    """badly: it failed, or the person ended it by a no to all of it. stopped: interrupted, at a bound, or a call was
+    refused, after which people would rather say what they want instead than answer another question."""
     if result is None or isinstance(result, Suspended):
         return "well"
-    refused = {d.call_id for d in result.end.denials if d.by == "person"}
-    calls = [m.call_id for m in result.end.messages if isinstance(m, ToolMessage)]
+    refused = any(d.by == "person" for d in result.end.denials)
     reason = result.end.diagnostics.terminal_reason
     failed = (isinstance(result, Failed) and result.failure is not None) or (
         isinstance(result, Complete) and result.degraded and result.failure is not None
     )
-    if reason != "interrupted" and (failed or reason == "cancelled" or (calls and calls[-1] in refused)):
+    if reason != "interrupted" and (failed or reason == "cancelled"):
         return "badly"
     return "well" if isinstance(result, Complete) and not result.degraded and not refused else "stopped"

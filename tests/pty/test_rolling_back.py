@@ -33,8 +33,9 @@ def test_a_failed_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
 
 
 def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) -> None:
-    with Drawn(begin(work, WRITE, ASKS, {"text": "As you wish."}), work) as drawn:
-        drawn.wait("Allow it?")
+    plan = {"calls": [call("ExitPlanMode", plan="1. More of it")]}
+    with Drawn(begin(work, WRITE, plan), work) as drawn:
+        drawn.wait("Approve this plan?")
         drawn.rest()
         drawn.type("n")
         drawn.wait("Roll back?")
@@ -45,8 +46,9 @@ def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) ->
         drawn.leave()
 
 
-def test_a_no_that_the_work_went_on_after_is_a_line_only(work: Path) -> None:
-    terminal = Terminal(["--plain", *begin(work, ASKS, WRITE, {"text": "Done otherwise."})], work)
+@pytest.mark.parametrize("replies", [(ASKS, WRITE), (WRITE, ASKS)])
+def test_a_call_that_was_refused_is_a_line_only(work: Path, replies: tuple[dict[str, Any], ...]) -> None:
+    terminal = Terminal(["--plain", *begin(work, *replies, {"text": "Done otherwise."})], work)
     terminal.expect("Allow?")
     terminal.type("n")
     shown = terminal.expect("/undo takes that back.")
