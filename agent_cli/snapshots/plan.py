@@ -9,7 +9,7 @@ from __future__ import annotations
 import calendar
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.snapshots.ignored import changed_ignored
@@ -112,7 +112,12 @@ def _near(path: str, store: Store) -> str:
     return path.removeprefix(root)
 
 
-def _notes(store: Store, changes: Sequence[Change], found: Collection[str]) -> Iterable[str]:
+def _listed(names: Sequence[str], store: Store) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(_near(n, store) for n in names[:_LISTED]) + more
+
+
+def _notes(store: Store, changes: Sequence[Change], found: Mapping[str, Touched]) -> Iterable[str]:
     """What is no file of the folders, and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
@@ -120,10 +125,10 @@ def _notes(store: Store, changes: Sequence[Change], found: Collection[str]) -> I
     began = min((c.time for c in changes if c.time), default="")
     if began and any(s.base != "/" for c in changes for s in c.before):
         names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
-        if names := [n for n in names if n not in found]:
-            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-            listed = ", ".join(_near(n, store) for n in names[:_LISTED])
-            yield f"ignored by git, changed since, and not put back: {listed}{more}"
+        if others := [n for n in names if n not in found]:
+            yield f"ignored by git, changed since, and not put back: {_listed(others, store)}"
+        if late := [n for n in names if n in found and found[n].late and found[n].before is not None]:
+            yield f"ignored by git, and put back only to how a call first met it: {_listed(late, store)}"
     if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
         yield f"repositories of their own are not looked into: {', '.join(nested[:_LISTED])}"
     if not store.scanners:

@@ -42,23 +42,27 @@ class Unclear(Exception):
 
 
 class Touched(Value):
-    """What a stretch of work did to one file: how it was before, how it was left, and why that is not certain."""
+    """What a stretch of work did to one file: how it was before, how it was left, and why that is not certain.
+
+    late: an earlier call of the stretch did not have it, so that one may have changed it unseen, where git ignores it.
+    """
 
     path: str
     before: State | None
     after: State | None
     doubt: str = ""
+    late: bool = False
 
 
 def touched(store: Store, changes: Sequence[Change]) -> dict[str, Touched]:
     """What changes, in order, did to each file; by absolute path. Raises StoreError."""
     found: dict[str, Touched] = {}
-    for change, differences in zip(changes, _all_differences(store, changes), strict=True):
+    for number, (change, differences) in enumerate(zip(changes, _all_differences(store, changes), strict=True)):
         for path, (old, new) in differences.items():
             doubt = "" if change.after is not None else "the program ended while it was being changed"
             known = found.get(path)
             if known is None:
-                found[path] = Touched(path, old, new, doubt)
+                found[path] = Touched(path, old, new, doubt, late=number > 0)
                 continue
             if not known.doubt and not doubt and known.after != old:
                 doubt = "was changed by someone else in between"
