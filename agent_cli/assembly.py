@@ -232,7 +232,7 @@ def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None])
         conversation.expand = expand
         if not conversation.kit.attended:
             joined.settle()
-    except BaseException:
+    except BaseException:  # also an interrupt: the session is released; whoever builds it tells why
         agent.close()
         raise
 

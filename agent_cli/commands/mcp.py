@@ -157,7 +157,7 @@ def _brought_up(found: Found, place: Place, layers: Layers, *, trusted: bool) ->
     started = time.monotonic()
     try:
         servers.wait(settings.mcp.start_timeout + 1)
-    except BaseException:
+    except BaseException:  # also an interrupt: no server is left running; it is told where the command ends
         servers.close()
         raise
     return servers, servers.all[found.name], time.monotonic() - started

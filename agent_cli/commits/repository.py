@@ -142,7 +142,7 @@ class Repository:
                 words = ["commit", "--only", "--quiet", "--cleanup=whitespace", "-F", text.name]
                 words += [] if hooks else ["--no-verify"]
                 self._run(words, [c.path for c in changes], cancel)
-        except BaseException:
+        except BaseException:  # whatever stops it, new files do not stay in the index; the caller tells it
             if new:
                 with suppress(Mistake, KeyboardInterrupt):
                     self._told("rm", "--cached", "-q", "-f", "--ignore-unmatch", paths=new)
@@ -166,7 +166,7 @@ class Repository:
                         out = process.communicate(timeout=0.1)[0]
                         break
                     cancel.check()
-            except BaseException:
+            except BaseException:  # also an interrupt: no git and no hook is left running; the caller tells it
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGTERM)
                 process.wait()

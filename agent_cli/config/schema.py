@@ -240,7 +240,7 @@ class Settings(Value):
         tuple[str, ...], 'lines below the message of /commit, e.g. "Assisted-by: {model}"', USER
     ] = ()
     trusted: Annotated[
-        tuple[str, ...], 'repositories that are trusted, as paths from / or ~, e.g. "~/work/*"', USER
+        tuple[str, ...], 'repositories that are trusted, as paths from / or ~, e.g. "~/src/*"', USER
     ] = ()
 
     permissions: Annotated[Permissions, "rules and mode"] = Permissions()

@@ -136,7 +136,7 @@ def covers(pattern: str, root: Path, home: Path | None) -> bool:
     elif pattern.startswith("~/"):
         return False
     if not pattern.startswith("/"):
-        raise ValueError(f"{pattern!r} is no path from / or ~/, for example ~/work/*")
+        raise ValueError(f"{pattern!r} is no path from / or ~/, for example ~/src/*")
     base, rest = split_base(pattern.rstrip("/"))
     try:
         found = compile_glob(rest, anywhere=False)

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -115,12 +116,12 @@ class Scanner:
         try:
             raw = self._git.run("diff-files", "-z", "--raw", tree=self.base, index=self.index)
             out, _ = listing.communicate(timeout=60)
-        except BaseException as error:
+        except BaseException as error:  # whatever it was, no git is left running; it is told where it is caught
             listing.kill()
             listing.communicate()
-            if isinstance(error, StoreError):
-                raise
-            raise StoreError("git took too long to list the files") from error
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise StoreError("git took too long to list the files") from error
+            raise
         if listing.returncode:
             raise StoreError("git cannot list the files")
         fields = raw.split(b"\0")

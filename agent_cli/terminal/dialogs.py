@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from agent_cli.terminal.approval import forget_typed_ahead
@@ -17,11 +18,12 @@ Option = tuple[str, str]
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
 
-class Dialogs:
+class Dialogs(ABC):
     """Questions in lines. The end of input and Ctrl-C are "no", and "none of them"."""
 
+    @abstractmethod
     def say(self, text: str) -> None:
-        raise NotImplementedError
+        """A line for the person."""
 
     def confirm(self, question: str) -> bool:
         """Whether the person says yes; anything but `y` and `yes` is a no."""
@@ -60,7 +62,7 @@ class Dialogs:
             self.say(NO_EDITOR)
         return changed
 
-    def propose(self, text: str) -> None:
+    def propose(self, text: str) -> None:  # noqa: B027 - in lines there is no input line to put it into
         """Put a text into the input line, where there is one that is empty."""
 
     def page(self, text: str) -> None:

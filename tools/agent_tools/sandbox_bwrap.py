@@ -77,7 +77,7 @@ def prepare(bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile
             # The network namespace is what contains abstract sockets; without one Landlock does, where it is there.
             first, spec = launcher({})
             words, given = [*first, *words], [*given, spec]
-    except BaseException:
+    except BaseException:  # whatever stops it, no descriptor stays open; the call that it was for tells it
         holders.release()
         for descriptor in given:
             os.close(descriptor)
