@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +11,7 @@ from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.terminal.approval import ReadLine, forget_typed_ahead, with_interrupts
 from agent_cli.terminal.console import styled
+from agent_cli.terminal.editor import NO_EDITOR, in_editor
 from agent_cli.terminal.reviewing import HINT, read_review, review_lines
 from agent_tools.cancel import Cancelled
 from agent_tools.plan import plan_text
@@ -52,7 +48,7 @@ class QuestionsInLines:
             return reply.but(plan=edited) if edited and reply.verdict == "approve" else reply
         changed = in_editor(edited or plan_text(data))
         if changed is None:
-            self._say("The editor failed; set EDITOR to one that runs here.", "bad")
+            self._say(NO_EDITOR, "bad")
         return self._plan(data, changed or edited)
 
     def _review(self, data: dict[str, Any]) -> Reply:
@@ -78,31 +74,6 @@ class QuestionsInLines:
 
     def _say(self, text: str, style: str = "") -> None:
         self._console.print(styled(text, style))
-
-
-def in_editor(text: str) -> str | None:
-    """The text as it comes out of the person's editor, without blanks around it; None where that fails or is empty."""
-    changed = edited_text(text)
-    return changed.strip() or None if changed is not None else None
-
-
-def edited_text(text: str, suffix: str = ".md") -> str | None:
-    """The text exactly as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails.
-
-    A line end that the editor has added behind the last line is taken off again.
-    """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.NamedTemporaryFile("w+", suffix=suffix, encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        try:
-            done = subprocess.run([*editor, file.name], check=False)
-        except OSError:
-            return None
-        changed = Path(file.name).read_bytes().decode("utf-8", "replace")
-    if done.returncode:
-        return None
-    return changed if text.endswith("\n") else changed.removesuffix("\n")
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_cli.terminal.ansi import cells
-from agent_cli.terminal.asking import edited_text
-from agent_cli.terminal.dialogs import NO_EDITOR
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_tools.cancel import Cancelled
 
 if TYPE_CHECKING:

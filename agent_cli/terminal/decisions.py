@@ -16,6 +16,7 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.approval import answer_to, question_lines
 from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
 from agent_cli.terminal.bridge import Waiting
+from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.console import styled
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.hunks import Hunk
@@ -24,14 +25,6 @@ from agent_cli.terminal.views import lines_of
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
-# The argument of a call that a person may change before it runs, and whether it fits into the input line.
-EDITABLE = {
-    "Bash": ("command", True),
-    "WebFetch": ("url", True),
-    "WebSearch": ("query", True),
-    "Write": ("content", False),
-    "Edit": ("new_string", False),
-}
 Body = Callable[[Console], Iterator[Text]]
 
 
@@ -89,9 +82,8 @@ class Ask:
         return f"? [{'/'.join(self.keys)}]"
 
 
-def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int = 0) -> Ask:
-    """The question before a call. arguments: those of the call, where they are known. hunks: how many parts of the
-    change can be taken one by one."""
+def approval(request: ApprovalRequested, change: Changeable) -> Ask:
+    """The question before a call. change: what of it the person may change."""
     keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
     words = ["y yes"]
     if request.always:
@@ -100,18 +92,13 @@ def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int =
     if request.keeps:
         keys["A"] = Give(answer_to(request, "A"))
         words.append("A always, kept")
-    name, in_line = EDITABLE.get(request.tool, ("", False))
-    text = arguments.get(name)
-    if isinstance(text, str):
-
-        def edited(new: str) -> Edit | None:
-            return Edit({**arguments, name: new}) if new.strip() and new != text else None
-
-        keys["e"] = Words(f"{name}> ", edited, text) if in_line else InEditor(text, edited)
+    if change.name:
+        in_line = Words(f"{change.name}> ", change.edited, change.text)
+        keys["e"] = in_line if change.in_line else InEditor(change.text, change.edited)
         words.append("e edit")
-    if hunks > 1:
+    if change.hunks:
         keys["h"] = Give(ByHunk())
-        words.append(f"h its {hunks} parts one by one")
+        words.append(f"h its {len(change.hunks)} parts one by one")
     keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
     bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, with a reason'))}]"
     return Ask(bar, keys, lambda console: question_lines(request, console))

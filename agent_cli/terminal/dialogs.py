@@ -9,13 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from agent_cli.terminal.approval import forget_typed_ahead
-from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.input import read_line
 from agent_tools.clipping import one_line
 
 # A choice: what it is called, and what it means.
 Option = tuple[str, str]
-NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
 
 class Dialogs(ABC):

@@ -17,16 +17,15 @@ from agent_cli.core.events import (
     Event,
     QuestionAsked,
     ToolFinished,
-    ToolRequested,
     TurnFinished,
     TurnStarted,
     innermost,
 )
 from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake, has_changes
-from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import Branch
+from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
 from agent_cli.terminal.contract import Look
@@ -45,11 +44,12 @@ from agent_cli.terminal.decisions import (
     review,
     words_for,
 )
-from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.dialogs import Option, in_pager
 from agent_cli.terminal.drafts import Drafts
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
-from agent_cli.terminal.hunks import Hunk, hunks_of, taken
+from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
@@ -81,7 +81,6 @@ class LiveRepl(Repl):
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
-        self._arguments: dict[str, dict[str, Any]] = {}
         self._kept: dict[str, Drafts] = {}
         self._branch = Branch(
             self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
@@ -163,37 +162,33 @@ class LiveRepl(Repl):
         """On the worker's thread: everything goes to the screen."""
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
-        inner = innermost(event)
-        if isinstance(inner, ToolRequested):
-            self._arguments[inner.call_id] = inner.arguments
+        self.announced.hear(event)
         self.live.bridge.emit(event)
-        if isinstance(inner, ToolFinished | TurnFinished):
+        if isinstance(innermost(event), ToolFinished | TurnFinished):
             self.live.soon(self._branch.look)
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         return self._approve, self._reply
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        arguments = self._arguments.get(request.call_id, {})
-        workspace = self.agent.conversation.kit.context.workspace
-        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
-        answer = self._put(approval(request, arguments, len(hunks)))
+        change = self._changeable(request)
+        answer = self._put(approval(request, change))
         while isinstance(answer, ByHunk):
-            answer = self._take_parts(hunks, arguments)
+            answer = self._take_parts(change)
         assert isinstance(answer, Approve | Reject | Edit | Defer)
         return answer
 
-    def _take_parts(self, hunks: list[Hunk], arguments: dict[str, Any]) -> Answer:
+    def _take_parts(self, change: Changeable) -> Answer:
         """Ask about each part of a change; what comes of that for the call."""
         kept: list[Hunk] = []
         rest: Rest | None = None
-        for number, hunk in enumerate(hunks, 1):
-            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(hunks)))
+        for number, hunk in enumerate(change.hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(change.hunks)))
             if isinstance(answer, Rest):
                 rest, answer = answer, answer.take
             if answer:
                 kept.append(hunk)
-        return taken(kept, hunks, arguments, self.agent.conversation.kit.context.workspace)
+        return change.taken(kept)
 
     def _reply(self, asked: QuestionAsked) -> Reply:
         if asked.kind == "questions":
