@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.core.hooks import NO_HOOKS, Hook, Hooks
+from agent_cli.core.events import Event
+from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookEvent, HookResult, Hooks
 from agent_cli.place import Place
 from agent_tools.base import ToolContext
+from agent_tools.cancel import CancelToken
+
+if TYPE_CHECKING:
+    from agent_cli.extensions.hooks import HookTable
+
+
+class LaterHooks:
+    """The hooks of a conversation, whose table is loaded at the first step that one of them is for."""
+
+    def __init__(self, hooks: tuple[Hook, ...], make: Callable[[], HookTable]) -> None:
+        self._events = {hook.event for hook in hooks}
+        self._make = make
+
+    @cached_property
+    def table(self) -> HookTable:
+        return self._make()
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        return event in self._events and self.table.wants(event, subject)
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        return (yield from self.table.run(event, data, cancel, again))
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self.table.begin(event, data)
+
+    def finished(self) -> list[Event]:
+        return self.table.finished() if "table" in self.__dict__ else []
+
+    def close(self) -> None:
+        if "table" in self.__dict__:
+            self.table.close()
 
 
 def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
@@ -33,14 +71,18 @@ def make_hooks(
     hooks = active_hooks(settings, layers)
     if not hooks:
         return NO_HOOKS
-    # Only with hooks.
-    from agent_cli.extensions.hooks.table import HookTable, Session
-    from agent_tools.shell_env import STARTUP, command_env
+
+    def make() -> HookTable:
+        from agent_cli.extensions.hooks.table import HookTable, Session
+
+        known = Session(session[0], str(session[1] or ""), place.root)
+        return HookTable(hooks, session=known, environment=environment, cwd=lambda: context.workspace.cwd, asked=asked)
 
     def environment(own: bool) -> dict[str, str]:
+        from agent_tools.shell_env import STARTUP, command_env
+
         if not own:
             return command_env(context)[0]
         return {n: v for n, v in place.env.items() if n not in STARTUP and not n.startswith("BASH_FUNC_")}
 
-    known = Session(session[0], str(session[1] or ""), place.root)
-    return HookTable(hooks, session=known, environment=environment, cwd=lambda: context.workspace.cwd, asked=asked)
+    return LaterHooks(hooks, make)

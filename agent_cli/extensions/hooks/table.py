@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
 from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
-from agent_cli.extensions.hooks.matching import matches
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
 
@@ -74,6 +73,8 @@ class HookTable:
         found = self._by_event.get(event, [])
         if not subject or event not in MATCHED:
             return found
+        from agent_cli.extensions.hooks.matching import matches
+
         return [hook for hook in found if matches(hook.matcher, subject)]
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
