@@ -119,7 +119,8 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
 def _bad_matcher(matcher: Any) -> str:
     if not isinstance(matcher, str):
         return "matcher: expected text"
-    if re.fullmatch(r"[\w |,*-]*", matcher):
+    # Names and alternatives, as nearly all are, need no pattern to be known as such.
+    if matcher.replace("|", "x").isalnum() or re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
     try:
         re.compile(matcher)
