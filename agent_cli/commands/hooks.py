@@ -80,7 +80,7 @@ def list_hooks(options: RunOptions, *, as_json: bool) -> int:
 
 def lines_of(rows: list[Row], place: Place) -> list[str]:
     """The hooks as a table."""
-    cells = [(r.hook.event, r.hook.matcher or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
+    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
 
 
@@ -99,7 +99,8 @@ def _source(hook: Hook, place: Place) -> str:
 def _plain(row: Row) -> dict[str, Any]:
     hook = row.hook
     return {
-        "event": hook.event, "matcher": hook.matcher, "command": hook.command, "args": list(hook.args),
+        "event": hook.event, "matcher": hook.matcher, "if": hook.only, "type": hook.kind, "command": hook.command,
+        "args": list(hook.args), "headers": hook.headers, "allowed_env_vars": list(hook.variables),
         "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.own,
         "standing": row.standing,
     }  # fmt: skip

@@ -11,15 +11,20 @@ What is not understood is never half taken: the hook is left out, and named.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from agent_cli.config.reading import nearest
-from agent_cli.core.hooks import EVENTS, SECONDS, Hook
+from agent_cli.core.hooks import EVENTS, MATCHED, SECONDS, Hook
+from agent_cli.core.rules import BadRule, read_rule
 from agent_tools.clipping import shorten
 
 MOST = 500
 _LONGEST = 86_400.0
-_KEYS = ("event", "matcher", "command", "args", "timeout", "strict", "background")
+_KEYS = tuple("event matcher if command args url headers allowed_env_vars timeout strict background".split())
+# What Claude Code calls some of them.
+_SPELLED = {"async": "background", "allowedEnvVars": "allowed_env_vars"}
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
 ELSEWHERE = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
@@ -71,9 +76,7 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
                 if why := _foreign(entry):
                     problems.append(f"{where}: {why}")
                     continue
-                kept = {k: v for k, v in entry.items() if k not in (*_HARMLESS, "type")}
-                if "async" in kept:
-                    kept["background"] = kept.pop("async")
+                kept = {_SPELLED.get(k, k): v for k, v in entry.items() if k not in (*_HARMLESS, "type")}
                 found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
     return found
 
@@ -83,37 +86,93 @@ def _foreign(entry: Any) -> str:
     if not isinstance(entry, dict):
         return "expected a table with type and command"
     kind = entry.get("type", "command")
-    if kind != "command":
-        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only commands"
-    return "`if` is not offered; let the command look at tool_input" if entry.get("if") else ""
+    if kind not in ("command", "http"):
+        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only command and http"
+    return "url: expected an address" if kind == "http" and "url" not in entry else ""
 
 
 def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: list[str]) -> Hook | None:
     fields = dict(entry)
     seconds = fields.get("timeout", SECONDS)
-    args = fields.get("args") or ()
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
         why = f"{unknown}: there is no such key{nearest(unknown, list(_KEYS))}"
     elif (event := fields.get("event")) not in EVENTS:
         why = f"{event!r} is no event that is offered{nearest(str(event), list(EVENTS))}"
-    elif not isinstance(fields.get("command"), str) or not fields["command"].strip():
-        why = "command: expected text"
-    elif not isinstance(args, list | tuple) or not all(isinstance(a, str) for a in args):
-        why = "args: expected a list of text"
     elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
         why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
     else:
-        why = _bad_matcher(fields.get("matcher", ""))
+        why = _bad_server(fields) if "url" in fields else _bad_command(fields)
+        why = why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
     if why:
         problems.append(f"{where}: {why}")
         return None
     return Hook(
-        fields["event"], fields["command"], fields.get("matcher", ""), tuple(args), float(seconds),
-        fields.get("strict", False), source, own, fields.get("background", False),
-    )  # fmt: skip
+        fields["event"],
+        fields.get("url") or fields["command"],
+        fields.get("matcher", ""),
+        tuple(fields.get("args") or ()),
+        float(seconds),
+        fields.get("strict", False),
+        source,
+        own,
+        fields.get("background", False),
+        "http" if "url" in fields else "command",
+        fields.get("if") or "",
+        dict(fields.get("headers") or {}),
+        tuple(fields.get("allowed_env_vars") or ()),
+    )
+
+
+def _bad_command(fields: dict[str, Any]) -> str:
+    if not isinstance(fields.get("command"), str) or not fields["command"].strip():
+        return "command: expected text"
+    if name := next((n for n in ("headers", "allowed_env_vars") if n in fields), ""):
+        return f"{name}: is for hooks with a url"
+    return "" if _is_texts(fields.get("args") or ()) else "args: expected a list of text"
+
+
+def _bad_server(fields: dict[str, Any]) -> str:
+    # Only with such a hook.
+    from agent_tools.base import ToolError
+    from agent_tools.urls import split_url
+
+    headers = fields.get("headers") or {}
+    if name := next((n for n in ("command", "args") if n in fields), ""):
+        return f"{name}: a hook has a command or a url, not both"
+    if not isinstance(headers, dict) or not all(
+        _HEADER.fullmatch(n) and isinstance(v, str) for n, v in headers.items()
+    ):
+        return "headers: expected a table of text"
+    if not _is_texts(fields.get("allowed_env_vars") or ()):
+        return "allowed_env_vars: expected a list of text"
+    try:
+        split_url(fields["url"] if isinstance(fields["url"], str) else "")
+    except ToolError as error:
+        return f"url: {error}"
+    return ""
+
+
+def _bad_filter(fields: dict[str, Any]) -> str:
+    """What is wrong with `if`: a rule about calls, in the grammar of permissions."""
+    rule = fields.get("if")
+    if rule in (None, ""):
+        return ""
+    if not isinstance(rule, str):
+        return "if: expected a rule, as Bash(git push:*)"
+    if MATCHED.get(fields["event"]) != "tool_name":
+        return f"if: {fields['event']} is about no call, so this hook would never run"
+    try:
+        read_rule("deny", rule, "", Path("/"))
+    except BadRule as error:
+        return f"if: {error}"
+    return ""
+
+
+def _is_texts(found: Any) -> bool:
+    return isinstance(found, list | tuple) and all(isinstance(a, str) for a in found)
 
 
 def _bad_matcher(matcher: Any) -> str:

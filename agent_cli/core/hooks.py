@@ -38,9 +38,11 @@ SECONDS = 60.0
 
 
 class Hook(Value):
-    """A configured command. args: it is then started without a shell. own: the person's, not a project's.
+    """A configured hook. command: a command line, a program where there are args, or an address to post to.
 
-    background: it runs beside what goes on, and its answer is not waited for.
+    args: it is then started without a shell. own: the person's, not a project's. background: it runs beside what goes
+    on, and its answer is not waited for. only: a rule in the grammar of permissions; other calls are none of its
+    business. headers, variables: of a web server, and what of the environment may stand in them.
     """
 
     event: HookEvent
@@ -52,11 +54,21 @@ class Hook(Value):
     source: str = ""
     own: bool = True
     background: bool = False
+    kind: Literal["command", "http"] = "command"
+    only: str = ""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+    variables: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The calls or occasions of its event that it is for; "" for all."""
+        return " if ".join(text for text in (self.matcher, self.only) if text)
 
     def __str__(self) -> str:
         """For lists: where it applies, and what it runs."""
-        where = f" ({self.matcher})" if self.matcher else ""
-        return f"{self.event}{where}: {' '.join((self.command, *self.args))}"
+        where = f" ({self.where})" if self.where else ""
+        more = f", sent {', '.join(self.variables)}" if self.variables else ""
+        return f"{self.event}{where}: {' '.join((self.command, *self.args))}{more}"
 
 
 class HookResult(Value):

@@ -46,7 +46,7 @@ def read_answer(event: HookEvent, ran: Ran, *, strict: bool) -> Answer:
     """What a process said."""
     err = _words(ran.err)
     if ran.cause == "error":
-        return _failed(event, f"could not be started: {ran.error}", "", strict)
+        return _failed(event, ran.error, "", strict)
     if ran.cause == "time-out":
         return _failed(event, f"was ended after {ran.seconds:.3g} s", err, strict)
     if ran.code == 2:
