@@ -11,15 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent_cli.core.hooks import HookEvent, HookResult
+from agent_cli.core.hooks import BLOCKS, HookEvent, HookResult
 from agent_cli.extensions.hooks.process import MOST, Ran
 from agent_tools.clipping import harmless, shorten
 from agent_tools.values import Value
 
-# Where a block means something, and where plain words are context for the model.
-BLOCKS = frozenset(
-    ("PreToolUse", "PostToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact")
-)
+# Where plain words are context for the model.
 SPEAKS = frozenset(("UserPromptSubmit", "SessionStart", "PreCompact"))
 ADDS = SPEAKS | {"PreToolUse", "PostToolUse"}
 _CHANGES = frozenset(("PreToolUse", "PermissionRequest"))
