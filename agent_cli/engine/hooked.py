@@ -159,15 +159,15 @@ def notify(turn: Turn, kind: str, message: str) -> None:
     turn.kit.hooks.begin("Notification", data)
 
 
-def pre_compact(kit: Kit, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
+def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
     """What the PreCompact hooks say before the history is compacted: `context` is more for the instructions.
 
     trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises Cancelled.
     """
-    if not kit.hooks.wants("PreCompact", trigger):
+    if not turn.kit.hooks.wants("PreCompact", trigger):
         return HookResult()
-    data = {**fields(kit), "trigger": trigger, "custom_instructions": focus}
-    return (yield from kit.hooks.run("PreCompact", data, kit.context.cancel))
+    data = {**fields(turn.kit), "trigger": trigger, "custom_instructions": focus}
+    return (yield from _run(turn, "PreCompact", data))
 
 
 def tool_input(turn: Turn, item: Prepared) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete
 from agent_cli.engine.drive import Conversation, drive
 from agent_cli.engine.hooked import pre_compact
-from agent_cli.engine.turn import TurnOptions
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.turn import Turn, TurnOptions
 from tests.engine.test_hooks import Hooked, Said
 from tests.engine.world import World
 
@@ -72,12 +73,16 @@ def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
     assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>', "two"]
 
 
+def began(world: Hooked) -> Turn:
+    return Turn([], world.kit, TurnOptions("scripted", "scripted", ""), run_turn)
+
+
 def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
     world = Hooked(tmp_path, [])
     world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
     events: list[Event] = []
-    assert drive(pre_compact(world.kit, "manual", "tests"), events.append).context == ("Keep the plan.",)
+    assert drive(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
     assert world.given[0]["custom_instructions"] == "tests"
-    assert drive(pre_compact(world.kit, "auto"), events.append).verdict == ""
+    assert drive(pre_compact(began(world), "auto"), events.append).verdict == ""
     blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
-    assert drive(pre_compact(blocked.kit, "auto"), events.append).verdict == "deny"
+    assert drive(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"
