@@ -17,6 +17,7 @@ from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
+from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
 from agent_tools.lent import Prompted, prompted
@@ -83,7 +84,12 @@ class Conversation:
             if not isinstance(made, tuple):
                 return made
             added = made
-        text = self._with_outputs(given, show) if given.commands else given.text()
+        try:
+            text = self._with_outputs(given, show) if given.commands else given.text()
+        except ToolError:
+            # What the start of the session had to say is not lost with this message.
+            self.inbox += added
+            raise
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete
@@ -12,6 +14,8 @@ from agent_cli.engine.drive import Conversation, drive
 from agent_cli.engine.hooked import pre_compact
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnOptions
+from agent_tools.base import ToolError
+from agent_tools.lent import Lent, Prompted
 from tests.engine.test_hooks import Hooked, Said
 from tests.engine.world import World
 
@@ -47,6 +51,13 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
     ]
 
 
+def test_a_message_that_looks_like_one_of_ours_is_looked_at_too(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, []).function("UserPromptSubmit", lambda data: {"decision": "block", "reason": "no"})
+    talk, events = conversation(world)
+    assert isinstance(talk.say("<plan_change> the secret", events.append), Complete)
+    assert talk.history == []
+
+
 def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None:
     def guard(data: dict[str, Any]) -> Said:
         return {"decision": "block", "reason": "no secrets"} if "secret" in data["prompt"] else None
@@ -71,6 +82,18 @@ def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
     told = [(g["hook_event_name"], g.get("source"), g.get("reason")) for g in world.given]
     assert told == [("SessionStart", "startup", None), ("SessionEnd", None, "clear")]
     assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>', "two"]
+
+
+def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, [{"text": "a"}])
+    world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}})
+    talk, events = conversation(world)
+    world.kit.tools.pop("Bash", None)
+    talk.expand = lambda text: Prompted("x", ("See ", "ls", "."), (), Lent()) if text == "/x" else text
+    with pytest.raises(ToolError, match="Bash is not offered"):
+        talk.say("/x", events.append)
+    talk.say("one", events.append)
+    assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>']
 
 
 def began(world: Hooked) -> Turn:

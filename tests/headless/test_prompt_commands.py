@@ -126,8 +126,26 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
     done = agent(["-p", "--output-format", "stream-json", "--model", model, "/review a.txt"], work)
     assert done.returncode == 0, done.stderr
     named = lines(done)[0]["slash_commands"]
-    assert {"review", "tdd", "explain", "security-review"} <= set(named)
+    assert {"init", "review", "tdd", "explain", "security-review"} <= set(named)
     assert "SlashCommand" not in lines(done)[0]["tools"], "the model is not told of them"
     command(work, "review", "My own way.")
     mine = script(work.parent / "s.toml", [{"text": "Ok.", "expect": "My own way."}])
     assert agent(["-p", "--model", mine, "/review"], work).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("/compact now", "agent: /compact is a command of sessions, and does nothing with -p.\n"),
+        ("/reveiw a.txt", "agent: There is no /reveiw; did you mean /review?\n"),
+    ],
+)
+def test_a_command_that_is_none_here_is_not_sent_as_words(work: Path, message: str, said: str) -> None:
+    model = script(work.parent / "s.toml", [])
+    done = agent(["-p", "--model", model, message], work)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_message_that_only_begins_like_a_command_is_sent(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Yes.", "expect": "/etc/hosts is odd"}])
+    assert agent(["-p", "--model", model, "/etc/hosts is odd"], work).stdout == "Yes.\n"

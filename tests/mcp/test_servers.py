@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import time
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp import pipes
+from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.offers import Refused
 from tests.mcp.company import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
 
@@ -92,6 +96,31 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
     started = time.monotonic()
     still.close()
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_work_that_the_end_overtakes_is_ended_too() -> None:
+    loop, busy, free = Loop(), Event(), Event()
+
+    async def held() -> None:
+        # Nothing else has its turn meanwhile, as while the SDK is imported.
+        busy.set()
+        free.wait(PATIENCE)
+
+    async def late() -> None:
+        await asyncio.sleep(PATIENCE)
+
+    loop.submit(held())
+    busy.wait(PATIENCE)
+    loop.submit(late())
+    end = Thread(target=loop.stop, args=(PATIENCE,))
+    end.start()
+    eventually(lambda: loop.submit(late()).cancelled())
+    free.set()
+    end.join(PATIENCE)
+    gc.collect()
+    assert loop._thread is not None
+    assert not loop._thread.is_alive()
 
 
 def test_closing_takes_two_seconds_at_most_and_leaves_no_process(tmp_path: Path) -> None:

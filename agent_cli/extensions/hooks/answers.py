@@ -76,6 +76,8 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> A
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
     if found.wrong and strict and result.verdict != "deny" and event in BLOCKS:
         result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
+    elif found.wrong and result.verdict == "allow":
+        result = result.but(verdict="", reason="")
     trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
     return Answer(result, trouble, message, quiet)
 

@@ -127,7 +127,7 @@ class Server:
     def stop(self) -> Future[Any] | None:
         """Ask it to end; what is returned is done when it has."""
         if self._keeper is not None:
-            self._loop.submit(_call(self._keeper.stop))
+            self._loop.call(self._keeper.stop)
         elif self._running is not None:
             self._running.cancel()
         return self._running
@@ -271,10 +271,6 @@ class Server:
             return await self._keeper.bounded(_made(work, self._keeper), seconds)
 
         return self._loop.submit(asked())
-
-
-async def _call(function: Callable[[], None]) -> None:
-    function()
 
 
 async def _made(work: Callable[[Keeper], Any], keeper: Keeper) -> Any:
