@@ -26,6 +26,8 @@ from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
 Body = Callable[[Console], Iterator[Text]]
+# Every key that may answer a question: only these are bound.
+KEYS = "yaAdehnruw123456789"
 
 
 class Give(Value):
@@ -69,6 +71,7 @@ class Ask:
     def __init__(
         self, bar: str, keys: dict[str, Act], body: Body, free: Words | Pick | None = None, *, own: bool = False
     ) -> None:
+        assert set(keys) <= set(KEYS), f"no key is bound for one of {', '.join(keys)}"
         self.bar = bar
         self.keys = keys
         self.body = body
