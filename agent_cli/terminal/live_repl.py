@@ -77,7 +77,7 @@ class LiveRepl(Repl):
         settings = self.layers.settings()
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
-        transcript = Transcript(console, kept, verbose=self.options.verbose)
+        transcript = Transcript(console, kept, self.plan, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
