@@ -337,9 +337,10 @@ class LiveRepl(Repl):
         if not command:
             return ""
         if self._status is None:
-            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
-            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
-        self._status.refresh(session_facts(self.agent, self.show))
+            self._status = StatusLine(
+                command, dict(os.environ), str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon)
+            )
+        self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
         return self._status.text
 
     def _commands(self) -> Iterable[tuple[str, str]]:
