@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agent_cli.terminal.ansi import cells
+from agent_cli.terminal.ansi import rows_of
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_tools.cancel import Cancelled
 
@@ -60,8 +60,8 @@ class Controls:
             return
         writer = live.transcript.writer
         lines = list(entry.lines())
-        rows = sum(max(1, -(-cells(line.plain) // max(writer.console.width, 1))) for line in lines)
-        if rows < live.app.screen.get_size().rows:
+        size = live.app.screen.get_size()
+        if rows_of((line.plain for line in lines), size.columns) < size.rows:
             writer.settle()
             for line in lines:
                 writer.put(line)

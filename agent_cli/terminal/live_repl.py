@@ -23,6 +23,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake, has_changes
+from agent_cli.terminal.ansi import rows_of
 from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.changeable import Changeable
@@ -254,7 +255,8 @@ class LiveRepl(Repl):
         self.live.soon(put)
 
     def page(self, text: str) -> None:
-        if not self.live.outside(lambda: in_pager(text)):
+        size = terminal_size()
+        if rows_of(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
             self.say(text)
 
     # What the screen asks of a session.

@@ -33,7 +33,9 @@ from tests.terminal.stage import Stage, play
 from tests.terminal.test_live import REQUEST, asking, later
 
 
-@pytest.mark.parametrize(("script", "draft"), [("sed -i s/one/ONE/", "ONE two"), ("false", "one two")])
+@pytest.mark.parametrize(
+    ("script", "draft"), [("sed -i s/one/ONE/", "ONE two"), ("false", "one two"), ("vi 'x", "one two")]
+)
 def test_the_editor_changes_the_draft_and_never_loses_it(
     script: str, draft: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,7 +43,7 @@ def test_the_editor_changes_the_draft_and_never_loses_it(
 
     def story(stage: Stage) -> None:
         stage.press("one two\x18\x05")
-        stage.until(lambda: stage.live.hint if script == "false" else stage.live.line.buffer.text == draft)
+        stage.until(lambda: stage.live.hint if draft == "one two" else stage.live.line.buffer.text == draft)
         assert stage.live.line.buffer.text == draft and not stage.session.sent
 
     play(story)
