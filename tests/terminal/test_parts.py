@@ -130,6 +130,7 @@ def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
     assert [short_count(n) for n in (999, 1_234, 34_500, 999_600, 1_500_000)] == ["999", "1.2k", "34k", "1.0M", "1.5M"]
     assert [clock(s) for s in (7.9, 187, 3720)] == ["7s", "3m 07s", "1h 02m"]
     assert toolbar(["model", "default", "context 3%"], 18) == (("class:dim", "model · default"),)
+    assert toolbar(["provider/model-name", "default"], 12) == (("class:dim", "provider/m…"),)
     assert (
         "".join(t for _, t in status_line("Run: x\ny", 3, 10, 20, 60))
         == "* Run: x\\ny (3s · ↑ 10 ↓ 20 · esc to interrupt)"
