@@ -167,3 +167,16 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
         TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage()),
     ]
     assert shown(events, plan=(written, added))[-3:] == ["  [x] tests", "  [ ] docs", "(0.0 s)"]
+
+
+def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("one\rtwo\r")
+        stage.until(lambda: stage.live.queued == ["two"])
+        first = stage.live._count
+        stage.session.finish()
+        stage.until(lambda: stage.session.sent == ["one", "two"])
+        stage.settle()
+        assert first is not None and first.cancelled()
+
+    play(story)
