@@ -112,6 +112,7 @@ class LiveRepl(Repl):
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.put_back(left)
+            self.keep(left, ())
             self.say("  what was typed and not sent before is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []
