@@ -109,9 +109,9 @@ class Controls:
                 live.interrupt()
 
     def take_back(self) -> bool:
-        """The last queued message, into the line again; False where there is none."""
+        """The last queued message, into the line again; False where there is none, or the line is for a reply."""
         queued = self.live.queued
-        if not queued or not self.live.session.take_back(queued[-1]):
+        if self.line.replying or not queued or not self.live.session.take_back(queued[-1]):
             return False
         self.line.put_back(queued.pop())
         return True

@@ -180,3 +180,18 @@ def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> 
         assert first is not None and first.cancelled()
 
     play(story)
+
+
+def test_up_in_a_reply_leaves_the_queue_alone() -> None:
+    def story(stage: Stage) -> None:
+        asking(stage, question({"question": "Why?", "options": [{"label": "so"}]}))
+        stage.press("for later\r")
+        stage.until(lambda: stage.live.queued == ["for later"])
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("\x1b[A")
+        stage.settle()
+        assert stage.live.queued == ["for later"] == stage.session.inbox
+
+    play(story)
