@@ -8,9 +8,10 @@ import struct
 import sys
 import zlib
 from pathlib import Path
+from typing import Annotated
 
 import anyio
-from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from pydantic import BaseModel
 
 server = MCPServer("good", version="1")
@@ -79,10 +80,13 @@ class Name(BaseModel):
     loud: bool = False
 
 
+async def who() -> Elicit[Name]:
+    return Elicit("Who are you?", Name)
+
+
 @server.tool()
-async def greet(ctx: Context) -> str:
+async def greet(answer: Annotated[ElicitationResult[Name], Resolve(who)]) -> str:
     """Asks for a name and greets."""
-    answer = await ctx.elicit("Who are you?", Name)
     if answer.action != "accept":
         return f"nobody ({answer.action})"
     text = f"hello {answer.data.name}"
@@ -98,7 +102,7 @@ async def grow(ctx: Context) -> str:
         return "grown"
 
     server.add_tool(grown)
-    await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
     return "a tool was added"
 
 

@@ -35,6 +35,9 @@ def test_streamable_http_from_start_to_end(tmp_path: Path) -> None:
             eventually(lambda: "more" in heard)
             call.cancel()
             eventually(mark.exists)
+            # Again and again, since nothing tells when the stream of changes is open.
+            eventually(lambda: ask(web, "grow") and web.withheld)
+            assert web.withheld == {"mcp__web__grown": "new"}
     finally:
         process.kill()
         process.wait()

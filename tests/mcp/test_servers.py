@@ -225,6 +225,17 @@ def test_tools_that_change_are_withheld_until_a_person_agrees(tmp_path: Path) ->
         assert list(servers.tools()) == ["mcp__server__steady"]
 
 
+def test_a_server_of_the_newest_protocol_tells_of_changes_on_a_stream_of_its_own(tmp_path: Path) -> None:
+    with company(tmp_path, good=GOOD) as servers:
+        good = servers.all["good"]
+        assert good.protocol > "2026"
+        before = set(good.tools)
+        # Again and again, since nothing tells when the stream is open.
+        eventually(lambda: ask(good, "grow") and good.withheld)
+        assert good.withheld == {"mcp__good__grown": "new"}
+        assert set(good.tools) == before
+
+
 def test_hundreds_of_tools_are_found_instead_of_sent(tmp_path: Path) -> None:
     with company(tmp_path, many=raw("many"), few=raw()) as servers:
         assert [t.name for t in servers.sent("auto", 0.1, 200_000)] == ["ToolSearch", "UseTool"]
