@@ -1,4 +1,4 @@
-"""A small server with one of everything, over its standard streams, or over HTTP with --http PORT_FILE."""
+"""A small server with one of everything, over its standard streams, or over HTTP with --http PORT_FILE [sse]."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ if __name__ == "__main__":
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         Path(sys.argv[2]).write_text(str(port))
-        server.run("streamable-http", port=port)
+        server.run("sse" if sys.argv[3:] == ["sse"] else "streamable-http", port=port)
     else:
         server.run("stdio")

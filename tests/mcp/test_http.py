@@ -7,23 +7,27 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Literal
+
+import pytest
 
 from agent_cli.config.schema import McpServer
 from tests.mcp.company import HERE, ask, company, eventually, text_of
 
 
-def test_streamable_http_from_start_to_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_http_and_sse_from_start_to_end(tmp_path: Path, kind: Literal["http", "sse"]) -> None:
     port = tmp_path / "port"
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "good.py"), "--http", str(port)],
+        [sys.executable, str(HERE / "good.py"), "--http", str(port), kind],
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
     try:
         eventually(lambda: port.exists() and port.read_text())
-        url = f"http://127.0.0.1:{port.read_text()}/mcp"
+        url = f"http://127.0.0.1:{port.read_text()}/{'mcp' if kind == 'http' else 'sse'}"
         eventually(lambda: _answers(url))
-        with company(tmp_path, web=McpServer(url=url)) as servers:
+        with company(tmp_path, web=McpServer(url=url, type=kind)) as servers:
             web = servers.all["web"]
             assert web.status == "ready", web.reason
             assert text_of(ask(web, "add", {"a": 1, "b": 2})) == "3"
