@@ -43,6 +43,13 @@ def env(name: str) -> str:
 
 
 @server.tool()
+async def large(ctx: Context, size: int) -> str:
+    """So many characters, behind a word of progress, which makes a stream of the answer over HTTP."""
+    await ctx.report_progress(1, 2, "soon")
+    return "x" * size
+
+
+@server.tool()
 def fail() -> str:
     """Always fails."""
     raise ValueError("the moon is full")

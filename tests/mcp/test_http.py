@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import zlib
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +33,8 @@ def test_http_and_sse_from_start_to_end(tmp_path: Path, kind: Literal["http", "s
             web = servers.all["web"]
             assert web.status == "ready", web.reason
             assert text_of(ask(web, "add", {"a": 1, "b": 2})) == "3"
+            if kind == "http":
+                assert len(text_of(ask(web, "large", {"size": 3_000_000}))) == 3_000_000
             heard: list[str] = []
             ask(web, "slow", {"seconds": 0.1}, lambda kind, what: heard.append(what))
             assert heard[0].startswith("working")
@@ -82,3 +86,37 @@ def test_headers_are_sent_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
             assert all("\n" not in s.reason and s.reason for s in servers.all.values())
         http.shutdown()
     assert seen[0] == "for me"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_dropped(tmp_path: Path, packed: bool) -> None:
+    sent = 0
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            if packed:
+                self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            zeros = zlib.compressobj(wbits=31)
+            with suppress(OSError):
+                while True:
+                    # Packed, a megabyte is a kilobyte, and so 10 GB would be read before that are 10 MB.
+                    piece = zeros.compress(bytes(1 << 20)) + zeros.flush(zlib.Z_SYNC_FLUSH) if packed else b" " * 65_536
+                    self.wfile.write(piece)
+                    sent += len(piece)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as http:
+        http.daemon_threads = True
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        with company(tmp_path, web=McpServer(url=f"http://127.0.0.1:{http.server_port}/mcp")) as servers:
+            web = servers.all["web"]
+            assert (web.status, "more than 16 MB" in web.reason) == ("failed", True), web.reason
+        http.shutdown()
+    assert sent < (4 << 20 if packed else 200 << 20)
