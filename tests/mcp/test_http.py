@@ -14,6 +14,7 @@ from typing import Literal
 import pytest
 
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.http import make_client
 from tests.mcp.company import HERE, ask, company, eventually, text_of
 
 
@@ -120,3 +121,8 @@ def test_an_answer_without_end_is_dropped(tmp_path: Path, packed: bool) -> None:
             assert (web.status, "more than 16 MB" in web.reason) == ("failed", True), web.reason
         http.shutdown()
     assert sent < (4 << 20 if packed else 200 << 20)
+
+
+def test_a_silent_answer_is_not_given_up_by_the_client_itself() -> None:
+    # The limit of a call is ours; the client would end a long one after five minutes.
+    assert make_client().timeout.read is None

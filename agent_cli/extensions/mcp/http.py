@@ -14,6 +14,7 @@ from agent_cli.extensions.mcp.pipes import LINE_LIMIT
 
 # Unpacked an answer may be so many times as large; nobody is asked to pack one.
 _PACKED = 1_000
+_CONNECT = 30.0
 
 
 class TooLong(httpx2.StreamError):
@@ -49,6 +50,8 @@ def make_client(
     headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
 ) -> httpx2.AsyncClient:
     """A client as the SDK wants one."""
+    # How long an answer may take is bounded where it is waited for.
+    timeout = timeout or httpx2.Timeout(_CONNECT, read=None)
     client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
     client.event_hooks["response"].append(_bound)
     return client
