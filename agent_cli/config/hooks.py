@@ -202,6 +202,11 @@ def _bad_matcher(matcher: Any) -> str:
         return "matcher: expected text"
     if re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
+    if re.fullmatch(r"\w+\([^()?]*[:\s][^()]*\)", matcher):
+        # It would be a regular expression that no name of a tool ever fits.
+        return (
+            f"matcher: {shorten(matcher, 80)} is spelled like a rule; a matcher is compared with the tool's name only"
+        )
     try:
         re.compile(matcher)
     except re.error as error:

@@ -50,10 +50,12 @@ class Reader:
     def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
         self._tools, self._check_model = tools, check_model
         self._names = {f"/{name}": "a command of the program" for name in taken}
+        self._base = Path()
 
     def read(self, base: Path, within: Path | None) -> list[Told]:
         """Every file below `.agent` and `.claude` of a folder, in order, as far as the bounds go."""
         found: list[Told] = []
+        self._base = base
         for top in (".agent", ".claude"):
             for path in walk(base, top, within):
                 if len(found) == MOST:
@@ -144,9 +146,11 @@ class Reader:
         return notes
 
     def _unless_taken(self, told: Told, name: str) -> Told:
-        where = self._names.setdefault(name, told.path)
-        if where == told.path:
+        path = str(self._base / told.path)
+        where = self._names.setdefault(name, path)
+        if where == path:
             return told
+        where = where.removeprefix(f"{self._base}/")
         return told.but(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
 
 

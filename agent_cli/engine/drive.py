@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, MessageAdded, PlanChanged, Rewound
+from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
@@ -105,7 +105,8 @@ class Conversation:
         from agent_cli.engine.inline_commands import with_outputs  # few prompts have any
 
         self.kit.context.cancel = CancelToken()
-        return with_outputs(self.kit, prompt, show)
+        # Of these calls, which belong to no turn, only what hooks did is kept.
+        return drive(with_outputs(self.kit, prompt), lambda e: self.record(e) if isinstance(e, HookRan) else None, show)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""

@@ -18,7 +18,7 @@ from agent_cli.engine.asks import Asks, Said
 from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.permission.decision import Decision, Level
-from agent_tools.base import ToolResult
+from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import Cancelled
 from agent_tools.display import CommandOutput
 
@@ -76,6 +76,23 @@ def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
         if isinstance(item, str):
             return f"A hook changed the arguments of this call, and they cannot be used: {item}"
     return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+
+
+def before_command(
+    kit: Kit, command: str, call_id: str, decision: Decision
+) -> Generator[Event, None, tuple[Decision, str]]:
+    """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command. Raises Cancelled."""
+
+    def told(arguments: dict[str, Any]) -> dict[str, Any]:
+        effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
+        return {"tool_input": arguments, "effects": effects}
+
+    data = {**fields(kit), "tool_name": "Bash", "tool_use_id": call_id, **told({"command": command})}
+    result = yield from kit.hooks.run("PreToolUse", data, kit.context.cancel, told)
+    changed = str((result.changed or {}).get("command", command))
+    if changed != command:
+        decision = kit.policy.decide("Bash", (Effect("run", changed),))
+    return decided(decision, result, kit.policy.mode), changed
 
 
 def decided(decision: Decision, result: HookResult, mode: str) -> Decision:

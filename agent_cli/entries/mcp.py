@@ -30,7 +30,7 @@ def mcp_list(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = Fa
 
 @mcp_app.command("get")
 def mcp_get(name: Name) -> None:
-    """Show how a server is declared, with the values of its environment and headers left out."""
+    """Show how a server is declared; of yours the values of environment and headers are left out."""
     from agent_cli.commands.mcp import get_server
 
     raise typer.Exit(get_server(name))

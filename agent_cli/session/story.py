@@ -141,7 +141,7 @@ def tell(data: bytes) -> list[TurnTold]:
             turns.append(_Turn(event["message"]["text"], record["time"]))
             turns[-1].hooks, early = early, []
             idle = False
-        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit"):
+        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
             early.append(from_plain(HookRan, event))
         elif turns:
             turns[-1].take(kind, event)

@@ -81,6 +81,20 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     }
 
 
+def test_a_file_at_home_says_which_one_of_the_project_comes_first(tmp_path: Path) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    for base in (project, home):
+        keep(base, ".agent/commands/fix.md", "Fix")
+        keep(base, ".agent/skills/pdf/SKILL.md", "---\ndescription: d\n---\nBody")
+    both = reader()
+    assert all(told.used for told in both.read(project, project))
+    here = str(project / ".agent")
+    assert [told.what for told in both.read(home, None)] == [
+        f"command /fix, not used: {here}/commands/fix.md has that name and comes first",
+        f"skill pdf, not used: {here}/skills/pdf/SKILL.md has that name and comes first",
+    ]
+
+
 def test_hostile_folders_are_told_and_not_followed(tmp_path: Path) -> None:
     project = tmp_path / "p"
     keep(tmp_path, "secret.md", "---\ndescription: s3cret\n---\ns3cret")

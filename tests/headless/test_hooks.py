@@ -227,6 +227,7 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: there is no such key; did you mean matcher?"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: there is no such key"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is no regular expression"),
+        ('[[hooks]]\nevent = "PreToolUse"\ncommand = "x"\nmatcher = "Bash(git:*)"', "is spelled like a rule"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ntimeout = 0', "timeout: expected seconds"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nstrict = 1', "strict: expected true or false"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nargs = "y"', "args: expected a list of text"),
