@@ -172,7 +172,7 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
         stage.press("one\rtwo\r")
-        stage.until(lambda: stage.live.queued == ["two"])
+        stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
         first = stage.live._count
         stage.session.finish()
         stage.until(lambda: stage.session.sent == ["one", "two"])
