@@ -113,6 +113,7 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
     ("head", "why"),
     [
         ("name: x\ntools: Grap", "there is no tool named Grap; did you mean Grep?"),
+        ("name: x\ndisallowedTools: Bsh", "there is no tool named Bsh; did you mean Bash?"),
         ("name: x\nmodel: nobody/none", "model nobody/none: no provider is called 'nobody'"),
         ("name: x\ntools: TaskCreate", "none of its tools is here: TaskCreate"),
         ("description: no name", "a name and a prompt are needed"),
@@ -129,6 +130,12 @@ def test_a_wrong_agent_type_is_one_warning_and_left_out(work: Path, head: str, w
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"agent: {path}: ") and why in done.stderr and "left out" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["agents"] == ["explore", "general", "plan", "review"]
+
+
+def test_a_note_for_people_among_agent_types_is_no_warning(work: Path) -> None:
+    keep(home(work), ".claude/agents/README.md", "These are our agents.")
+    done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "x"], work)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_stream_json_tells_what_was_loaded(work: Path) -> None:
