@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from agent_cli.config.skills import read_skill
+from agent_tools.base import ToolContext
+from agent_tools.skill import SkillArgs, UseSkill
+from agent_tools.workspace import Workspace
 from tests.headless.test_commands_and_images import openai
 from tests.helpers import agent, call, script
 from tests.model.server import ModelServer, Reply
@@ -79,6 +83,18 @@ def test_a_skill_that_allows_something_is_asked_about(work: Path) -> None:
     skill(home(work), "make")
     denied = agent(["-p", "--disallowedTools", "Skill(make)", "--model", model, "go"], work)
     assert "Denied: Skill" in denied.stderr
+
+
+def test_what_a_skill_allows_is_asked_about_as_its_file_is_now(tmp_path: Path) -> None:
+    folder = skill(tmp_path, "make").parent
+    known = read_skill("make", folder, None, [])
+    assert known is not None
+    ctx = ToolContext(Workspace(tmp_path), env={})
+    ctx.skills = {"make": known}
+    use, args = UseSkill(), SkillArgs("make")
+    assert [e.kind for e in use.effects(args, ctx)] == ["state"]
+    skill(tmp_path, "make", allowed_tools="Bash(touch:*)")
+    assert [e.kind for e in use.effects(args, ctx)] == ["prompt"]
 
 
 def test_a_projects_skills_and_agents_count_once_it_is_trusted(work: Path) -> None:
