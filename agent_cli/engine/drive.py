@@ -67,6 +67,7 @@ class Conversation:
         self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
+        self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
@@ -139,9 +140,11 @@ class Conversation:
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()
+        self._runs = True
         try:
             result = drive(run_turn(self.history, self.kit, options), self.record, self._follow, show)
         finally:
+            self._runs = False
             self._under_way = []
         self.history += result.end.messages
         self.last = result
@@ -182,6 +185,15 @@ class Conversation:
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""
         self.kit.context.cancel.cancel()
+
+    def stop_beside(self) -> CancelToken:
+        """What stops work beside the turns: the interrupt of the turn, too. A turn that is stopping stays stopped."""
+        token = self.kit.context.cancel
+        if token.cancelled:
+            token = CancelToken()
+            if not self._runs:
+                self.kit.context.cancel = token
+        return token
 
     @property
     def suspended(self) -> bool:

@@ -12,7 +12,8 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete
 from agent_cli.engine.drive import Conversation, drive
 from agent_cli.engine.hooked import pre_compact
-from agent_cli.engine.turn import TurnOptions
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.turn import Turn, TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.lent import Lent, Prompted
 from tests.engine.test_hooks import Hooked, Said
@@ -95,12 +96,16 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>']
 
 
+def began(world: Hooked) -> Turn:
+    return Turn([], world.kit, TurnOptions("scripted", "scripted", ""), run_turn)
+
+
 def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
     world = Hooked(tmp_path, [])
     world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
     events: list[Event] = []
-    assert drive(pre_compact(world.kit, "manual", "tests"), events.append).context == ("Keep the plan.",)
+    assert drive(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
     assert world.given[0]["custom_instructions"] == "tests"
-    assert drive(pre_compact(world.kit, "auto"), events.append).verdict == ""
+    assert drive(pre_compact(began(world), "auto"), events.append).verdict == ""
     blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
-    assert drive(pre_compact(blocked.kit, "auto"), events.append).verdict == "deny"
+    assert drive(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"
