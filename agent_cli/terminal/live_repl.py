@@ -73,6 +73,7 @@ class LiveRepl(Repl):
 
     live: Live
     keys = HELP
+    mode_key = "Shift-Tab"
 
     def _open_screen(self) -> Show:
         settings = self.layers.settings()
