@@ -10,13 +10,14 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, MessageAdded, PlanChanged, Rewound
+from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
+from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
 from agent_tools.lent import Prompted, prompted
@@ -84,7 +85,12 @@ class Conversation:
             if not isinstance(made, tuple):
                 return made
             added = made
-        text = self._with_outputs(given, show) if given.commands else given.text()
+        try:
+            text = self._with_outputs(given, show) if given.commands else given.text()
+        except ToolError:
+            # What the start of the session had to say is not lost with this message.
+            self.inbox += added
+            raise
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
@@ -99,7 +105,8 @@ class Conversation:
         from agent_cli.engine.inline_commands import with_outputs  # few prompts have any
 
         self.kit.context.cancel = CancelToken()
-        return with_outputs(self.kit, prompt, show)
+        # Of these calls, which belong to no turn, only what hooks did is kept.
+        return drive(with_outputs(self.kit, prompt), lambda e: self.record(e) if isinstance(e, HookRan) else None, show)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
