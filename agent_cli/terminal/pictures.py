@@ -56,11 +56,14 @@ class Pictures:
             return None
         return self.word(path)
 
-    def within(self, text: str, folder: Path) -> list[Path]:
-        """The images of a message: those that words stand for, and those mentioned as `@path`."""
+    def within(self, text: str, *folders: Path) -> list[Path]:
+        """The images of a message: those that words stand for, and those mentioned as `@path` from one of the folders,
+        the first that has it."""
         found = [self._kept[int(n)] for n in _CHIP.findall(text) if int(n) in self._kept]
-        mentioned = (folder / Path(name).expanduser() for name in _MENTION.findall(text))
-        return list(dict.fromkeys([*found, *(path for path in mentioned if path.is_file())]))
+        for name in _MENTION.findall(text):
+            paths = [path for folder in folders if (path := folder / Path(name).expanduser()).is_file()]
+            found += paths[:1]
+        return list(dict.fromkeys(found))
 
 
 def clipboard_image(folder: Path) -> Path | None:

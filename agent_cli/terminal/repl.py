@@ -206,7 +206,7 @@ class Repl(Dialogs):
         """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
         context = conversation.kit.context
-        pictures = self.pictures.within(text, context.workspace.cwd)
+        pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
