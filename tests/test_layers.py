@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "agent_cli.headless": LEAF | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session"},
     "agent_cli.extensions": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine", "agent_cli.permission", "agent_cli.options",
-       "agent_cli.place"},
+       "agent_cli.place", "agent_cli.model.transport"},
     # The REPL is where the person changes what was joined, so it may call on assembly.
     "agent_cli.terminal": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session", "agent_cli.assembly",
@@ -68,7 +68,8 @@ DOORS = {
     "openai": set(),
     "anthropic": set(),
     "httpx": {"agent_cli/model/litellm_worker.py"},
-    "mcp": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving")},
+    "mcp": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "http", "pipes", "serving")},
+    "httpx2": {"agent_cli/extensions/mcp/http.py"},
     "mcp_types": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving")},
     "anyio": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving")},
     "asyncio": {f"agent_cli/extensions/mcp/{name}.py" for name in ("loop", "keeping")},

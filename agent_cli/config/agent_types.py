@@ -61,7 +61,7 @@ def read_agent_type(
     try:
         table = read_front_matter(head)
         tools, without = _tools(table.get("tools"), known)
-        not_tools, _ = _tools(table.get("disallowedTools"), ())
+        not_tools, _ = _tools(table.get("disallowedTools"), known)
     except (BadFrontMatter, BadRule, BadAgentType) as error:
         raise BadAgentType(f"{source}: {error}") from None
     name, description = words_of(table, "name"), words_of(table, "description")
@@ -112,7 +112,9 @@ def find_agent_types(
     problems: list[str] = []
     for base, within in ((project, project), (home, None)):
         for folder in FOLDERS if base is not None else ():
-            for _, path in markdown_files(f"{base}/{folder}"):
+            for stem, path in markdown_files(f"{base}/{folder}"):
+                if stem.casefold().endswith("readme"):
+                    continue  # a note for people, which doctor tells of
                 try:
                     text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
                     kind = read_agent_type(text, path, known, check_model).but(path=Path(path))

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.config.allowed_tools import read_allowed
 from agent_cli.config.commands import MOST, hint_of, unusable_name, words_of
 from agent_cli.config.expansion import expand_body
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
@@ -33,7 +32,7 @@ _SHOWN = 1_536
 class Skill(Value):
     """A skill, by the name of its folder. within: as for a command. own: it is the person's own.
 
-    by_model, by_user: who may use it. lends: it allows calls without a question while it is followed.
+    by_model, by_user: who may use it.
     """
 
     name: str
@@ -42,7 +41,6 @@ class Skill(Value):
     hint: str = ""
     by_model: bool = True
     by_user: bool = True
-    lends: bool = False
     within: Path | None = None
     own: bool = True
 
@@ -103,7 +101,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     path = folder / FILE
     try:
         real = path if within is None else resolve_inside(path, within)
-        head, _ = split_front_matter(read_start(real, _HEAD).decode("utf-8", "replace"))
+        head, body = split_front_matter(read_start(real, _HEAD).decode("utf-8", "replace"))
         table = read_front_matter(head)
     except FileNotFoundError:
         return None
@@ -114,8 +112,12 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
         return None
     description = " ".join(filter(None, (words_of(table, "description"), words_of(table, "when_to_use"))))
+    if "description" not in table:
+        description = description or _first_paragraph(body)
     if not description:
-        problems.append(f"{path}: the skill is left out: its head has no description, which says when it is of use")
+        problems.append(
+            f"{path}: the skill is left out: it has no description, which says when it is of use, and no text"
+        )
         return None
     return Skill(
         name,
@@ -124,10 +126,15 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         hint_of(table),
         by_model=table.get("disable-model-invocation") is not True,
         by_user=table.get("user-invocable") is not False,
-        lends=bool(read_allowed(table.get("allowed-tools"))[0]),
         within=within,
         own=within is None,
     )
+
+
+def _first_paragraph(body: str) -> str:
+    """What a skill says of itself where its head does not: the first words that are no heading, on one line."""
+    blocks = (block.strip() for block in body.split("\n\n"))
+    return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
 def _below(folder: str, prefix: str = "", depth: int = 0) -> Iterator[str]:

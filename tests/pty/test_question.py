@@ -98,7 +98,10 @@ def test_learning_from_what_was_approved(work: Path) -> None:
 def test_a_command_is_changed_before_it_runs(work: Path) -> None:
     model = script(
         work / "s.toml",
-        [{"calls": [call("Bash", command="touch made")]}, {"text": "Seen.", "expect": "The user changed the arguments"}],
+        [
+            {"calls": [call("Bash", command="touch made")]},
+            {"text": "Seen.", "expect": "The user changed the arguments"},
+        ],
     )
     terminal = Terminal(["--model", model, "please"], work)
     assert "e: edit it first" in " ".join(terminal.expect("Allow?").split())

@@ -5,6 +5,7 @@ The first of a name wins: a project cannot take the name of a server that the pe
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,6 +58,17 @@ class Found(Value):
 
         return one_line(shlex.join([server.command, *server.args]))
 
+    @property
+    def given(self) -> dict[str, str]:
+        """What it is given as environment and as headers, each in words; of a project's server with the values as they
+        are written, since a `${NAME}` in them is what the person agrees to hand over."""
+        tables = {"environment": self.server.env, "headers": self.server.headers}
+        return {what: one_line(", ".join(map(self._told, table.items()))) for what, table in tables.items() if table}
+
+    def _told(self, entry: tuple[str, str]) -> str:
+        name, value = entry
+        return f"{name}={shorten(value, 1_000)}" if self.scope == "project" else name
+
 
 def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[Found], list[str]]:
     """The servers, by name, and what is wrong with their declarations. Raises Mistake for a bad --mcp-config."""
@@ -93,7 +105,7 @@ def _given(text: str) -> list[Found]:
     """The servers of one --mcp-config. Raises Mistake."""
     source = "--mcp-config"
     if not text.lstrip().startswith("{"):
-        path = Path(text).expanduser()
+        path = Path(os.path.expanduser(text))
         source = str(path)
         try:
             text = read_regular(path, LIMIT).decode("utf-8")
