@@ -61,7 +61,7 @@ def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Call
         cwd=place.root,
         roots=(place.root, *extra),
         logs=state_folder(place.env) / "mcp-logs" if settings.save_sessions else None,
-        approvals=approvals_of(place, warn),
+        approvals=lambda: approvals_of(place, warn),
         trusted_for_run=options.trust,
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,

@@ -44,6 +44,11 @@ class Found(Value):
         return "http" if self.server.url else "stdio"
 
     @property
+    def needs_yes(self) -> bool:
+        """Whether it starts only once a person has agreed to it as it is declared."""
+        return self.scope == "project"
+
+    @property
     def line(self) -> str:
         """What would be run or reached, as it is written, on one safe line."""
         server = self.server
