@@ -104,6 +104,11 @@ def debugged(
     return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
 
 
+def opener(settings: Settings, place: Place) -> Callable[[str], Opened]:
+    """What opens a model by its name; "" is the small one, else the usual one. Calling it raises ModelError."""
+    return lambda name: later_model(name or settings.small_model or settings.model or "", settings, place)()
+
+
 def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Opened]:
     """A further model, made ready when it is needed. Calling it raises ModelError where that cannot be."""
 

@@ -30,6 +30,7 @@ from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
 from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, Place, check_mode, find_place, read_settings
+from agent_cli.wires import opener
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import Cancelled
@@ -71,7 +72,7 @@ def alone(options: RunOptions) -> Alone:
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    hooks = make_hooks(settings, layers, place, context, ("", None), asked=False)
+    hooks = make_hooks(settings, layers, place, context, ("", None), False, opener(settings, place))
     return Alone(place, layers, settings, context, policy, hooks)
 
 
