@@ -256,7 +256,7 @@ def switch_model(agent: Agent, name: str) -> None:
 
 def make_workspace(place: Place, settings: Settings) -> Workspace:
     """The folders that tools may work in freely. Raises Mistake for one that is not there."""
-    extra = tuple(Path(d).expanduser() for d in settings.permissions.additional_directories)
+    extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
             raise Mistake(f"--add-dir: {folder} is not a folder.")

@@ -15,9 +15,10 @@ from agent_cli.session.store import state_folder
 from agent_cli.terminal.dialogs import Dialogs
 from agent_tools.regular import read_regular
 
+# mode: what changes the permission mode.
 HINTS = (
     "  /help lists the commands; @ mentions a file, ! runs a command",
-    "  nothing is changed without your yes; Shift-Tab changes what is asked about",
+    "  nothing is changed without your yes; {mode} changes what is asked about",
 )
 
 

@@ -39,7 +39,7 @@ def undo(repl: Repl, words: str) -> None:
             repl.say("There is nothing to undo.")
             return
         text = work.story().turns[latest].text
-        repl.say(f"The turn: {shorten(text, 80)}")
+        repl.say(f"The turn: {shorten(typed(text), 80)}")
         _undo_turns(repl, work, [latest])
 
 

@@ -22,7 +22,7 @@ from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.completing import complete
-from agent_cli.terminal.decisions import question
+from agent_cli.terminal.decisions import pick, question
 from agent_cli.terminal.live import ECHO
 from agent_cli.terminal.panels import status_line
 from agent_cli.terminal.transcript import Transcript
@@ -172,7 +172,7 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
         stage.press("one\rtwo\r")
-        stage.until(lambda: stage.live.queued == ["two"])
+        stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
         first = stage.live._count
         stage.session.finish()
         stage.until(lambda: stage.session.sent == ["one", "two"])
@@ -195,3 +195,11 @@ def test_up_in_a_reply_leaves_the_queue_alone() -> None:
         assert stage.live.queued == ["for later"] == stage.session.inbox
 
     play(story)
+
+
+def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
+    def story(stage: Stage) -> None:
+        asking(stage, pick("Which one?", [("first", "")]))
+        stage.until(lambda: "? [Enter/Esc]" in stage.screen.drawn)
+
+    play(story, columns=25, rows=5)

@@ -5,6 +5,7 @@ The first of a name wins: a project cannot take the name of a server that the pe
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,7 +100,7 @@ def _given(text: str) -> list[Found]:
     """The servers of one --mcp-config. Raises Mistake."""
     source = "--mcp-config"
     if not text.lstrip().startswith("{"):
-        path = Path(text).expanduser()
+        path = Path(os.path.expanduser(text))
         source = str(path)
         try:
             text = read_regular(path, LIMIT).decode("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,7 +99,7 @@ def _export(repl: Repl, words: str) -> None:
     if not log.exists():
         repl.say("There is nothing to export: this session has no record on disk.")
         return
-    path = repl.place.cwd / Path(words).expanduser() if words else _free(repl.place.cwd, f"session-{log.stem[:8]}")
+    path = repl.place.cwd / os.path.expanduser(words) if words else _free(repl.place.cwd, f"session-{log.stem[:8]}")
     try:
         made = document(log, format_of(path.name) or "markdown")
         try:
