@@ -32,12 +32,14 @@ def sent(work: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("words", ["²", "9" * 5000, "~nobody-of-this-name/x", "x" * 300, "'", "[", "/", "--"])
-def test_no_argument_ends_a_session(work: Path, words: str) -> None:
+def test_no_odd_words_end_a_session(work: Path, words: str) -> None:
     (work / "AGENTS.md").write_text("x")
     names = sorted(set(REGISTRY) - {"exit"})
     lines = [line for name in names for line in ("hello", f"/{name} {words}")]
     verbs = ["/todos drop", "/todos add", "/permissions remove", "/permissions allow", "/diff since", "/mcp reconnect"]
-    shown = session(work, *lines, *(f"{verb} {words}" for verb in verbs), "/status", replies=[DONE] * 99)
+    chips = [f"@AGENTS.md:{words}", f"[Image #{words} x]", f"[Pasted #{words} 3 lines]"]
+    more = [*(f"{verb} {words}" for verb in verbs), *chips, "/status"]
+    shown = session(work, *lines, *more, replies=[DONE] * 99)
     assert shown.count("  version    agent") == 2
 
 
