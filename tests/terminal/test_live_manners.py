@@ -203,3 +203,11 @@ def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
         stage.until(lambda: "? [Enter/Esc]" in stage.screen.drawn)
 
     play(story, columns=25, rows=5)
+
+
+def test_a_paste_leaves_out_what_no_path_can_have() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("\x1b[200~a\0b\x1b[201~")
+        stage.has("ab")
+
+    play(story)

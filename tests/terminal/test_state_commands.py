@@ -31,7 +31,7 @@ def sent(work: Path) -> list[str]:
     return [d["message"]["text"] for d in data if d.get("type") == "MessageAdded" and "text" in d["message"]]
 
 
-@pytest.mark.parametrize("words", ["²", "9" * 5000, "~nobody-of-this-name/x", "x" * 300, "'", "[", "/", "--"])
+@pytest.mark.parametrize("words", ["²", "9" * 5000, "~nobody-of-this-name/x", "x" * 300, "'", "[", "/", "--", "a\0b"])
 def test_no_odd_words_end_a_session(work: Path, words: str) -> None:
     (work / "AGENTS.md").write_text("x")
     names = sorted(set(REGISTRY) - {"exit"})
