@@ -17,6 +17,7 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolStarted,
     TurnFinished,
+    UsageAdded,
 )
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
@@ -167,6 +168,16 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
         TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage()),
     ]
     assert shown(events, plan=(written, added))[-3:] == ["  [x] tests", "  [ ] docs", "(0.0 s)"]
+
+
+def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
+    transcript(TextDelta("some words"))
+    transcript(UsageAdded("m", Usage(1_000, 5)))
+    assert (transcript.turn.input, transcript.received) == (1_000, 5)
+    transcript(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage(1_000, 5)))
+    assert (transcript.turn.input, transcript.received) == (0, 0)
 
 
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
