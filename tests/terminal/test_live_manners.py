@@ -182,10 +182,8 @@ def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
 
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
-        stage.press("one\r")
-        stage.until(lambda: stage.session.sent == ["one"])
-        stage.press("two\r")
-        stage.until(lambda: stage.live.queued == ["two"])
+        stage.press("one\rtwo\r")
+        stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
         first = stage.live._count
         stage.session.finish()
         stage.until(lambda: stage.session.sent == ["one", "two"])
