@@ -200,7 +200,8 @@ def _is_texts(found: Any) -> bool:
 def _bad_matcher(matcher: Any) -> str:
     if not isinstance(matcher, str):
         return "matcher: expected text"
-    if re.fullmatch(r"[\w |,*-]*", matcher):
+    # Names and alternatives, as nearly all are, need no pattern to be known as such.
+    if matcher.replace("|", "x").isalnum() or re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
     if re.fullmatch(r"\w+\([^()?]*[:\s][^()]*\)", matcher):
         # It would be a regular expression that no name of a tool ever fits.
