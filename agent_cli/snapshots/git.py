@@ -69,6 +69,7 @@ class Git:
     def __init__(self, home: Path, program: str, objects: Sequence[str] = (), ignored: str | None = None) -> None:
         self.home = home
         self.program = program
+        self._objects = tuple(objects)
         self._env = {
             "PATH": os.defpath, "HOME": "/nonexistent", "LC_ALL": "C", "GIT_DIR": str(home),
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
@@ -167,6 +168,25 @@ class Git:
         out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, own=own)
         rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+    def borrowed(self) -> str:
+        """A mark that changes when objects that are not kept again may have gone: packed anew, another repository."""
+        marks = []
+        for folder in self._objects:
+            try:
+                state = os.stat(os.path.join(folder, "pack"))  # noqa: PTH116 - as elsewhere
+                marks.append(f"{state.st_ino}.{state.st_mtime_ns}")
+            except OSError:
+                marks.append("none")
+        return " ".join(marks)
+
+    def is_whole(self, tree: str) -> bool:
+        """Whether everything in a tree is there."""
+        try:
+            found = self.run("rev-list", "--objects", "--no-object-names", "--missing=print", tree)
+        except StoreError:
+            return False
+        return b"?" not in found
 
     def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
         """Keep the objects as a pack of our own; its name. Raises StoreError."""

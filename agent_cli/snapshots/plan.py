@@ -97,7 +97,8 @@ def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item 
         return Item(t.path, t.before, now, "lost", f"was not kept: {t.before.unkept}")
     if now == t.before:
         return None
-    if t.before is not None and t.before.oid not in there:
+    same = now is not None and t.before is not None and now.oid == t.before.oid
+    if t.before is not None and t.before.oid not in there and not same:
         return Item(t.path, t.before, now, "lost", "its content is no longer in the store")
     if t.doubt:
         return Item(t.path, t.before, now, "ask", t.doubt)

@@ -68,6 +68,8 @@ class Recorder:
                 named = self._named(effects, cwd)
                 files = self._all_named(named) if whole else list(named.files)
                 shots = store.shots() if whole else ()
+                if named.history:
+                    store.keep_whole(shots)
                 loose = store.loose(files) if whole else files
                 if loose:
                     shots = (*shots, *store.shots(loose, whole=False))
@@ -109,7 +111,7 @@ class Recorder:
         if not any(dangers(analyse(e.target, cwd, home)) for e in effects if e.kind == "run"):
             return ()
         named = self._named(effects, cwd)
-        missing = [*named.short, *named.elsewhere]
+        missing = [*named.history, *named.short, *named.elsewhere]
         try:
             states = [(p, state.st_size) for p in named.files if (state := look("/", p))]
             large = [p for p, size in states if size > bounds.file]

@@ -17,6 +17,7 @@ from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
 LOCK_SECONDS = 20.0
+_TREE, _NOTHING = "040000", "0" * 40
 
 
 class Where(Value):
@@ -135,16 +136,36 @@ class Store:
         return []
 
     def pin(self, before: Iterable[Shot], after: Iterable[Shot]) -> None:
-        """Keep the old contents of what changed as objects of our own: the user's repository may drop its own."""
+        """Keep what an undo needs, old contents and trees, as our own: the user's repository may drop its objects."""
         ends = {s.base: s for s in after}
-        old: set[str] = set()
+        needed: set[str] = set()
         for start in before:
             end = ends.get(start.base, start)
-            if start.tree != end.tree:
-                out = self.git.run("diff-tree", "-r", "--no-renames", start.tree, end.tree)
-                old |= {row.split()[2] for row in out.decode("ascii", "replace").splitlines()}
-        old.discard("0" * 40)
-        if missing := sorted(old - self.git.have(old, own=True).keys()):
+            if (start.tree, start.perms) == (end.tree, end.perms):
+                continue
+            needed |= {start.tree, end.tree}
+            out = self.git.run("diff-tree", "-r", "-t", "--no-renames", start.tree, end.tree)
+            for row in out.decode("ascii", "replace").splitlines():
+                _, mode, old, new, _ = row.split(maxsplit=4)
+                needed |= {old, new} if mode == _TREE else {old}
+            if start.perms != end.perms:
+                # What has other permissions only is looked up in the whole tree.
+                rows = self.git.run("ls-tree", "-r", "-d", end.tree).decode("ascii", "replace").splitlines()
+                needed |= {row.split(maxsplit=3)[2] for row in rows}
+        needed.discard(_NOTHING)
+        self._own(needed)
+
+    def keep_whole(self, shots: Iterable[Shot]) -> None:
+        """Keep everything in these states as our own: the repository is about to go. Raises StoreError."""
+        trees = "\n".join([*(s.tree for s in shots), ""]).encode()
+        found = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin", feed=trees)
+        sizes = self.git.have(found.decode("ascii").split())
+        if sum(sizes.values()) > self.where.bounds.total:
+            raise StoreError(f"the repository has more than {self.where.bounds.total / 1e6:.0f} MB")
+        self._own(set(sizes))
+
+    def _own(self, oids: set[str]) -> None:
+        if missing := sorted(oids - self.git.have(oids, own=True).keys()):
             self.git.pack(missing)
 
     def head(self) -> str:

@@ -125,6 +125,7 @@ class Undoing:
             before = capture(store.git, index, paths, everything)
             failed = put_back(store, items)
             after = capture(store.git, index, paths, everything)
+            store.pin((before,), (after,))
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             if len(failed) < len(items):
                 store.manifest.add(Undone(kind, turns, (before,), (after,), of, now))

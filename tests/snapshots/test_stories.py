@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -239,13 +240,17 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     (repository / "big/f").write_bytes(b"x" * 5_000)
     recorder = Session(repository, Bounds(1_000, 100_000)).recorder
     facts = [
-        recorder.facts([Effect("run", c)], str(repository)) for c in ("ls", "rm a.txt", "rm -r big", "git stash drop")
+        recorder.facts([Effect("run", c)], str(repository))
+        for c in ("ls", "rm a.txt", "rm -r big", "git stash drop", "rm -rf .git", "find .git -name x -delete")
     ]
+    kept = "undo: what it destroys is kept first, and /undo brings it back"
     assert facts == [
         (),
-        ("undo: what it destroys is kept first, and /undo brings it back",),
+        (kept,),
         (f"undo cannot bring back: {repository}/big/f (too large)",),
         ("undo cannot bring back: stash entries",),
+        (f"undo cannot bring back: {repository}/.git",),
+        (kept,),
     ]
 
 
@@ -269,6 +274,35 @@ def test_objects_that_the_repository_drops_are_still_there(repository: Path) -> 
     git(repository, "gc", "-q", "--prune=now")
     assert session.undo()[0] == []
     assert (repository / "a.txt").read_text() == "only in the index\n"
+
+
+@pytest.mark.parametrize("kind", ["amended", "chmod", "gone", "gone_itself", "another"])
+def test_work_is_undone_whatever_became_of_the_repository(repository: Path, kind: str) -> None:
+    (repository / "d").mkdir()
+    (repository / "d/f").write_text("deep\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "second")
+    before, session = tree_of(repository), Session(repository)
+    if kind == "amended":
+        session.run("rm a.txt; echo x > d/g")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-q", "--amend", "-m", "other")
+        git(repository, "reflog", "expire", "--expire=now", "--all")
+        git(repository, "gc", "-q", "--prune=now")
+    elif kind == "chmod":
+        session.run("chmod 600 d/f")
+        shutil.rmtree(repository / ".git")
+    elif kind == "gone":
+        session.run("rm -rf .git a.txt d")
+    else:
+        session.run("echo 1 > new.txt; rm new.txt")
+        shutil.rmtree(repository / ".git")
+        if kind == "another":
+            git(repository, "init", "-q")
+        session.run("rm -r a.txt d")
+    assert session.said == []
+    assert session.undo()[0] == []
+    assert tree_of(repository) == before
 
 
 def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
