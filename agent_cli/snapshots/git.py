@@ -40,6 +40,9 @@ _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
 _JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 SECONDS = 60.0
 
+# A file that differs between two trees: path, old and new mode, old and new object.
+Row = tuple[str, str, str, str, str]
+
 
 class StoreError(Exception):
     """A snapshot could not be made or read; the text says why."""
@@ -168,6 +171,29 @@ class Git:
         out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, own=own)
         rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+    def differences(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
+        """For each pair of trees that are not the same, the files that differ. Raises StoreError."""
+        wanted = {pair for pair in pairs if pair[0] != pair[1]}
+        feed = "".join(f"{old} {new}\n" for old, new in wanted).encode()
+        out = self.run("diff-tree", "--stdin", "-r", "-z", "--no-renames", feed=feed) if wanted else b""
+        found: dict[tuple[str, str], list[Row]] = {}
+        at = 0
+        while at < len(out):
+            if out[at : at + 1] != b":":
+                end = out.index(b"\n", at)
+                old, new = out[at:end].decode("ascii").split()
+                rows = found.setdefault((old, new), [])
+                at = end + 1
+                continue
+            head = out.index(b"\0", at)
+            end = out.index(b"\0", head + 1)
+            mode, mode2, oid, oid2, _ = out[at + 1 : head].decode("ascii").split()
+            rows.append((os.fsdecode(out[head + 1 : end]), mode, mode2, oid, oid2))
+            at = end + 1
+        if found.keys() != wanted:
+            raise StoreError("a state is no longer in the store")
+        return found
 
     def borrowed(self) -> str:
         """A mark that changes when objects that are not kept again may have gone: packed anew, another repository."""

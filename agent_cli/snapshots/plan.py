@@ -145,9 +145,9 @@ def account(items: Sequence[Item], root: str) -> list[str]:
     return lines
 
 
-def summed(store: Store, changes: Sequence[Change]) -> str:
-    """What changes did, in words: "3 files created, 2 modified"; "" for nothing. Raises StoreError."""
-    found = [t for t in touched(store, changes).values() if t.before != t.after]
+def summed(work: Mapping[str, Touched]) -> str:
+    """What was done to files, in words: "3 files created, 2 modified"; "" for nothing."""
+    found = [t for t in work.values() if t.before != t.after]
     created = sum(t.before is None for t in found)
     deleted = sum(t.after is None for t in found)
     modified = len(found) - created - deleted

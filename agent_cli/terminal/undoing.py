@@ -69,29 +69,43 @@ def rewind(repl: Repl, words: str) -> None:
     if not said:
         repl.say("Nothing was said yet.")
         return
+    kept = True
+    try:
+        with _work(repl) as work:
+            changes = work.summed_since([n for n, _ in said])
+    except Mistake as error:
+        repl.say(f"Only the conversation can go back. {error}")
+        kept, changes = False, [""] * len(said)
+    options = [
+        (shorten(" ".join(_typed(message).split()), 70), f"since then: {changed}" if changed else "")
+        for (_, message), changed in zip(reversed(said), reversed(changes), strict=True)
+    ]
+    picked = repl.choose("Go back to before which message?", options)
+    if picked is None:
+        return
+    at, message = said[len(said) - 1 - picked]
+    if kept and not _rewind_files(repl, at):
+        return
+    conversation.rewind(at)
+    repl.say(f"The conversation goes on from before: {shorten(' '.join(_typed(message).split()), 80)}")
+    # To be said again, or otherwise.
+    repl.propose(_typed(message))
+
+
+def _rewind_files(repl: Repl, at: int) -> bool:
+    """Put files back as they were at a message, where the person wants that; whether the conversation goes back too.
+
+    Raises Mistake.
+    """
+    ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
+    way = repl.choose("What is to go back?", ways)
+    if way is None:
+        return False
     with _work(repl) as work:
-        options = []
-        for n, message in reversed(said):
-            changed = work.summed(work.from_message(n))
-            options.append(
-                (shorten(" ".join(_typed(message).split()), 70), f"since then: {changed}" if changed else "")
-            )
-        picked = repl.choose("Go back to before which message?", options)
-        if picked is None:
-            return
-        at, message = said[len(said) - 1 - picked]
-        ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
-        way = repl.choose("What is to go back?", ways)
-        if way is None:
-            return
         turns = work.from_message(at)
         if way != 1 and turns and not _undo_turns(repl, work, turns, quiet=way == 0):
-            return
-        if way != 2:
-            conversation.rewind(at)
-            repl.say(f"The conversation goes on from before: {shorten(' '.join(_typed(message).split()), 80)}")
-            # To be said again, or otherwise.
-            repl.propose(_typed(message))
+            return False
+    return way != 2
 
 
 def _typed(message: UserMessage) -> str:

@@ -16,9 +16,10 @@ REPLIES = [
 FLAGS = ["--plain", "--trust", "--permission-mode", "acceptEdits", "--allowedTools", "Bash(rm a.txt)"]
 
 
-def talk(work: Path, *lines: str) -> str:
+def talk(work: Path, *lines: str, path: str = "") -> str:
     model = script(work.parent / "s.toml", REPLIES * 2)
-    done = agent([*FLAGS, "--model", model], work, stdin="".join(f"{line}\n" for line in lines))
+    env = {"PATH": path} if path else {}
+    done = agent([*FLAGS, "--model", model], work, env, stdin="".join(f"{line}\n" for line in lines))
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     return done.stdout
 
@@ -49,6 +50,13 @@ def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) 
     assert tree_of(work) == before
     again = agent(["-p", "--continue", "--model", script(work.parent / "n.toml", [{"text": "new"}]), "anew"], work)
     assert again.stdout == "new\n", again.stderr
+
+
+def test_the_conversation_goes_back_where_files_cannot(work: Path) -> None:
+    said = talk(work, "first", "/rewind", "1", "/rewind", path="/nonexistent")
+    assert "Only the conversation can go back. There are no snapshots to undo by: git is not installed." in said
+    assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
+    assert (work / "one.txt").exists()
 
 
 def test_only_the_conversation_goes_back(work: Path) -> None:
