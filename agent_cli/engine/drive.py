@@ -46,7 +46,8 @@ class Conversation:
     something that waited. expand: what a message means, where it names a command of the person's. kept: what held in
     the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
     the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
-    prepare: called before each turn, on its thread; it may change `kit` and `options`.
+    prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
+    with how many messages there were then.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -66,6 +67,7 @@ class Conversation:
         self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
+        self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
@@ -143,6 +145,8 @@ class Conversation:
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
             self._under_way.append(event.message)
+        elif isinstance(event, PlanChanged):
+            self.plans.append((len(self.so_far), event.items))
 
     @property
     def so_far(self) -> list[Message]:
@@ -152,18 +156,20 @@ class Conversation:
     def rewind(self, messages: int) -> None:
         """Go back to where the history had so many messages; what came after is no part of it any more.
 
-        Files that the model has read are no longer known to it.
+        The plan is what it was then. Files that the model has read are no longer known to it.
         """
         self.history = self.history[:messages]
         self.kit.window.cut_back(messages)
         self.inbox.clear()
-        self.kit.context.plan, self.kit.context.seen = (), {}
+        self.plans = [(count, items) for count, items in self.plans if count <= messages]
+        self.kit.context.plan, self.kit.context.seen = self.plans[-1][1] if self.plans else (), {}
         self.last = None
-        self.record(Rewound(messages))
+        self.record(Rewound(messages, self.kit.context.plan))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
         self.kit.context.plan = items
+        self.plans.append((len(self.so_far), items))
         self.record(PlanChanged(items))
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{spelled(items)}\n</plan_change>")
 

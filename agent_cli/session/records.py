@@ -87,7 +87,8 @@ class Restored(Value):
     not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
     started: the open calls that had begun. unfinished: the last message is what there was of an answer that never came
     to its end. tokens: what the conversation fills of a window; from the last model call, and estimated since.
-    compactions, pins and report: what the model is shown of the history, see `Window`.
+    compactions, pins and report: what the model is shown of the history, see `Window`. plans: what the plan became,
+    with how many messages there were then.
     name: what the session is called; empty where nobody named it.
     """
 
@@ -114,6 +115,7 @@ class Restored(Value):
     unfinished: bool = False
     tokens: int = 0
     name: str = ""
+    plans: tuple[tuple[int, tuple[TodoItem, ...]], ...] = ()
 
 
 class SessionInfo(Value):

@@ -152,6 +152,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
         history=history,
         seen=state.seen,
         plan=state.plan,
+        plans=tuple(state.plans),
         shell=state.shell,
         usage=state.usage,
         last=state.last,

@@ -69,6 +69,7 @@ class State:
         self.history = History()
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
+        self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
         self.usage = Usage()
         self.last: Diagnostics | None = None
         self.name = ""
@@ -115,10 +116,12 @@ class State:
                 self._seen_otherwise(event)
             case PlanChanged(items=items):
                 self.plan = items
+                self.plans.append((len(self.history.messages), items))
             case Rewound(messages=messages, plan=plan):
                 self.history.rewind(messages)
                 self.window.cut_back(messages)
                 self.plan, self.seen = plan, {}
+                self.plans = [(count, items) for count, items in self.plans if count <= messages]
             case TurnStarted():
                 self.turn, self.paused, self.last = event, None, None
                 self.history.turn_started()
