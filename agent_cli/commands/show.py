@@ -69,6 +69,7 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
         lines += [f"        {fact}" for fact in call.facts]
     lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
+    lines += [f"  {note}" for note in turn.notes]
     for call_id, used in turn.agents.items():
         lines.append(f"  sub-agent {call_id}: {_used(used)}")
     how = turn.terminal_reason or "not ended"

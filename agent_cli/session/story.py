@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from agent_cli.core.events import HookRan
+from agent_cli.core.compacting import compacted_line, uncompacted_line
+from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
 from agent_cli.core.usage import Usage
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import records
@@ -39,7 +40,8 @@ class CallTold(Value):
 class TurnTold(Value):
     """A turn: the query, its calls, what it used, how it ended.
 
-    agents: the usage of each sub-agent, by its Task call.
+    usage: with what it cost afterwards: a title, a compaction that the person asked for. agents: the usage of each
+    sub-agent, by its Task call. notes: compactions, and where the person went back, in words.
     """
 
     query: str
@@ -57,18 +59,21 @@ class TurnTold(Value):
     text: str = ""
     warnings: tuple[str, ...] = ()
     hooks: tuple[HookRan, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class _Turn:
-    """A turn while its records are read."""
+    """A turn while its records are read. before: how many messages the history had when it began."""
 
-    def __init__(self, query: str, time: str) -> None:
+    def __init__(self, query: str, time: str, before: int) -> None:
         self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": ""}
+        self.before = before
         self.calls: dict[str, CallTold] = {}
         self.round = 0
         self.agents: dict[str, Usage] = {}
         self.warnings: list[str] = []
         self.hooks: list[HookRan] = []
+        self.notes: list[str] = []
 
     def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
         match kind:
@@ -95,6 +100,16 @@ class _Turn:
                 self.warnings.append(data["text"])
             case "HookRan":
                 self.hooks.append(from_plain(HookRan, data))
+            case "Compacted":
+                event: Compacted = from_plain(Compacted, data)
+                self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
+                if event.trigger == "manual":
+                    self._used(event.usage)
+            case "Uncompacted" if not agent:
+                self.notes.append(uncompacted_line(from_plain(Uncompacted, data)))
+            case "SessionNamed":
+                named: SessionNamed = from_plain(SessionNamed, data)
+                self._used(named.usage)
             case "SubagentEvent":
                 self._nested(data)
             case "TurnFinished" if not agent:
@@ -102,12 +117,15 @@ class _Turn:
                 self.fields |= {
                     "rounds": done["rounds"],
                     "duration_ms": done["duration_ms"],
-                    "usage": self.fields.get("usage", Usage()) + from_plain(Usage, data["usage"]),
                     "result": data["result"],
                     "terminal_reason": done["terminal_reason"],
                     "stop_reason": done["stop_reason"],
                     "text": data.get("text", ""),
                 }
+                self._used(from_plain(Usage, data["usage"]))
+
+    def _used(self, usage: Usage) -> None:
+        self.fields["usage"] = self.fields.get("usage", Usage()) + usage
 
     def _nested(self, data: dict[str, Any]) -> None:
         event = data["event"]
@@ -127,22 +145,36 @@ class _Turn:
             agents=self.agents,
             warnings=tuple(self.warnings),
             hooks=tuple(self.hooks),
+            notes=tuple(self.notes),
         )
 
 
 def tell(data: bytes) -> list[TurnTold]:
     """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
     turns: list[_Turn] = []
-    idle = True
+    idle, messages = True, 0
     for record in records(data)[0]:
         kind, event = record["type"], record["data"]
-        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage" and idle:
-            turns.append(_Turn(event["message"]["text"], record["time"]))
-            idle = False
+        if kind == "MessageAdded":
+            if event["message"]["type"] == "UserMessage" and idle:
+                turns.append(_Turn(event["message"]["text"], record["time"], messages))
+                idle = False
+            messages += 1
+        elif kind == "Rewound":
+            _taken_back(turns, event["messages"])
+            idle, messages = True, event["messages"]
         if turns:
             turns[-1].take(kind, event)
         idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
     return [t.told() for t in turns]
+
+
+def _taken_back(turns: list[_Turn], messages: int) -> None:
+    """The person went back to where the history had so many messages."""
+    note = "taken back: the person went on from before this"
+    for turn in turns:
+        if turn.before >= messages and note not in turn.notes:
+            turn.notes.append(note)
 
 
 def stage_of(session: Restored) -> Stage:
