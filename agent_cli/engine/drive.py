@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
-from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
+from agent_cli.core.messages import OF_PROGRAM, Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
@@ -175,8 +175,8 @@ class Conversation:
 
     def _take_inbox(self) -> list[str]:
         texts, self.inbox = self.inbox, []
-        # What is ours begins with a tag, and mentions nothing.
-        return [text if text.startswith("<") else prompted(self.expand(text)).text() for text in texts]
+        # What is ours mentions nothing.
+        return [text if text.startswith(OF_PROGRAM) else prompted(self.expand(text)).text() for text in texts]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

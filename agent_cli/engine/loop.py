@@ -49,8 +49,8 @@ from agent_tools.cancel import Cancelled
 from agent_tools.values import to_plain
 
 LAST_ROUND = (
-    "The limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what was done, "
-    "what is left, and what to do next."
+    "<reminder>\nThe limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what "
+    "was done, what is left, and what to do next.\n</reminder>"
 )
 CAP_WORDS: dict[Cap, str] = {
     "rounds": "rounds", "duration": "time", "tool_calls": "tool calls", "cost": "cost",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
+from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.outcome import Complete, Denial, Diagnostics, Failed, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.engine.hooked import fields
@@ -22,8 +23,6 @@ from agent_tools.shell_state import exports
 if TYPE_CHECKING:
     from agent_cli.engine.drive import Conversation
 
-# Messages that are no words of the person's: what changed the plan, and what hooks say.
-OURS = ("<plan_change>", "<hook_context", "<hook_feedback>")
 _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
 _SECONDS = 30.0
 
@@ -79,7 +78,7 @@ def prompt_submit(kit: Kit, prompt: str) -> Generator[Event, None, tuple[tuple[s
 
     Raises Cancelled.
     """
-    if not kit.hooks.wants("UserPromptSubmit") or prompt.startswith(OURS):
+    if not kit.hooks.wants("UserPromptSubmit") or prompt.startswith(OF_PROGRAM):
         return (), None
     result = yield from kit.hooks.run("UserPromptSubmit", {**fields(kit), "prompt": prompt}, kit.context.cancel)
     if result.verdict == "deny" or result.stop is not None:

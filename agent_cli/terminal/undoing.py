@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_cli.core.messages import UserMessage
+from agent_cli.core.messages import UserMessage, by_person
 from agent_cli.keeping import undoing
 from agent_cli.place import Mistake
 from agent_cli.snapshots.git import StoreError
@@ -65,7 +65,7 @@ def redo(repl: Repl, words: str) -> None:
 
 def rewind(repl: Repl, words: str) -> None:
     conversation = repl.agent.conversation
-    said = [(n, m) for n, m in enumerate(conversation.history) if isinstance(m, UserMessage) and m.text[:1] != "<"]
+    said = [(n, m) for n, m in enumerate(conversation.history) if by_person(m)]
     if not said:
         repl.say("Nothing was said yet.")
         return

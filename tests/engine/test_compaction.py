@@ -46,11 +46,12 @@ def world_with(root: Path, model: Narrow, files: int = 9, **kit: Any) -> World:
     return world
 
 
-def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tag", ["", "<li>"])
+def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: Path, tag: str) -> None:
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     world.kit.context.plan = (TodoItem("read it all", "in_progress"), TodoItem("say what it is"))
-    result = world.turn("Read all nine, and mind the semicolons.", context_window=SIZE, plan_nudges=0)
+    result = world.turn(f"{tag}Read all nine, and mind the semicolons.", context_window=SIZE, plan_nudges=0)
     assert isinstance(result, Complete)
     assert result.text == "Done."
     assert model.refused == 0
@@ -60,7 +61,7 @@ def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: P
     assert (first.trigger, first.by) == ("auto", "model")
     assert first.tokens_after < first.tokens_before * 0.7
     head = first.head[0].text  # type: ignore[union-attr]
-    assert "mind the semicolons" in head
+    assert f"<message>\n{tag}Read all nine, and mind the semicolons.\n</message>" in head
     assert "[>] read it all" in head
     assert "Count to the end" in head
     assert first.restated[:2] == ("your last message", "the plan")

@@ -86,5 +86,6 @@ def test_the_plan_goes_back_with_the_conversation(work: Path) -> None:
 
 
 def test_only_the_conversation_goes_back(work: Path) -> None:
-    talk(work, "first", "second", "/rewind", "1", "2")
+    said = talk(work, "first", "<b>second</b>", "/rewind", "1", "2")
+    assert "1. <b>second</b>" in said and "The conversation goes on from before: <b>second</b>" in said
     assert (work / "two.txt").exists() and not (work / "a.txt").exists()
