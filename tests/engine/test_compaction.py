@@ -13,8 +13,9 @@ from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMes
 from agent_cli.core.outcome import Complete, Failed, Suspended
 from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
+from agent_cli.engine.measuring import limit_of
 from agent_cli.engine.summing_up import SECTIONS
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import Opened, TurnOptions
 from agent_cli.extensions.hooks import Function, HookTable
 from agent_cli.model.scripted import Scripted
 from agent_cli.model.transport import Request
@@ -158,6 +159,16 @@ def test_what_is_wanted_of_the_answer_is_left_free(tmp_path: Path) -> None:
     world = world_with(tmp_path, model)
     world.turn("Read all nine.", context_window=SIZE, max_tokens=3_000)
     assert model.largest < SIZE - 2_900
+
+
+def test_what_an_effort_may_think_is_left_free() -> None:
+    def limit(size: int, **options: Any) -> int:
+        return limit_of(size, TurnOptions("m", "m", "", (), **options))
+
+    assert limit(200_000) == 184_000 == limit(200_000, effort="none")
+    assert limit(200_000, effort="high") == 200_000 - 24_096 == limit(200_000, thinking_tokens=20_000)
+    assert limit(200_000, effort="high", max_tokens=8_000) == 184_000
+    assert limit(30_000, effort="max") == 20_000, "a small window is not given away"
 
 
 def test_a_result_that_is_larger_than_the_window_is_shortened(tmp_path: Path) -> None:
