@@ -166,7 +166,6 @@ def _restored(reading: _Reading, name: str) -> Restored:
         missing=reading.missing,
         rebuilt=header is None,
         started=frozenset(state.started & state.history.open.keys()),
-        unfinished=state.history.unfinished,
         tokens=state.tokens,
         compactions=tuple(state.window.compactions),
         pins=tuple(state.window.pins),

@@ -13,6 +13,7 @@ from agent_cli.place import Mistake
 from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.plan import Item, Plan, account
 from agent_cli.snapshots.undoing import Undoing
+from agent_cli.terminal.resuming import measure
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diffs
 
@@ -87,6 +88,7 @@ def rewind(repl: Repl, words: str) -> None:
     if kept and not _rewind_files(repl, at):
         return
     conversation.rewind(at)
+    measure(repl)
     repl.say(f"The conversation goes on from before: {shorten(' '.join(_typed(message).split()), 80)}")
     # To be said again, or otherwise.
     repl.propose(_typed(message))

@@ -55,7 +55,7 @@ def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
         until_saved(path, word.encode())
     cut = AssistantMessage((Text("Once upon a time "),), CUT)
     found = read(path)
-    assert found.unfinished and found.history == (UserMessage("Tell."), cut)
+    assert found.history == (UserMessage("Tell."), cut)
     shown = last_exchange(path)
     assert shown is not None and (shown.question, shown.events) == ("Tell.", (TextDelta("Once upon a time "),))
     # The next process goes on behind them.
@@ -65,7 +65,7 @@ def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
     again.go_on(found.seq, found.parent)
     again.record(MessageAdded(UserMessage("Go on.")))
     again.close()
-    assert read(path).history == (UserMessage("Tell."), cut, UserMessage("Go on.")) and not read(path).unfinished
+    assert read(path).history == (UserMessage("Tell."), cut, UserMessage("Go on."))
 
 
 def test_a_finished_answer_takes_the_place_of_its_pieces(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_finished_answer_takes_the_place_of_its_pieces(tmp_path: Path) -> None
     whole = AssistantMessage((Text("Once upon a time."),), "end_turn")
     log.record(MessageAdded(whole))
     log.close()
-    assert read(path).history == (UserMessage("Tell."), whole) and not read(path).unfinished
+    assert read(path).history == (UserMessage("Tell."), whole)
 
 
 def test_no_half_of_a_key_is_saved(tmp_path: Path) -> None:
