@@ -28,12 +28,12 @@ _ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", 
 
 
 class Named(Value):
-    """Absolute paths of files. short: folders of which not every file is listed, with why. elsewhere: what a command
+    """Absolute paths of files. short: folders whose files are not listed, each with why. elsewhere: what a command
     destroys that is no file. cleans: folders in which a `git clean` deletes ignored files. history: what is deleted of
     git's own folders."""
 
     files: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
+    short: tuple[tuple[str, str], ...] = ()
     elsewhere: tuple[str, ...] = ()
     cleans: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Named(Value):
 def named_by(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: Bounds) -> Named:
     """What the effects of a call name. Never raises for a command that cannot be read."""
     files: dict[str, None] = {}
-    short: list[str] = []
+    short: dict[str, str] = {}
     elsewhere: list[str] = []
     cleans: list[str] = []
     history: list[str] = []
@@ -64,10 +64,11 @@ def named_by(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, .
                     for target in _targets(danger):
                         below, why, gits = _below(target, bounds)
                         history += gits if danger.kind in ("delete", "tree") and not _chooses(danger) else []
-                        short += [f"{target} ({why})"] if why else []
+                        if why:
+                            short[target] = why
                         files.update(dict.fromkeys(below))
-    told = (tuple(dict.fromkeys(found)) for found in (short, elsewhere, cleans, history))
-    return Named(tuple(files), *told)
+    told = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
+    return Named(tuple(files), tuple(short.items()), *told)
 
 
 def _words(part: Part, roots: tuple[str, ...]) -> Iterator[str]:

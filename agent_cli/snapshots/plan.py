@@ -17,7 +17,7 @@ from agent_cli.snapshots.records import Change
 from agent_cli.snapshots.scan import NESTED, look, mark_of
 from agent_cli.snapshots.states import State, Touched, Unclear, current, touched
 from agent_cli.snapshots.store import Store
-from agent_tools.clipping import counted
+from agent_tools.clipping import counted, one_line
 from agent_tools.values import Value
 
 Kind = Literal["ready", "ask", "lost"]
@@ -140,7 +140,7 @@ def account(items: Sequence[Item], root: str) -> list[str]:
     """The files of a plan, a line each, with the reason where they are not simply put back."""
     lines = []
     for item in items:
-        name = os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path
+        name = one_line(os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path)
         lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
     return lines
 

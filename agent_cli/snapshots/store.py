@@ -12,7 +12,8 @@ from zlib import crc32
 from agent_cli.permission.git_config import git_folders
 from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of, write_whole
 from agent_cli.snapshots.records import Manifest
-from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture
+from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
+from agent_cli.snapshots.seed import user_index
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
@@ -125,6 +126,23 @@ class Store:
             tracked = {prefix + p for p in scanner.tracked(mine)} if mine else set()
             left = [p for p in left if p not in tracked]
         return left
+
+    def untracked_below(self, folder: str) -> list[str] | None:
+        """The files below a folder that git does not track, by absolute path: a snapshot has all the others.
+
+        None where they are too many, too large, or not known. Raises StoreError.
+        """
+        for base, scanner in self.scanners.items():
+            if not f"{folder}/".startswith(f"{base.rstrip('/')}/"):
+                continue
+            index = user_index(Path(base)) or scanner.index
+            out = self.git.run("ls-files", "-z", "--others", "--", folder, tree=base, index=index)
+            found = [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n]
+            sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look("/", p))]
+            nested = any(p.endswith("/") for p in found)
+            fits = len(found) <= MOST_BELOW and sum(sizes) <= self.where.bounds.total
+            return found if fits and not nested else None
+        return None
 
     def ignored(self, folder: str) -> list[str]:
         """The ignored files below a folder that is worked in, by absolute path; not too many. Raises StoreError."""

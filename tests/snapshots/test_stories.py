@@ -254,6 +254,31 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     ]
 
 
+def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_cli.snapshots.named.MOST_BELOW", 3)
+    monkeypatch.setattr("agent_cli.snapshots.store.MOST_BELOW", 3)
+    (repository / ".gitignore").write_text("*.log\n")
+    (repository / "src").mkdir()
+    for number in range(9):
+        (repository / f"src/f{number}").write_text(f"{number}\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "large")
+    (repository / "src/new").write_text("untracked\n")
+    (repository / "src/x.log").write_text("ignored\n")
+    before, session = tree_of(repository), Session(repository)
+    remove = [Effect("run", "rm -rf src")]
+    assert session.recorder.facts(remove, str(repository))[0].startswith("undo: what it destroys is kept first")
+    session.run("rm -rf src")
+    assert session.undo()[0] == []
+    assert tree_of(repository) == before
+    for number in range(4):
+        (repository / f"src/{number}.log").write_text("ignored\n")
+    facts = session.recorder.facts(remove, str(repository))
+    assert facts == (f"undo cannot bring back: {repository}/src (more than 3 files)",)
+
+
 def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
