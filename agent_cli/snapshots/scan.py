@@ -59,9 +59,23 @@ class Scanner:
         self.index = index
         self._state = index.with_name(f"{index.name}.json")
         self._bounds = bounds
+        self._renewed = False
 
     def scan(self) -> Shot:
         """The folder as it is now. Called under the store's lock. Raises StoreError."""
+        try:
+            return self._scan()
+        except TooMany:
+            raise
+        except StoreError:
+            if self._renewed or not self.index.exists():
+                raise
+            # The index may be damaged, as by a power cut: it is made anew, once.
+            self._renewed = True
+            self._state.unlink(missing_ok=True)
+            return self._scan()
+
+    def _scan(self) -> Shot:
         known, began = self._known(), int(time.time())
         borrowed = self._git.borrowed()
         if known is not None and known.get("borrowed") != borrowed:
@@ -69,10 +83,12 @@ class Scanner:
                 known["borrowed"] = borrowed
                 write_whole(self._state, json.dumps(known).encode("ascii"))
             else:
-                # The repository has dropped what was not kept again: all is read from the disk once more.
-                self.index.unlink(missing_ok=True)
+                # The repository has dropped what was not kept again.
                 known = None
         fresh = known is None or not self.index.exists()
+        if fresh:
+            # All is read from the disk once more.
+            self.index.unlink(missing_ok=True)
         first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
         gone, dirty, others = self._differences()
         if known is not None:

@@ -371,6 +371,24 @@ def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     assert session.undo()[0] == []
 
 
+@pytest.mark.parametrize("kind", ["repository", "none"])
+@pytest.mark.parametrize("left", [b"", b"garbage", None])
+def test_an_index_that_was_damaged_is_made_anew(root: Path, kind: str, left: bytes | None) -> None:
+    if kind == "repository":
+        make(root, "staged")
+    before = tree_of(root)
+    session = Session(root)
+    session.run("echo 1 > c.txt; rm c.txt")
+    [index] = (p for p in session.where.folder.glob("index-*") if p.name != "index-named" and not p.suffix)
+    index.write_bytes(index.read_bytes()[:-40] if left is None else left)
+    again = Session(root)
+    again.count = session.count
+    again.run("rm a.txt b.txt")
+    assert again.said == []
+    assert again.undo()[0] == []
+    assert tree_of(root) == before
+
+
 def test_a_record_that_is_torn_costs_only_itself(repository: Path) -> None:
     session = Session(repository)
     session.run("echo 1 > a.txt")
