@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from agent_cli.core.compacting import compacted_line, uncompacted_line
 from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
+from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.usage import Usage
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import records
@@ -41,7 +43,8 @@ class TurnTold(Value):
     """A turn: the query, its calls, what it used, how it ended.
 
     usage: with what it cost afterwards: a title, a compaction that the person asked for. agents: the usage of each
-    sub-agent, by its Task call. notes: compactions, and where the person went back, in words.
+    sub-agent, by its Task call. copied: it was held in another session. notes: compactions, and where the person went
+    back, in words.
     """
 
     query: str
@@ -60,13 +63,14 @@ class TurnTold(Value):
     warnings: tuple[str, ...] = ()
     hooks: tuple[HookRan, ...] = ()
     notes: tuple[str, ...] = ()
+    copied: bool = False
 
 
 class _Turn:
     """A turn while its records are read. before: how many messages the history had when it began."""
 
-    def __init__(self, query: str, time: str, before: int) -> None:
-        self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": ""}
+    def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
+        self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
         self.before = before
         self.calls: dict[str, CallTold] = {}
         self.round = 0
@@ -151,22 +155,48 @@ class _Turn:
 
 def tell(data: bytes) -> list[TurnTold]:
     """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
+    found = records(data)[0]
+    starts = beginnings(found)
     turns: list[_Turn] = []
-    idle, messages = True, 0
-    for record in records(data)[0]:
+    messages = 0
+    for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
+        if number in starts:
+            turns.append(_Turn(event["message"]["text"], record["time"], messages, not starts[number]))
         if kind == "MessageAdded":
-            if event["message"]["type"] == "UserMessage" and idle:
-                turns.append(_Turn(event["message"]["text"], record["time"], messages))
-                idle = False
             messages += 1
         elif kind == "Rewound":
-            _taken_back(turns, event["messages"])
-            idle, messages = True, event["messages"]
+            messages = event["messages"]
+            _taken_back(turns, messages)
         if turns:
             turns[-1].take(kind, event)
-        idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
     return [t.told() for t in turns]
+
+
+def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
+    """Which of the records are messages that a turn begins with, and whether it was begun in this session.
+
+    What is said while a turn runs is a part of it. In a copy stand the other session's messages without its turns.
+    """
+    starts: dict[int, bool] = {}
+    said, running = -1, False
+    for number, record in enumerate(found):
+        kind, event = record["type"], record["data"]
+        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
+            said = number if said < 0 else said
+        elif kind == "MessageAdded":
+            if said >= 0 and not running and not found[said]["data"]["message"]["text"].startswith(OF_PROGRAM):
+                starts[said] = False
+            said = -1
+        elif kind == "TurnStarted":
+            if said >= 0:
+                starts[said] = True
+            said, running = -1, True
+        elif kind == "Rewound" or (kind == "TurnFinished" and event["result"] != "Suspended"):
+            said, running = -1, False
+    if said >= 0 and not running:
+        starts[said] = True
+    return starts
 
 
 def _taken_back(turns: list[_Turn], messages: int) -> None:
