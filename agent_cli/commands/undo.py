@@ -42,7 +42,7 @@ def undo_session(
             return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place, "undo")
         turns = _turns(work, to)
         chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files)
-        return 1 if chosen is None else _told(work.undo(turns, chosen), chosen, place, "undo --redo")
+        return 1 if chosen is None else _told(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
     except StoreError as error:
         raise Mistake(f"The snapshots cannot be used: {error}.") from None
 

@@ -49,7 +49,7 @@ class After(Value):
 class Undone(Value):
     """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that.
 
-    Without turns it took back a part of the turn that ran, and is a change of it like any other.
+    Without turns it took back a part of the turn `part` (0: of the one that ran), and is a change of it like any other.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class Undone(Value):
     after: tuple[Shot, ...]
     of: int = -1
     time: str = ""
+    part: int = 0
 
 
 Record = Turn | Before | After | Undone
@@ -137,7 +138,8 @@ def tell(records: list[Record]) -> Story:
     for record in records:
         if isinstance(record, Undone) and not record.turns and turns:
             call = f"undone {len(ops)}"
-            changes[call] = Change(max(turns), call, record.kind, "", record.before, record.after, time=record.time)
+            turn = record.part or max(turns)
+            changes[call] = Change(turn, call, record.kind, "", record.before, record.after, time=record.time)
         match record:
             case Turn():
                 turns[record.turn] = record

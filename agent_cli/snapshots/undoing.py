@@ -97,9 +97,14 @@ class Undoing:
             found.append(summed(joined([c for c, _ in since], [d for _, d in since])))
         return found
 
-    def undo(self, turns: Sequence[int], items: Sequence[Item]) -> dict[str, str]:
-        """Put files back; those that could not be, with why. Raises StoreError where nothing was done."""
+    def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
+        """Put files back; those that could not be, with why. Raises StoreError where nothing was done.
+
+        part: what else a single turn did still stands, and can be undone later.
+        """
         standing = tuple(n for n in turns if n not in self.story().undone)
+        if part and len(standing) == 1:
+            return self._carry_out("undo", (), items, -1, standing[0])
         return self._carry_out("undo", standing, items, -1)
 
     def take_back(self, calls: Collection[str], root: str) -> str:
@@ -129,9 +134,12 @@ class Undoing:
 
     def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
         """Take an undo back. As `undo`."""
-        return self._carry_out("redo", self.story().ops[number].turns, items, number)
+        op = self.story().ops[number]
+        return self._carry_out("redo", op.turns, items, number, op.part)
 
-    def _carry_out(self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int) -> dict[str, str]:
+    def _carry_out(
+        self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int, part: int = 0
+    ) -> dict[str, str]:
         if not items:
             return {}
         store = self.store
@@ -144,7 +152,7 @@ class Undoing:
             store.pin((before,), (after,))
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             if len(failed) < len(items):
-                store.manifest.add(Undone(kind, turns, (before,), (after,), of, now))
+                store.manifest.add(Undone(kind, turns, (before,), (after,), of, now, part))
         return failed
 
     def diffs(self, turns: Iterable[int]) -> list[Diff]:

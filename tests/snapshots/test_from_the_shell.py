@@ -41,8 +41,12 @@ def test_agent_undo_takes_back_what_a_run_did(repository: Path) -> None:
     assert refused.returncode == 2 and "--yes" in refused.stderr
     one = agent(["undo", "--yes", "--file", "new.txt"], repository)
     assert one.returncode == 0 and not (repository / "new.txt").exists(), one.stderr
+    assert "1 file created, 1 deleted: go" in agent(["undo", "--list"], repository).stdout, "the rest still stands"
     assert agent(["undo", "--redo", "--yes"], repository).returncode == 0
     assert (repository / "new.txt").exists()
+    assert "2 files created, 1 deleted: go" in agent(["undo", "--list"], repository).stdout
+    assert agent(["undo", "--yes", "--file", "w.txt"], repository).returncode == 0
+    assert not (repository / "w.txt").exists() and (repository / "new.txt").exists()
     assert agent(["undo", "--yes"], repository).returncode == 0
     assert tree_of(repository) == before
     nothing = agent(["undo", "--yes"], repository)
