@@ -118,6 +118,8 @@ class State:
                 self.plan = items
                 self.plans.append((len(self.history.messages), items))
             case Rewound(messages=messages, plan=plan):
+                gone = sum(map(_characters, self.history.messages[messages:])) // _CHARACTERS
+                self._tokens, self._since = max(0, self.tokens - gone), 0
                 self.history.rewind(messages)
                 self.window.cut_back(messages)
                 self.plan, self.seen = plan, {}
@@ -203,11 +205,8 @@ class State:
         used, self._used = self._used, None
         if isinstance(message, AssistantMessage) and used is not None and used.input:
             self._tokens, self._since = used.input + used.output, 0
-        elif isinstance(message, AssistantMessage):
-            calls = sum(len(call.name) + len(str(call.arguments)) for call in message.calls)
-            self._since += len(message.text) + calls
         else:
-            self._since += len(message.text)
+            self._since += _characters(message)
 
     @property
     def tokens(self) -> int:
@@ -234,3 +233,8 @@ class State:
             nested={call_id: history.end() for call_id, history in self.nested.items()},
             nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
         )
+
+
+def _characters(message: Message) -> int:
+    calls = message.calls if isinstance(message, AssistantMessage) else ()
+    return len(message.text) + sum(len(call.name) + len(str(call.arguments)) for call in calls)

@@ -8,7 +8,7 @@ from threading import Lock
 
 import pytest
 
-from agent_cli.core.events import Event, MessageAdded, TextDelta, TurnStarted, UsageAdded
+from agent_cli.core.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.usage import Usage
@@ -198,8 +198,10 @@ def test_how_much_of_a_window_a_session_fills(tmp_path: Path) -> None:
     log.record(MessageAdded(AssistantMessage((Text("y" * 800),))))
     assert read(path).tokens == 5_200
     log.record(MessageAdded(UserMessage("x" * 400)))
-    log.close()
     assert read(path).tokens == 5_300
+    log.record(Rewound(1))
+    log.close()
+    assert read(path).tokens == 5_000, "less what the person went back from"
 
 
 def test_no_word_is_lost_between_the_threads() -> None:
