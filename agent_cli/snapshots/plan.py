@@ -64,7 +64,16 @@ def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
         items = [i for t in found.values() if (i := _item(t, there, found)) is not None]
+        items = [_if_redoable(i, store.where.bounds.total) for i in items]
         return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
+
+
+def _if_redoable(item: Item, most: int) -> Item:
+    """The item; to be asked about where what is there now could not be kept for a redo."""
+    state = look("/", item.path) if item.kind == "ready" and item.now is not None else None
+    if state is None or state.st_size <= most:
+        return item
+    return item.but(kind="ask", why="too large to come back by a redo")
 
 
 def _stands(t: Touched) -> bool:

@@ -36,6 +36,20 @@ def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
     assert tree_of(work) == before
 
 
+def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
+    (work.parent / "home").mkdir(exist_ok=True)
+    (work.parent / "home/.agentrc").write_text("[undo]\nmax_total_mb = 0.001\n")
+    model = script(
+        work.parent / "s.toml", [{"calls": [call("Bash", command="head -c 5000 /dev/zero > z")]}, {"text": "A."}]
+    )
+    agent(["-p", "--model", model, "--trust", "--permission-mode", "bypassPermissions", "go"], work)
+    left = agent(["undo", "--yes"], work)
+    assert left.returncode == 1 and "delete: z (too large to come back by a redo)" in left.stdout, left.stdout
+    assert (work / "z").exists()
+    assert agent(["undo", "--yes", "--force"], work).returncode == 0
+    assert not (work / "z").exists()
+
+
 def test_a_refusal_changes_nothing(work: Path) -> None:
     said = talk(work, "first", "/undo", "3", "/undo", "2", "n", "/undo", "3")
     assert (work / "one.txt").read_text() == "1\n"
