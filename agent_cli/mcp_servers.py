@@ -134,7 +134,8 @@ class Joined:
             from agent_cli.extensions.mcp.words import prompts_of
 
             prompts.update(prompts_of(self.servers.all))
-        self._agent.commands = {**self._own_commands, **prompts}
+        # Without prompts nothing is copied: the commands that are shipped are read when they are first looked at.
+        self._agent.commands = {**self._own_commands, **prompts} if prompts else self._own_commands
 
     def settle(self) -> None:
         """Before a turn: the first time decide what is sent with every request. Raises nothing."""

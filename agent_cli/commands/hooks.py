@@ -14,11 +14,13 @@ from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
 from agent_cli.engine.drive import drive
 from agent_cli.engine.hooked import absolute
+from agent_cli.engine.turn import Opened
 from agent_cli.extensions.hooks import HookTable
 from agent_cli.headless.run import say
 from agent_cli.hooking import active_hooks, make_hooks
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.wires import later_model
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import CancelToken
@@ -80,7 +82,7 @@ def list_hooks(options: RunOptions, *, as_json: bool) -> int:
 
 def lines_of(rows: list[Row], place: Place) -> list[str]:
     """The hooks as a table."""
-    cells = [(r.hook.event, r.hook.matcher or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
+    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
 
 
@@ -99,7 +101,8 @@ def _source(hook: Hook, place: Place) -> str:
 def _plain(row: Row) -> dict[str, Any]:
     hook = row.hook
     return {
-        "event": hook.event, "matcher": hook.matcher, "command": hook.command, "args": list(hook.args),
+        "event": hook.event, "matcher": hook.matcher, "if": hook.only, "type": hook.kind, "command": hook.command,
+        "args": list(hook.args), "headers": hook.headers, "allowed_env_vars": list(hook.variables),
         "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.own,
         "standing": row.standing,
     }  # fmt: skip
@@ -117,7 +120,12 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
     context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
     if name in _TOOL_EVENTS:
         _resolve(data, context)
-    hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), True)
+    settings = layers.settings()
+
+    def opened(model: str) -> Opened:
+        return later_model(model or settings.small_model or settings.model or "", settings, place)()
+
+    hooks = make_hooks(settings, layers, place, context, ("00000000-test", None), True, opened)
     subject = str(data.get(MATCHED.get(name, ""), ""))
     chosen = hooks.of(name, subject) if isinstance(hooks, HookTable) else []
     if not as_json:

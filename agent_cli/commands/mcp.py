@@ -72,17 +72,14 @@ def get_server(name: str) -> int:
 
 
 def described(found: Found, place: Place, layers: Layers) -> list[str]:
-    """A declaration in lines; of secrets only the names."""
+    """A declaration in lines; of the person's own secrets only the names."""
     server = found.server
     lines = [
         f"{found.name}: {_state(found, place, layers)}",
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
-    for word, names in (("environment", server.env), ("headers", server.headers)):
-        if names:
-            lines.append(f"  {word}  {one_line(', '.join(names))}")
-    return lines
+    return lines + [f"  {word}  {told}" for word, told in found.given.items()]
 
 
 def add_server(name: str, target: list[str], scope: str, transport: str, env: list[str], header: list[str]) -> int:

@@ -11,15 +11,24 @@ What is not understood is never half taken: the hook is left out, and named.
 from __future__ import annotations
 
 import re
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from agent_cli.config.reading import nearest
-from agent_cli.core.hooks import EVENTS, SECONDS, Hook
+from agent_cli.core.hooks import BLOCKS, EVENTS, MATCHED, SECONDS, Hook
+from agent_cli.core.rules import BadRule, read_rule
 from agent_tools.clipping import shorten
 
 MOST = 500
 _LONGEST = 86_400.0
-_KEYS = ("event", "matcher", "command", "args", "timeout", "strict", "background")
+# What Claude Code calls some of them.
+_SPELLED = {"async": "background", "allowedEnvVars": "allowed_env_vars"}
+# Claude Code's types, each with the key that says what it runs, and with all keys that are its own.
+_KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
+_OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
+_KEYS = ("event", "matcher", "if", "timeout", "strict", "background", *chain.from_iterable(_OWN.values()))
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
 ELSEWHERE = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
@@ -71,9 +80,7 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
                 if why := _foreign(entry):
                     problems.append(f"{where}: {why}")
                     continue
-                kept = {k: v for k, v in entry.items() if k not in (*_HARMLESS, "type")}
-                if "async" in kept:
-                    kept["background"] = kept.pop("async")
+                kept = {_SPELLED.get(k, k): v for k, v in entry.items() if k not in (*_HARMLESS, "type")}
                 found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
     return found
 
@@ -83,37 +90,111 @@ def _foreign(entry: Any) -> str:
     if not isinstance(entry, dict):
         return "expected a table with type and command"
     kind = entry.get("type", "command")
-    if kind != "command":
-        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only commands"
-    return "`if` is not offered; let the command look at tool_input" if entry.get("if") else ""
+    if kind not in _KINDS:
+        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only {', '.join(_KINDS)}"
+    key = _KINDS[kind]
+    return "" if key in entry else f"{key}: expected text"
 
 
 def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: list[str]) -> Hook | None:
     fields = dict(entry)
     seconds = fields.get("timeout", SECONDS)
-    args = fields.get("args") or ()
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
         why = f"{unknown}: there is no such key{nearest(unknown, list(_KEYS))}"
     elif (event := fields.get("event")) not in EVENTS:
         why = f"{event!r} is no event that is offered{nearest(str(event), list(EVENTS))}"
-    elif not isinstance(fields.get("command"), str) or not fields["command"].strip():
-        why = "command: expected text"
-    elif not isinstance(args, list | tuple) or not all(isinstance(a, str) for a in args):
-        why = "args: expected a list of text"
     elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
         why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
     else:
-        why = _bad_matcher(fields.get("matcher", ""))
+        kind = next((k for k, key in _KINDS.items() if key in fields), "command")
+        why = _misplaced(fields, kind) or _BAD[kind](fields)
+        why = why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
     if why:
         problems.append(f"{where}: {why}")
         return None
     return Hook(
-        fields["event"], fields["command"], fields.get("matcher", ""), tuple(args), float(seconds),
-        fields.get("strict", False), source, own, fields.get("background", False),
-    )  # fmt: skip
+        fields["event"],
+        fields[_KINDS[kind]],
+        fields.get("matcher", ""),
+        tuple(fields.get("args") or ()),
+        float(seconds),
+        fields.get("strict", False),
+        source,
+        own,
+        fields.get("background", False),
+        kind,  # type: ignore[arg-type]
+        fields.get("if") or "",
+        dict(fields.get("headers") or {}),
+        tuple(fields.get("allowed_env_vars") or ()),
+        fields.get("model") or "",
+    )
+
+
+def _misplaced(fields: dict[str, Any], kind: str) -> str:
+    """What a hook of this kind has no use for."""
+    name = next((key for other, keys in _OWN.items() for key in keys if other != kind and key in fields), "")
+    return f"{name}: is not for a hook with a {_KINDS[kind]}" if name else ""
+
+
+def _bad_command(fields: dict[str, Any]) -> str:
+    if not isinstance(fields.get("command"), str) or not fields["command"].strip():
+        return "command: expected text"
+    return "" if _is_texts(fields.get("args") or ()) else "args: expected a list of text"
+
+
+def _bad_server(fields: dict[str, Any]) -> str:
+    # Only with such a hook.
+    from agent_tools.base import ToolError
+    from agent_tools.urls import split_url
+
+    headers = fields.get("headers") or {}
+    if not isinstance(headers, dict) or not all(
+        _HEADER.fullmatch(n) and isinstance(v, str) for n, v in headers.items()
+    ):
+        return "headers: expected a table of text"
+    if not _is_texts(fields.get("allowed_env_vars") or ()):
+        return "allowed_env_vars: expected a list of text"
+    try:
+        split_url(fields["url"] if isinstance(fields["url"], str) else "")
+    except ToolError as error:
+        return f"url: {error}"
+    return ""
+
+
+def _bad_condition(fields: dict[str, Any]) -> str:
+    if not isinstance(fields["prompt"], str) or not fields["prompt"].strip():
+        return "prompt: expected text"
+    if not isinstance(fields.get("model") or "", str):
+        return "model: expected the name of a model"
+    if fields.get("background"):
+        return "background: the answer to a prompt is waited for"
+    return "" if fields["event"] in BLOCKS else f"prompt: {fields['event']} has nothing that could be refused"
+
+
+_BAD = {"command": _bad_command, "http": _bad_server, "prompt": _bad_condition}
+
+
+def _bad_filter(fields: dict[str, Any]) -> str:
+    """What is wrong with `if`: a rule about calls, in the grammar of permissions."""
+    rule = fields.get("if")
+    if rule in (None, ""):
+        return ""
+    if not isinstance(rule, str):
+        return "if: expected a rule, as Bash(git push:*)"
+    if MATCHED.get(fields["event"]) != "tool_name":
+        return f"if: {fields['event']} is about no call, so this hook would never run"
+    try:
+        read_rule("deny", rule, "", Path("/"))
+    except BadRule as error:
+        return f"if: {error}"
+    return ""
+
+
+def _is_texts(found: Any) -> bool:
+    return isinstance(found, list | tuple) and all(isinstance(a, str) for a in found)
 
 
 def _bad_matcher(matcher: Any) -> str:
@@ -121,6 +202,11 @@ def _bad_matcher(matcher: Any) -> str:
         return "matcher: expected text"
     if re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
+    if re.fullmatch(r"\w+\([^()?]*[:\s][^()]*\)", matcher):
+        # It would be a regular expression that no name of a tool ever fits.
+        return (
+            f"matcher: {shorten(matcher, 80)} is spelled like a rule; a matcher is compared with the tool's name only"
+        )
     try:
         re.compile(matcher)
     except re.error as error:

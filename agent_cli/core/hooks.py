@@ -34,13 +34,20 @@ MATCHED: dict[HookEvent, str] = {
     "SubagentStop": "agent_type", "PreCompact": "trigger", "SessionStart": "source", "SessionEnd": "reason",
     "Notification": "notification_type",
 }  # fmt: skip
+# Where a refusal means something.
+BLOCKS: frozenset[HookEvent] = frozenset(
+    ("PreToolUse", "PostToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact")
+)
 SECONDS = 60.0
 
 
 class Hook(Value):
-    """A configured command. args: it is then started without a shell. own: the person's, not a project's.
+    """A configured hook. command: a command line, by kind also an address to post to, or a condition in words.
 
-    background: it runs beside what goes on, and its answer is not waited for.
+    args: the command is then started without a shell. own: the person's, not a project's. background: it runs beside
+    what goes on, and its answer is not waited for. only: a rule in the grammar of permissions; it is for the calls that
+    this is about. headers, variables: what is sent to the address, and what of the environment may stand in that.
+    model: what judges the condition; "" for the small one.
     """
 
     event: HookEvent
@@ -52,11 +59,22 @@ class Hook(Value):
     source: str = ""
     own: bool = True
     background: bool = False
+    kind: Literal["command", "http", "prompt"] = "command"
+    only: str = ""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+    variables: tuple[str, ...] = ()
+    model: str = ""
+
+    @property
+    def where(self) -> str:
+        """The calls or occasions of its event that it is for; "" for all."""
+        return " if ".join(text for text in (self.matcher, self.only) if text)
 
     def __str__(self) -> str:
         """For lists: where it applies, and what it runs."""
-        where = f" ({self.matcher})" if self.matcher else ""
-        return f"{self.event}{where}: {' '.join((self.command, *self.args))}"
+        where = f" ({self.where})" if self.where else ""
+        more = f", sent {', '.join(self.variables)}" if self.variables else ""
+        return f"{self.event}{where}: {' '.join((self.command, *self.args))}{more}"
 
 
 class HookResult(Value):

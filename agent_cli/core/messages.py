@@ -6,6 +6,7 @@ assistant message has no later `ToolMessage` with its id; that is the only place
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
@@ -87,6 +88,11 @@ OF_PROGRAM = (
 def by_person(message: Message) -> TypeGuard[UserMessage]:
     """Whether a person wrote it, as far as that can be told."""
     return isinstance(message, UserMessage) and not message.text.startswith(OF_PROGRAM)
+
+
+def typed(text: str) -> str:
+    """A message as the person wrote it: without the files that it mentions and the note of plan mode below it."""
+    return re.split(r"\n\n<(?:file path=|plan_mode>)", text, maxsplit=1)[0]
 
 
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.config.agent_types import AgentType
 from agent_cli.core.events import Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult

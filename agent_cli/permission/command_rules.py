@@ -42,6 +42,18 @@ def may_deny(rules: Iterable[Rule], tool: str, part: Part) -> bool:
     return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _disguises(part))
 
 
+def may_be(spec: str, part: Part) -> bool:
+    """Whether a command some of whose words are not known may be what a rule names."""
+    known = next((n for n, w in enumerate(part.words) if w.why), len(part.words))
+    if known == len(part.words) and not part.why:
+        return False
+    wanted, _ = _prefix(spec)
+    lead = part.but(words=part.words[:known], assigns=(), layers=())
+    return not lead.words or any(
+        words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in _disguises(lead)
+    )
+
+
 def _allows(spec: str, part: Part) -> bool:
     """Whether an allow rule names a command, and everything around it."""
     if part.unknown or not part.words:

@@ -21,7 +21,7 @@ from agent_cli.core.events import (
     TurnFinished,
     Warned,
 )
-from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, typed
 from agent_cli.session.history import CUT
 from agent_cli.session.lines import Line, read
 from agent_cli.session.records import Partial
@@ -74,7 +74,7 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
     # What hooks add to a message stands behind it.
     while start and _said_by(lines[start - 1]) == "UserMessage":
         start -= 1
-    return bounded(lines[start].data["message"]["text"], _events(lines[start + 1 :]))
+    return bounded(typed(lines[start].data["message"]["text"]), _events(lines[start + 1 :]))
 
 
 def _begins(lines: list[Line], number: int) -> bool:
@@ -155,7 +155,7 @@ def exchange_of(history: Iterable[Message]) -> Exchange | None:
         elif isinstance(message, ToolMessage):
             events.append(ToolStarted(message.call_id, message.name))
             events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
-    return bounded(messages[start].text, events)
+    return bounded(typed(messages[start].text), events)
 
 
 def bounded(question: str, events: list[Event]) -> Exchange:

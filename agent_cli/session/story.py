@@ -158,18 +158,26 @@ def tell(data: bytes) -> list[TurnTold]:
     found = records(data)[0]
     starts = beginnings(found)
     turns: list[_Turn] = []
-    messages = 0
+    early: list[HookRan] = []  # hooks that run before the message that they belong to
+    idle, messages = True, 0
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if number in starts:
             turns.append(_Turn(event["message"]["text"], record["time"], messages, not starts[number]))
+            turns[-1].hooks, early = early, []
+            idle = False
         if kind == "MessageAdded":
             messages += 1
         elif kind == "Rewound":
             messages = event["messages"]
             _taken_back(turns, messages)
-        if turns:
+        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
+            early.append(from_plain(HookRan, event))
+        elif turns:
             turns[-1].take(kind, event)
+        idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
+    if turns:
+        turns[-1].hooks += early
     return [t.told() for t in turns]
 
 

@@ -1,18 +1,21 @@
-"""The question before a dangerous call, in lines: what will happen, why it is asked, and y/n/a or words."""
+"""The question before a dangerous call, in lines: what will happen, why it is asked, and what can be said to it."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.answers import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested
+from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.console import hanging, styled
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
 
@@ -26,38 +29,91 @@ class AskInLines:
     """An approver that blocks on one line of input.
 
     Exactly `y` or `yes` approves, `a` or `always` also remembers the rule that was shown (`A` or `Always`: for good,
-    where that is offered), `n`, `no` or nothing refuses, and any other sentence refuses and goes to the model as the
-    reason. The end of input refuses; Ctrl-C interrupts.
+    where that is offered), `e` or `h` first changes what can be changed, `n`, `no` or nothing refuses, and any other
+    sentence refuses and goes to the model as the reason. The end of input refuses; Ctrl-C interrupts.
     `aside` runs slash commands that may be given here (so the plan can be changed while a turn waits); the question
-    then stands again.
+    then stands again. `changeable` tells what of a call can be changed.
     """
 
-    def __init__(self, console: Console, read_line: ReadLine, aside: Aside | None = None) -> None:
+    def __init__(
+        self,
+        console: Console,
+        read_line: ReadLine,
+        aside: Aside | None = None,
+        changeable: Callable[[ApprovalRequested], Changeable] = lambda request: Changeable("", {}),
+    ) -> None:
         self._console = console
         self._read_line = read_line
         self._aside = aside
+        self._changeable = changeable
 
     def __call__(self, request: ApprovalRequested) -> Answer:
-        for line in question_lines(request, self._console):
-            self._console.print(line)
+        change = self._changeable(request)
+        self._show(question_lines(request, self._console))
         always = " · a: always, in this session" if request.always else ""
         keeps = " · A: always, kept for this project" if request.keeps else ""
-        for line in _fact(f"y: yes · n: no{always}{keeps} · or say what to do instead", self._console):
-            self._console.print(line)
+        edit = " · e: edit it first" if change.name else ""
+        parts = f" · h: its {len(change.hunks)} parts one by one" if change.hunks else ""
+        self._hint(f"y: yes · n: no{always}{keeps}{edit}{parts} · or say what to do instead")
         forget_typed_ahead()
         try:
-            words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
-            while self._aside is not None and words.startswith("/") and self._aside(words):
-                words = with_interrupts(lambda: self._read_line("Allow? ")).strip()
+            return self._answer(request, change)
         except EOFError:
             return Reject("needs a person, and nobody is there to answer", by="default")
         except KeyboardInterrupt:
             raise Cancelled from None
-        answer = answer_to(request, words)
-        if answer is None:
-            self._console.print(styled(NO_ALWAYS))
-            return Reject()
-        return answer
+
+    def _answer(self, request: ApprovalRequested, change: Changeable) -> Answer:
+        while True:
+            words = self._words("Allow? ")
+            answer: Answer | None
+            if self._aside is not None and words.startswith("/") and self._aside(words):
+                continue
+            if words.lower() in ("e", "edit") and change.name:
+                answer = self._edited(change)
+            elif words.lower() == "h" and change.hunks:
+                answer = self._in_parts(change)
+            elif (answer := answer_to(request, words)) is None:
+                self._console.print(styled(NO_ALWAYS))
+                return Reject()
+            if answer is not None:
+                return answer
+
+    def _edited(self, change: Changeable) -> Answer | None:
+        """The call as the person has changed it; None where they have not."""
+        if change.in_line:
+            return change.edited(self._words(f"new {change.name} (nothing: leave it)> "))
+        text = edited_text(change.text)
+        if text is None:
+            self._console.print(styled(NO_EDITOR, "bad"))
+        return change.edited(text) if text is not None else None
+
+    def _in_parts(self, change: Changeable) -> Answer:
+        """Ask about each part of a change; what comes of that for the call."""
+        kept: list[Hunk] = []
+        rest = ""
+        for number, hunk in enumerate(change.hunks, 1):
+            words = rest
+            if not words:
+                self._show([styled(f"? Part {number} of {len(change.hunks)}", "ask"), *lines_of(hunk.diff, whole=True)])
+                self._hint("y: yes · n: no · a: all the rest · d: none of the rest")
+                forget_typed_ahead()
+            while words not in ("y", "yes", "n", "no", "a", "d"):
+                words = self._words("Take this part? ").lower()
+            rest = words if words in ("a", "d") else ""
+            if words in ("y", "yes", "a"):
+                kept.append(hunk)
+        return change.taken(kept)
+
+    def _words(self, label: str) -> str:
+        return with_interrupts(lambda: self._read_line(label)).strip()
+
+    def _show(self, lines: Iterable[Text]) -> None:
+        for line in lines:
+            self._console.print(line)
+
+    def _hint(self, text: str) -> None:
+        self._show(_fact(text, self._console))
 
 
 def answer_to(request: ApprovalRequested, words: str) -> Answer | None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.terminal.approval import ReadLine, forget_typed_ahead, with_interrupts
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import prose
+from agent_cli.terminal.editor import NO_EDITOR, in_editor
 from agent_cli.terminal.reviewing import HINT, read_review, review_lines
 from agent_tools.cancel import Cancelled
 from agent_tools.plan import plan_text
@@ -52,7 +50,7 @@ class QuestionsInLines:
             return reply.but(plan=edited) if edited and reply.verdict == "approve" else reply
         changed = in_editor(edited or plan_text(data))
         if changed is None:
-            self._say("The editor failed; set EDITOR to one that runs here.", "bad")
+            self._say(NO_EDITOR, "bad")
         return self._plan(data, changed or edited)
 
     def _review(self, data: dict[str, Any]) -> Reply:
@@ -66,43 +64,26 @@ class QuestionsInLines:
     def _questions(self, questions: list[dict[str, Any]]) -> Reply:
         answers = []
         for question in questions:
-            self._say(f"? {question['question']}", "ask")
+            for row in asked_lines(question, self._console):
+                self._console.print(row)
             options = question.get("options", [])
-            for number, option in enumerate(options, 1):
-                more = f" - {option['description']}" if option.get("description") else ""
-                self._say(f"  {number}. {option['label']}{more}")
             hint = "number, or your own words" if options else "your answer"
             words = with_interrupts(lambda hint=hint: self._read_line(f"[{hint}] ")).strip()  # type: ignore[misc]
             answers.append(f"{question['question']} -> {chosen(words, options)}")
         return Reply("answer", "\n".join(answers))
 
     def _say(self, text: str, style: str = "") -> None:
-        self._console.print(styled(text, style))
+        for row in prose(text, self._console, style):
+            self._console.print(row)
 
 
-def in_editor(text: str) -> str | None:
-    """The text as it comes out of the person's editor, without blanks around it; None where that fails or is empty."""
-    changed = edited_text(text)
-    return changed.strip() or None if changed is not None else None
-
-
-def edited_text(text: str, suffix: str = ".md") -> str | None:
-    """The text exactly as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails.
-
-    A line end that the editor has added behind the last line is taken off again.
-    """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.NamedTemporaryFile("w+", suffix=suffix, encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        try:
-            done = subprocess.run([*editor, file.name], check=False)
-        except OSError:
-            return None
-        changed = Path(file.name).read_bytes().decode("utf-8", "replace")
-    if done.returncode:
-        return None
-    return changed if text.endswith("\n") else changed.removesuffix("\n")
+def asked_lines(question: dict[str, Any], console: Console) -> Iterator[Text]:
+    """A question of the model's with its options, by number."""
+    yield from prose(f"? {question['question']}", console, "ask")
+    for number, option in enumerate(question.get("options", []), 1):
+        more = f" - {option['description']}" if option.get("description") else ""
+        # Indented, so that what goes on in the next row cannot pass for an option.
+        yield from prose(f"  {number}. {option['label']}{more}", console, more="   ")
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:

@@ -14,9 +14,10 @@ from rich.text import Text
 from agent_cli.core.answers import Approve, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.approval import answer_to, question_lines
-from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
+from agent_cli.terminal.asking import asked_lines, chosen, plan_lines, read_verdict
 from agent_cli.terminal.bridge import Waiting
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.changeable import Changeable
+from agent_cli.terminal.console import prose, styled
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.reviewing import read_review, review_lines
@@ -24,15 +25,9 @@ from agent_cli.terminal.views import lines_of
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
-# The argument of a call that a person may change before it runs, and whether it fits into the input line.
-EDITABLE = {
-    "Bash": ("command", True),
-    "WebFetch": ("url", True),
-    "WebSearch": ("query", True),
-    "Write": ("content", False),
-    "Edit": ("new_string", False),
-}
 Body = Callable[[Console], Iterator[Text]]
+# Every key that may answer a question: only these are bound.
+KEYS = "yaAdehnruw123456789"
 
 
 class Give(Value):
@@ -76,6 +71,7 @@ class Ask:
     def __init__(
         self, bar: str, keys: dict[str, Act], body: Body, free: Words | Pick | None = None, *, own: bool = False
     ) -> None:
+        assert set(keys) <= set(KEYS), f"no key is bound for one of {', '.join(keys)}"
         self.bar = bar
         self.keys = keys
         self.body = body
@@ -89,9 +85,8 @@ class Ask:
         return f"? [{'/'.join(self.keys)}]"
 
 
-def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int = 0) -> Ask:
-    """The question before a call. arguments: those of the call, where they are known. hunks: how many parts of the
-    change can be taken one by one."""
+def approval(request: ApprovalRequested, change: Changeable) -> Ask:
+    """The question before a call. change: what of it the person may change."""
     keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
     words = ["y yes"]
     if request.always:
@@ -100,18 +95,13 @@ def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int =
     if request.keeps:
         keys["A"] = Give(answer_to(request, "A"))
         words.append("A always, kept")
-    name, in_line = EDITABLE.get(request.tool, ("", False))
-    text = arguments.get(name)
-    if isinstance(text, str):
-
-        def edited(new: str) -> Edit | None:
-            return Edit({**arguments, name: new}) if new.strip() and new != text else None
-
-        keys["e"] = Words(f"{name}> ", edited, text) if in_line else InEditor(text, edited)
+    if change.name:
+        in_line = Words(f"{change.name}> ", change.edited, change.text)
+        keys["e"] = in_line if change.in_line else InEditor(change.text, change.edited)
         words.append("e edit")
-    if hunks > 1:
+    if change.hunks:
         keys["h"] = Give(ByHunk())
-        words.append(f"h its {hunks} parts one by one")
+        words.append(f"h its {len(change.hunks)} parts one by one")
     keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
     bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, with a reason'))}]"
     return Ask(bar, keys, lambda console: question_lines(request, console))
@@ -120,33 +110,31 @@ def approval(request: ApprovalRequested, arguments: dict[str, Any], hunks: int =
 def question(asked: dict[str, Any]) -> Ask:
     """One question of the model's: a menu with room for one's own words, or the words alone. The answer is a text."""
     options = asked.get("options", [])
-
-    def body(console: Console) -> Iterator[Text]:
-        yield styled(f"? {asked['question']}", "ask")
-        for number, option in enumerate(options, 1):
-            more = f" - {option['description']}" if option.get("description") else ""
-            yield styled(f"  {number}. {option['label']}{more}")
-
     several = bool(asked.get("multiSelect")) or len(options) > 9
     keys: dict[str, Act] = {str(n): Give(chosen(str(n), options)) for n in range(1, min(len(options), 9) + 1)}
     own = Words("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
     keys |= {"r": own, "n": Give(chosen("", options))}
     numbers = f"1-{min(len(options), 9)} choose · " if options else ""
     say = "r several, by number, or your own words" if several else "r your own words"
-    return Ask(f"? Your answer? [{numbers}{say} · n none]", keys, body, None if options else own)
+    return Ask(
+        f"? Your answer? [{numbers}{say} · n none]",
+        keys,
+        lambda console: asked_lines(asked, console),
+        None if options else own,
+    )
 
 
 def confirmation(text: str) -> Ask:
     """A yes or no for a command of the person's."""
     keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
-    return Ask("? [y yes · n no]", keys, lambda console: iter([styled(f"? {text}", "ask")]), own=True)
+    return Ask("? [y yes · n no]", keys, lambda console: prose(f"? {text}", console, "ask"), own=True)
 
 
 def pick(text: str, options: Sequence[Option]) -> Ask:
     """A choice for a command of the person's; the answer is the place of an option, or None."""
     menu = Pick("> ", tuple(options), lambda place: place)
     bar = "? type to narrow it down · up, down and Enter choose · Esc none"
-    return Ask(bar, {}, lambda console: iter([styled(f"? {text}", "ask")]), menu, own=True)
+    return Ask(bar, {}, lambda console: prose(f"? {text}", console, "ask"), menu, own=True)
 
 
 def words_for(label: str, text: str = "") -> Ask:
@@ -191,7 +179,7 @@ def plan(data: dict[str, Any], edited: str = "") -> Ask:
 
     def body(console: Console) -> Iterator[Text]:
         for line in plan_lines({"plan": edited} if edited else data):
-            yield styled(line)
+            yield from prose(line, console)
 
     keys: dict[str, Act] = {
         "y": Give(approved("y")),
@@ -214,7 +202,7 @@ def review(data: dict[str, Any]) -> Ask:
 
     def body(console: Console) -> Iterator[Text]:
         for line in review_lines(data):
-            yield styled(line)
+            yield from prose(line, console)
 
     keys: dict[str, Act] = {
         "y": Give(read_review("y")),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.terminal.asking import edited_text
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Questions:
         async def edit() -> None:
             changed = await run_in_terminal(lambda: edited_text(text))
             if changed is None:
-                self._live.say("The editor failed; set EDITOR to one that runs here.")
+                self._live.say(NO_EDITOR)
             elif self.ask is ask and (answer := read(changed)) is not None:
                 self._give(answer)
 

@@ -17,16 +17,16 @@ from agent_cli.core.events import (
     Event,
     QuestionAsked,
     ToolFinished,
-    ToolRequested,
     TurnFinished,
     TurnStarted,
     innermost,
 )
 from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake, has_changes
-from agent_cli.terminal.asking import edited_text
+from agent_cli.terminal.ansi import rows_of
 from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import Branch
+from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
 from agent_cli.terminal.contract import Look
@@ -45,11 +45,12 @@ from agent_cli.terminal.decisions import (
     review,
     words_for,
 )
-from agent_cli.terminal.dialogs import NO_EDITOR, Option, in_pager
+from agent_cli.terminal.dialogs import Option, in_pager
 from agent_cli.terminal.drafts import Drafts
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.facts import session_facts
 from agent_cli.terminal.history import ProjectHistory
-from agent_cli.terminal.hunks import Hunk, hunks_of, taken
+from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput, reflows, terminal_size
@@ -77,11 +78,10 @@ class LiveRepl(Repl):
         settings = self.layers.settings()
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
-        transcript = Transcript(console, kept, verbose=self.options.verbose)
+        transcript = Transcript(console, kept, self.plan, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
-        self._arguments: dict[str, dict[str, Any]] = {}
         self._kept: dict[str, Drafts] = {}
         self._branch = Branch(
             self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
@@ -112,6 +112,7 @@ class LiveRepl(Repl):
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.put_back(left)
+            self.keep(left, ())
             self.say("  what was typed and not sent before is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []
@@ -163,37 +164,33 @@ class LiveRepl(Repl):
         """On the worker's thread: everything goes to the screen."""
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
-        inner = innermost(event)
-        if isinstance(inner, ToolRequested):
-            self._arguments[inner.call_id] = inner.arguments
+        self.announced.hear(event)
         self.live.bridge.emit(event)
-        if isinstance(inner, ToolFinished | TurnFinished):
+        if isinstance(innermost(event), ToolFinished | TurnFinished):
             self.live.soon(self._branch.look)
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         return self._approve, self._reply
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        arguments = self._arguments.get(request.call_id, {})
-        workspace = self.agent.conversation.kit.context.workspace
-        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
-        answer = self._put(approval(request, arguments, len(hunks)))
+        change = self._changeable(request)
+        answer = self._put(approval(request, change))
         while isinstance(answer, ByHunk):
-            answer = self._take_parts(hunks, arguments)
+            answer = self._take_parts(change)
         assert isinstance(answer, Approve | Reject | Edit | Defer)
         return answer
 
-    def _take_parts(self, hunks: list[Hunk], arguments: dict[str, Any]) -> Answer:
+    def _take_parts(self, change: Changeable) -> Answer:
         """Ask about each part of a change; what comes of that for the call."""
         kept: list[Hunk] = []
         rest: Rest | None = None
-        for number, hunk in enumerate(hunks, 1):
-            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(hunks)))
+        for number, hunk in enumerate(change.hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(change.hunks)))
             if isinstance(answer, Rest):
                 rest, answer = answer, answer.take
             if answer:
                 kept.append(hunk)
-        return taken(kept, hunks, arguments, self.agent.conversation.kit.context.workspace)
+        return change.taken(kept)
 
     def _reply(self, asked: QuestionAsked) -> Reply:
         if asked.kind == "questions":
@@ -259,7 +256,8 @@ class LiveRepl(Repl):
         self.live.soon(put)
 
     def page(self, text: str) -> None:
-        if not self.live.outside(lambda: in_pager(text)):
+        size = terminal_size()
+        if rows_of(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
             self.say(text)
 
     # What the screen asks of a session.
@@ -305,7 +303,8 @@ class LiveRepl(Repl):
     def _waits(self, text: str) -> bool:
         """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
+        pictures = self.pictures.within(text, self.agent.conversation.kit.context.workspace.cwd)
+        return command or is_bang(text) or bool(note_in(text)) or bool(pictures)
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:
         if self.agent.settings.save_sessions:
@@ -342,9 +341,10 @@ class LiveRepl(Repl):
         if not command:
             return ""
         if self._status is None:
-            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
-            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
-        self._status.refresh(session_facts(self.agent, self.show))
+            self._status = StatusLine(
+                command, dict(os.environ), str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon)
+            )
+        self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
         return self._status.text
 
     def _commands(self) -> Iterable[tuple[str, str]]:

@@ -19,6 +19,7 @@ from agent_cli.config.mentions import missing_files
 from agent_cli.config.notes import note_in
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker
+from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
@@ -31,6 +32,7 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.asking import QuestionsInLines
 from agent_cli.terminal.bang import is_bang, run_bang
+from agent_cli.terminal.changeable import Announced, Changeable
 from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.dialogs import Beginning, Dialogs
@@ -94,7 +96,8 @@ class Repl(Dialogs):
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
-        self.listener: Listener = self.show
+        self.announced = Announced()
+        self.listener: Listener = self._hear
         self.agent = self._build(options)
         self._titles = Titles(self._paid_aside)
         adopt(self)
@@ -134,8 +137,15 @@ class Repl(Dialogs):
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
-        approver = AskInLines(self._console, read_line, self._aside)
+        approver = AskInLines(self._console, read_line, self._aside, self._changeable)
         return approver, QuestionsInLines(self._console, read_line)
+
+    def _hear(self, event: Event) -> None:
+        self.announced.hear(event)
+        self.show(event)
+
+    def _changeable(self, request: ApprovalRequested) -> Changeable:
+        return self.announced.changeable(request, self.agent.conversation.kit.context.workspace)
 
     def _aside(self, words: str) -> bool:
         """A slash command at a question: those that look, and those that change the plan."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_cli.core.messages import UserMessage, by_person
+from agent_cli.core.messages import by_person, typed
 from agent_cli.keeping import undoing
 from agent_cli.place import Mistake
 from agent_cli.snapshots.git import StoreError
@@ -78,7 +78,7 @@ def rewind(repl: Repl, words: str) -> None:
         repl.say(f"Only the conversation can go back. {error}")
         kept, changes = False, [""] * len(said)
     options = [
-        (shorten(" ".join(_typed(message).split()), 70), f"since then: {changed}" if changed else "")
+        (shorten(" ".join(typed(message.text).split()), 70), f"since then: {changed}" if changed else "")
         for (_, message), changed in zip(reversed(said), reversed(changes), strict=True)
     ]
     picked = repl.choose("Go back to before which message?", options)
@@ -89,9 +89,9 @@ def rewind(repl: Repl, words: str) -> None:
         return
     conversation.rewind(at)
     measure(repl)
-    repl.say(f"The conversation goes on from before: {shorten(' '.join(_typed(message).split()), 80)}")
+    repl.say(f"The conversation goes on from before: {shorten(' '.join(typed(message.text).split()), 80)}")
     # To be said again, or otherwise.
-    repl.propose(_typed(message))
+    repl.propose(typed(message.text))
 
 
 def _rewind_files(repl: Repl, at: int) -> bool:
@@ -108,11 +108,6 @@ def _rewind_files(repl: Repl, at: int) -> bool:
         if way != 1 and turns and not _undo_turns(repl, work, turns, quiet=way == 0):
             return False
     return way != 2
-
-
-def _typed(message: UserMessage) -> str:
-    """A message without the files that it mentioned."""
-    return message.text.split("\n\n<file ")[0]
 
 
 def diff(repl: Repl, words: str) -> None:

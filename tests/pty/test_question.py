@@ -93,3 +93,66 @@ def test_learning_from_what_was_approved(work: Path) -> None:
     (work / "rules.toml").write_text(done.stdout)
     shown = agent(["show"], work).stdout
     assert "the narrowest rule that would allow it: Bash(touch made)" in shown
+
+
+def test_a_command_is_changed_before_it_runs(work: Path) -> None:
+    model = script(
+        work / "s.toml",
+        [
+            {"calls": [call("Bash", command="touch made")]},
+            {"text": "Seen.", "expect": "The user changed the arguments"},
+        ],
+    )
+    terminal = Terminal(["--model", model, "please"], work)
+    assert "e: edit it first" in " ".join(terminal.expect("Allow?").split())
+    terminal.type("e")
+    terminal.expect("new command")
+    terminal.type("")
+    terminal.expect("Allow?")
+    terminal.type("e")
+    terminal.expect("new command")
+    terminal.type("touch other")
+    assert "touch other" in terminal.expect("Allow?"), "what was changed is decided anew"
+    terminal.type("y")
+    terminal.expect("Seen.")
+    assert (work / "other").exists() and not (work / "made").exists()
+    terminal.leave()
+
+
+def test_a_new_file_is_changed_in_the_editor_before_it_is_written(work: Path) -> None:
+    editor = work.parent / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    model = script(
+        work / "s.toml", [{"calls": [call("Write", file_path="new.txt", content="one\n")]}, {"text": "Seen."}]
+    )
+    terminal = Terminal(["--model", model, "please"], work, EDITOR=str(editor))
+    terminal.expect("Allow?")
+    terminal.type("e")
+    assert "+two" in terminal.expect("Allow?").replace(" ", "")
+    terminal.type("y")
+    terminal.expect("Seen.")
+    assert (work / "new.txt").read_text() == "two\n"
+    terminal.leave()
+
+
+def test_a_change_is_taken_in_parts(work: Path) -> None:
+    (work / "f.txt").write_text("".join(f"{n}\n" for n in range(30)))
+    edits = [{"old_string": f"\n{n}\n", "new_string": f"\nx{n}\n"} for n in (5, 15, 25)]
+    replies = [
+        {"calls": [call("Read", file_path="f.txt")]},
+        {"calls": [call("MultiEdit", file_path="f.txt", edits=edits)]},
+        {"text": "Some of it.", "expect": "The user took 2 of the 3 parts"},
+    ]
+    terminal = Terminal(["--model", script(work / "s.toml", replies), "please"], work)
+    assert "h: its 3 parts one by one" in " ".join(terminal.expect("Allow?").split())
+    terminal.type("h")
+    assert "Part 1 of 3" in terminal.expect("Take this part?")
+    terminal.type("perhaps")
+    terminal.expect("Take this part?")
+    terminal.type("n")
+    assert "Part 2 of 3" in terminal.expect("Take this part?")
+    terminal.type("a")
+    terminal.expect("Some of it.")
+    assert [line for line in (work / "f.txt").read_text().split() if "x" in line] == ["x15", "x25"]
+    terminal.leave()

@@ -55,8 +55,9 @@ def place() -> Iterator[Path]:
 
 
 def masked(screen: Drawn, place: Path) -> str:
-    """The screen without what differs from run to run."""
-    text = screen.visible().replace(place.parent.name, "agent-XXXXXXXX").replace(f"agent {__version__}", "agent V")
+    """The screen without what differs from run to run: times, names, and how far what stood below has scrolled it."""
+    text = "\n".join(screen.text().split("\n")[-screen.screen.lines :])
+    text = text.replace(place.parent.name, "agent-XXXXXXXX").replace(f"agent {__version__}", "agent V")
     text = re.sub(r"\d+\.\d s\b|\b\d+ ms\b", "N.N s", text)
     text = re.sub(r"(--resume |session )[0-9a-f-]{8,36}", r"\1ID", text)
     text = re.sub(r"\(\d+s · ↑ \S+ ↓ \S+ ·", "(Ns · ↑ N ↓ N ·", text)

@@ -21,6 +21,7 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.terminal.calls import title
+from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.decisions import approval, pick
 from agent_cli.terminal.status_line import harmless
 from agent_tools.base import Effect
@@ -65,7 +66,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         request = ApprovalRequested(
             "d", texts[0], texts[0], texts[0], (Effect("run", texts[0]),), texts[0], None, "", "h", facts=(texts[0],)
         )
-        ask: Any = approval(request, {"command": texts[0]})
+        ask: Any = approval(request, Changeable("Bash", {"command": texts[0]}))
         live.bridge.emit(ask)
         stage.until(lambda: live.questions.ask is ask)
         live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))

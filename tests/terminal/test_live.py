@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from agent_cli.core.answers import Approve, Edit, Reject
+from agent_cli.core.answers import Approve, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
-from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question
+from agent_cli.terminal.changeable import Changeable
+from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question, review
 from agent_tools.base import Effect
 from agent_tools.cancel import Cancelled
 from tests.terminal.stage import Stage, play
@@ -152,7 +153,7 @@ def test_long_pastes_are_folded_and_sent_whole() -> None:
 
 def test_a_key_answers_only_after_the_guard() -> None:
     def story(stage: Stage) -> None:
-        ask = approval(REQUEST, {"command": "touch a"})
+        ask = approval(REQUEST, Changeable("Bash", {"command": "touch a"}))
         found = asking(stage, ask)
         stage.press("yes, a")
         stage.has("yes, a")
@@ -187,7 +188,7 @@ def test_a_key_answers_only_after_the_guard() -> None:
 )
 def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval(REQUEST, {"command": "touch a"}))
+        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
         stage.press("draft")
         stage.has("draft")
         later(stage)
@@ -200,7 +201,7 @@ def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
 
 def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval(REQUEST, {"command": "touch a"}))
+        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
         later(stage)
         stage.press("r")
         stage.until(lambda: stage.live.line.replying)
@@ -226,6 +227,19 @@ def test_a_question_takes_a_number_or_words() -> None:
         later(stage)
         stage.press("2")
         stage.until(lambda: found == ["Blue"])
+
+    play(story)
+
+
+def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, review({"title": "step one", "steps": ["tests written"], "files": []}))
+        later(stage)
+        stage.press("u")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("too much\r")
+        stage.until(lambda: found)
+        assert found == [Reply("undo", "too much")]
 
     play(story)
 
@@ -297,7 +311,7 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        ask = Ask(approval(REQUEST, {}).bar, {}, lambda console: iter([Text("body")]))
+        ask = Ask(approval(REQUEST, Changeable("Bash", {})).bar, {}, lambda console: iter([Text("body")]))
         asking(stage, ask)
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)

@@ -47,16 +47,19 @@ class Runner:
         """Run what is to run at a step. Raises Cancelled."""
         given = dict(data)
         hooks = self._table.of(event, str(data.get(MATCHED.get(event, ""), "")))
-        aside = [h for h in hooks if isinstance(h, Hook) and h.background]
+        aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
         if aside:
-            hooks = [h for h in hooks if h not in aside]
             self._beside(aside, event, dict(data))
+        hooks = [h for h in hooks if not (isinstance(h, Hook) and h.background)]
         results: dict[int, HookResult] = {}
         seen: dict[int, Any] = {}
         changed = False
         for _ in range(_PASSES):
             for number, hook in enumerate(hooks):
                 if number in seen and seen[number] == given.get("tool_input"):
+                    continue
+                if not self._table.is_for(hook, given):
+                    seen[number] = given.get("tool_input")
                     continue
                 result = yield from self._one(hook, event, given, cancel)
                 if result.changed is not None and result.changed != given.get("tool_input"):
@@ -84,9 +87,10 @@ class Runner:
         yield HookStarted(hook_id, event, name, hook.command)
         full = {**self._fields(event), **given}
         if isinstance(hook, Hook):
-            ran, answer = self._command(hook, event, full, cancel)
+            ran, answer = self._configured(hook, event, full, cancel)
         else:
             ran, answer = _function(hook, event, full)
+        yield from ran.used
         note = answer.trouble
         result = answer.result
         if result.verdict == "allow" and not hook.own:
@@ -109,11 +113,23 @@ class Runner:
             yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
         return result
 
-    def _command(self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken) -> tuple[Ran, Answer]:
-        argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
+    def _configured(
+        self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
+    ) -> tuple[Ran, Answer]:
         told = {name: value for name, value in full.items() if name != "env_file"}
         given = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "replace")
-        ran = run_hook(argv, given, self._table.cwd(), self._environment(hook, full), hook.timeout, cancel)
+        env = self._environment(hook, full)
+        if hook.kind == "http":
+            from agent_cli.extensions.hooks.http import post  # only with such a hook
+
+            ran = post(hook, given, env, cancel)
+        elif hook.kind == "prompt":
+            from agent_cli.extensions.hooks.judge import judge
+
+            ran = judge(hook, given.decode("utf-8"), self._table.opened, cancel)
+        else:
+            argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
+            ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel)
         answer = Answer() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
         return ran, answer
 
@@ -176,9 +192,9 @@ def _function(hook: Function, event: HookEvent, full: dict[str, Any]) -> tuple[R
     except Cancelled:
         return Ran(None, "interrupted", monotonic() - started), Answer()
     except Exception as error:  # noqa: BLE001 - a faulty hook must cost its answer, not the turn
-        text = f"{type(error).__name__}: {error}"
-        answer = read_answer(event, Ran(None, "error", 0.0, error=text), strict=hook.strict)
-        return Ran(None, "exit", monotonic() - started), answer.but(trouble=f"failed: {shorten(text, 300)}")
+        how = f"failed: {shorten(f'{type(error).__name__}: {error}', 300)}"
+        ran = Ran(None, "error", monotonic() - started, error=how)
+        return ran, read_answer(event, ran, strict=hook.strict)
     answer = read_object(event, said, strict=hook.strict) if said else Answer()
     return Ran(0, "exit", monotonic() - started), answer
 

@@ -70,6 +70,8 @@ class Keeper:
         self._gone = self._changed = False
         up = False
         try:
+            # An end that was asked for while the SDK was imported comes first: nothing is started then.
+            await asyncio.sleep(0)
             declared = filled(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._setup.start_timeout):

@@ -17,14 +17,14 @@ import mcp_types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_cli import __version__
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.http import make_client
 from agent_cli.extensions.mcp.offers import Refused
-from agent_cli.extensions.mcp.pipes import Spawned, pipe
+from agent_cli.extensions.mcp.pipes import LINE_LIMIT, Spawned, pipe
 
 MOST_LISTED = 2_000
 _PAGES = 50
@@ -145,10 +145,10 @@ async def connected(
         if kind == "stdio":
             transport: Any = pipe([server.command, *server.args], env, cwd, spawned, gone)
         elif kind == "sse":
-            transport = sse_client(server.url, headers=dict(server.headers))
+            transport = sse_client(server.url, headers=dict(server.headers), httpx_client_factory=make_client)
         else:
-            http = await stack.enter_async_context(create_mcp_http_client(headers=dict(server.headers)))
-            transport = streamable_http_client(server.url, http_client=http)
+            http = await stack.enter_async_context(make_client(dict(server.headers)))
+            transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=LINE_LIMIT)
         client = Client(
             transport,
             elicitation_callback=asked,

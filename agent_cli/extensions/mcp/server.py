@@ -77,7 +77,7 @@ class Server:
         self.problems: list[str] = []
         self.about = self.protocol = self.instructions = ""
         self.restarts = 0
-        self.asking: Asking | None = None
+        self._asking: list[Asking] = []
         self._allowed = False
         self.log = setup.logs / f"{found.name}.log" if setup.logs is not None else None
         self._all: dict[str, Offer] = {}
@@ -127,7 +127,7 @@ class Server:
     def stop(self) -> Future[Any] | None:
         """Ask it to end; what is returned is done when it has."""
         if self._keeper is not None:
-            self._loop.submit(_call(self._keeper.stop))
+            self._loop.call(self._keeper.stop)
         elif self._running is not None:
             self._running.cancel()
         return self._running
@@ -246,15 +246,20 @@ class Server:
         self.changed()
         return why
 
+    @property
+    def asking(self) -> Asking | None:
+        """Who waits for the newest of the calls that run. One that was cancelled may still be ending."""
+        return self._asking[-1] if self._asking else None
+
     # Requests. Each gives a future whose result is plain data; Refused, or CancelledError, is raised by it.
 
     def call(self, tool: str, arguments: dict[str, Any], asking: Asking) -> Future[Any]:
         async def work(keeper: Keeper) -> Any:
-            before, self.asking = self.asking, asking
+            self._asking.append(asking)
             try:
                 return await keeper.link().call(tool, arguments, lambda text: asking("progress", text))
             finally:
-                self.asking = before
+                self._asking.remove(asking)
 
         return self._ask(work, self.found.server.timeout or self.setup.call_timeout)
 
@@ -271,10 +276,6 @@ class Server:
             return await self._keeper.bounded(_made(work, self._keeper), seconds)
 
         return self._loop.submit(asked())
-
-
-async def _call(function: Callable[[], None]) -> None:
-    function()
 
 
 async def _made(work: Callable[[Keeper], Any], keeper: Keeper) -> Any:

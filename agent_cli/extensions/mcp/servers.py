@@ -55,9 +55,10 @@ class Servers:
             if self._begun or self._closed:
                 return
             self._begun = not needed
-        for server in self.all.values():
-            if not (needed and server.recalled and not server.may_start):
-                server.start()
+            # Within the guard, so that none starts behind `close`.
+            for server in self.all.values():
+                if not (needed and server.recalled and not server.may_start):
+                    server.start()
 
     def wait(self, seconds: float, *, needed: bool = False) -> None:
         """Start them where that was not done, and wait until all are up or have failed, but no longer than that.

@@ -25,4 +25,4 @@ def _hooks(repl: Repl, words: str) -> None:
 
 
 def _line(hook: Hook, standing: str) -> str:
-    return f"  {hook.event} {hook.matcher or '*'}  {shorten(hook.command)}  ({hook.source}{standing})"
+    return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{standing})"
