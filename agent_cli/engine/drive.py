@@ -173,6 +173,9 @@ class Conversation:
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.kit.context.plan, self.kit.context.seen = self.plans[-1][1] if self.plans else (), {}
+        if self.kit.context.nearby is not None:
+            # What was told of memory on the way is told again where it is touched again.
+            self.kit.context.nearby = self.kit.context.nearby.nested()
         self.last = None
         self.record(Rewound(messages, self.kit.context.plan))
 
