@@ -36,8 +36,9 @@ from agent_cli.core.usage import Usage
 from agent_cli.session.lines import VERSION, sealed
 from agent_cli.session.owner import claim, holder, release
 from agent_cli.session.partial import Unfinished
-from agent_cli.session.private import private_folder, sync_folder
+from agent_cli.session.private import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
+from agent_tools.private import private_folder
 from agent_tools.values import Value, to_plain
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agent_cli.permission.git_config import git_folders
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 
 _CONFIG = """[core]
@@ -87,7 +88,7 @@ class Git:
 
     def _make(self, ignored: str) -> None:
         for folder in ("objects/info", "objects/pack", "refs", "info"):
-            (self.home / folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.home / folder)
         for name, text in (
             ("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("info/exclude", ignored),
             ("HEAD", "ref: refs/heads/none\n"),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_cli.snapshots.scan import Shot
+from agent_tools.private import private_folder
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
@@ -73,7 +74,7 @@ class Manifest:
     def add(self, record: Record) -> None:
         """Append a record. Raises OSError."""
         line = json.dumps(to_plain(record), separators=(",", ":")).encode("ascii") + b"\n"
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.path.parent)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(descriptor).st_size

@@ -14,6 +14,7 @@ from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objec
 from agent_cli.snapshots.records import Manifest
 from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
 from agent_cli.snapshots.seed import user_index
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
@@ -41,7 +42,7 @@ class Store:
         self.manifest = Manifest(where.folder / "sessions" / f"{where.session}.records")
         root = where.roots[0]
         try:
-            where.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(where.folder)
             write_whole(where.folder / "root", os.fsencode(root))
             objects = [o for r in where.roots for o in objects_of(r)]
             program = find_git(where.path, str(root))
