@@ -204,6 +204,7 @@ def build(
     )
     if restored is not None:
         kit.window = Window(restored.compactions, restored.pins, restored.report)
+        conversation.plans = list(restored.plans)
     conversation.attached = attached
     conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, added.commands, context)
