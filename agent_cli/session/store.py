@@ -75,7 +75,8 @@ class SessionStore:
                 start = file.read(_FIRST)
         except OSError:
             return True
-        return not start.startswith(b'{"v":1,"seq":1,') or b"\n" in start or len(start) == _FIRST
+        # Not the line feed is looked for: other programs may have replaced those.
+        return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _FIRST
 
     def files(self, session_id: str) -> list[Path]:
         """All files of a session: the log first, then what was kept of it when it was damaged, and its draft."""

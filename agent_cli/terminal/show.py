@@ -100,7 +100,8 @@ class Show:
                 self._nested(agent, innermost(inner))
             case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
-                self.context_tokens = self.context_tokens if aside else usage.input + usage.output
+                if usage.input and not aside:
+                    self.context_tokens = usage.input + usage.output
             case Compacting() | Compacted() | Uncompacted() | Pinned():
                 self._compaction(event)
             case HookRan(outcome=outcome):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.messages import typed
 from agent_cli.core.usage import Usage
-from agent_cli.session.spending import Spending, spending
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import shorten
 
 if TYPE_CHECKING:
+    from agent_cli.session.spending import Spending
     from agent_cli.terminal.repl import Repl
 
 TURNS = 10
@@ -42,6 +42,8 @@ def _told(repl: Repl) -> Spending | None:
     """What the log says; None where there is none."""
     if not repl.agent.settings.save_sessions:
         return None
+    from agent_cli.session.spending import spending  # reads logs, which a start does not
+
     store = SessionStore(state_folder(repl.place.env), repl.place.root)
     try:
         return spending(store.path(repl.agent.header.session_id).read_bytes())
