@@ -341,6 +341,15 @@ def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     assert session.undo()[0] == []
 
 
+def test_calls_with_the_same_id_are_two(repository: Path) -> None:
+    before, session = tree_of(repository), Session(repository)
+    session.run("echo 1 > a.txt")
+    session.count = 0
+    session.run("echo 2 > b.txt")
+    assert session.undo()[0] == session.undo()[0] == []
+    assert tree_of(repository) == before
+
+
 def test_a_record_that_is_torn_costs_only_itself(repository: Path) -> None:
     session = Session(repository)
     session.run("echo 1 > a.txt")
