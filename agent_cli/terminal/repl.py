@@ -78,9 +78,10 @@ def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str])
 
 
 class Repl(Dialogs):
-    """The session's parts and the loop over messages. keys: what /help says of them."""
+    """The session's parts and the loop over messages. keys: what /help says of them. mode_key: changes the mode."""
 
     keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
+    mode_key = "/mode"
 
     def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
         self.options, self.place, self.layers = options, place, layers
@@ -205,7 +206,7 @@ class Repl(Dialogs):
         """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
         context = conversation.kit.context
-        pictures = self.pictures.within(text, context.workspace.cwd)
+        pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
@@ -271,7 +272,7 @@ class Repl(Dialogs):
             greet_back(self)
         elif self._first:
             for hint in HINTS:
-                self.say(hint)
+                self.say(hint.format(mode=self.mode_key))
         else:
             self.say("  /help lists the commands")
         # What takes its time begins when the prompt stands.

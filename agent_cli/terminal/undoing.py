@@ -14,7 +14,7 @@ from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.plan import Item, Plan, account
 from agent_cli.snapshots.undoing import Undoing
 from agent_cli.terminal.resuming import measure
-from agent_tools.clipping import counted, shorten
+from agent_tools.clipping import counted, number_in, shorten
 from agent_tools.display import Diffs
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def undo(repl: Repl, words: str) -> None:
             repl.say("There is nothing to undo.")
             return
         text = work.story().turns[latest].text
-        repl.say(f"The turn: {shorten(text, 80)}")
+        repl.say(f"The turn: {shorten(typed(text), 80)}")
         _undo_turns(repl, work, [latest])
 
 
@@ -115,15 +115,15 @@ def diff(repl: Repl, words: str) -> None:
         turns = [s.turn.turn for s in work.steps() if not s.undone]
         if words == "last":
             turns = turns[-1:]
-        elif words.startswith("since ") and words[6:].strip().isdigit():
-            turns = [n for n in turns if n >= int(words[6:])]
+        elif words.startswith("since ") and (first := number_in(words[6:].strip())):
+            turns = [n for n in turns if n >= first]
         elif words:
-            if not words.isdigit() or int(words) not in turns:
+            if number_in(words) not in turns:
                 repl.say(
                     f"There is no such turn; those that changed something: {', '.join(map(str, turns)) or 'none'}."
                 )
                 return
-            turns = [int(words)]
+            turns = [number_in(words)]
         diffs = work.diffs(turns)
         if not diffs:
             repl.say("Nothing was changed.")

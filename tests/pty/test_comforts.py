@@ -96,8 +96,10 @@ def test_a_dropped_image_is_a_word_in_the_line_and_is_sent(work: Path) -> None:
 
 def test_a_mentioned_image_is_sent_also_by_a_message_that_was_queued(work: Path) -> None:
     png(work / "dot.png")
-    model = script(work / "s.toml", [{"calls": [call("Bash", command="until [ -e go ]; do sleep 0.02; done")]},
-                                     {"text": "Done."}, {"text": "A dot.", "expect": "what is @dot.png?"}])  # fmt: skip
+    (work / "sub").mkdir()
+    wait = call("Bash", command="cd sub; until [ -e ../go ]; do sleep 0.02; done")
+    replies = [{"calls": [wait]}, {"text": "Done."}, {"text": "A dot.", "expect": "what is @dot.png?"}]
+    model = script(work / "s.toml", replies)
     (work / "settings.toml").write_text('model_takes = ["image"]\n')
     args = ["--model", model, "--settings", "settings.toml", "--allowedTools", "Bash", "wait for it"]
     with Drawn(args, work) as screen:

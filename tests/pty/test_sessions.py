@@ -53,7 +53,8 @@ def test_a_message_is_shown_as_it_was_written_without_what_was_sent_along(work: 
     assert agent(["-p", "--model", model, "--permission-mode", "plan", "look at @a.txt"], work).returncode == 0
     shown = agent(["sessions", "list"], work).stdout
     assert shown.splitlines()[1].endswith("look at @a.txt")
-    shown += agent(["-c", "--model", model, "--plain"], work, stdin="/rewind\n1\n").stdout
+    shown += agent(["show"], work).stdout
+    shown += agent(["-c", "--model", model, "--plain"], work, stdin="/cost\n/pin\n\n/rewind\n1\n").stdout
     assert "> look at @a.txt\nI see." in shown and "1. look at @a.txt\n" in shown
     assert "much text" not in shown and "plan_mode" not in shown
 

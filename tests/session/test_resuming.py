@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
+from threading import Event as Flag
 from threading import Lock
 
 import pytest
@@ -236,6 +238,22 @@ def test_no_word_is_lost_between_the_threads() -> None:
         unfinished.feed(word)
     take()
     assert "".join(took) == "".join(words)
+
+
+def test_the_thread_that_saves_pieces_takes_no_signal() -> None:
+    """A SIGTERM that came as the first words did used to be given to it, and the turn went on waiting."""
+    masks: list[set[int]] = []
+    saved = Flag()
+
+    def due() -> None:
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        saved.set()
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    Unfinished(Redactor({}), due, seconds=0).feed("word")
+    assert saved.wait(20)
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 def test_wherever_a_piece_ends_no_part_of_a_secret_is_in_it() -> None:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from agent_cli.extensions.mcp.offers import fingerprint
 from agent_cli.extensions.mcp.sources import Found
 from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
@@ -32,14 +32,6 @@ class Approved(Value):
     when: str
     definition: str
     tools: dict[str, str] | None = None
-
-
-def fingerprint(data: Any) -> str:
-    """A hash of plain data."""
-    from hashlib import blake2b  # OpenSSL's library, which most runs do without
-
-    text = json.dumps(data, sort_keys=True, ensure_ascii=True, default=str)
-    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def definition_of(found: Found) -> str:
@@ -126,7 +118,7 @@ class Approvals:
 
 def may_start(found: Found, approvals: Approvals, trusted_for_run: bool) -> str:
     """ "" where the server may be started, else what stands against it."""
-    if found.scope != "project" or trusted_for_run or approvals.of(found) is not None:
+    if not found.needs_yes or trusted_for_run or approvals.of(found) is not None:
         return ""
     return "has changed since you approved it" if approvals.knows(found) else "was not approved"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -82,6 +81,8 @@ def _bug(repl: Repl, words: str) -> None:
 
 def report(repl: Repl, words: str) -> str:
     """What helps to find a mistake: versions, settings by name, the last error; no conversation, no keys."""
+    import platform  # a millisecond, before every prompt
+
     agent = repl.agent
     failure = getattr(agent.conversation.last, "failure", None)
     sets = [f"- {key} ({source}){_value(agent.settings, key)}" for key, source in repl.layers.origins.items()]
