@@ -53,7 +53,8 @@ DOORS = {
     "markdown_it": {"agent_cli/terminal/markdown.py", "agent_cli/session/export/prose.py"},
     "pygments": {"agent_cli/terminal/highlight.py"},
     "typer": {"agent_cli/cli.py", *(f"agent_cli/entries/{p.name}" for p in (ROOT / "agent_cli/entries").glob("*.py"))},
-    "pydantic": {"tools/agent_tools/arguments.py", "agent_cli/config/reading.py", "agent_cli/extensions/mcp/sdk.py"},
+    "pydantic": {"tools/agent_tools/arguments.py", "agent_cli/config/reading.py", "agent_cli/extensions/mcp/sdk.py",
+                 "agent_cli/extensions/mcp/oauth.py"},
     "jsonschema": {"agent_cli/engine/structured.py"},
     "keyring": {"agent_cli/model/keys.py"},
     "platformdirs": {"agent_cli/session/store.py"},
@@ -68,10 +69,11 @@ DOORS = {
     "openai": set(),
     "anthropic": set(),
     "httpx": {"agent_cli/model/litellm_worker.py"},
-    "mcp": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving")},
+    "httpx2": {"agent_cli/extensions/mcp/oauth.py"},
+    "mcp": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving", "oauth")},
     "mcp_types": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving")},
     "anyio": {f"agent_cli/extensions/mcp/{name}.py" for name in ("sdk", "pipes", "serving")},
-    "asyncio": {f"agent_cli/extensions/mcp/{name}.py" for name in ("loop", "keeping")},
+    "asyncio": {f"agent_cli/extensions/mcp/{name}.py" for name in ("loop", "keeping", "oauth")},
     "dataclasses": set(),
 }  # fmt: skip
 LIMIT = 400

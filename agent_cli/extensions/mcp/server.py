@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.extensions.mcp.approvals import Approvals, changed_tools, listed, may_start
 from agent_cli.extensions.mcp.listings import keep, recall
+from agent_cli.extensions.mcp.logins import Logins, wants_login
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.offers import Offer, Refused, offers_of
 from agent_cli.extensions.mcp.sources import Found
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from agent_cli.extensions.mcp.keeping import Keeper
     from agent_cli.extensions.mcp.sdk import Link
 
-Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved"]
+Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
 # Takes what happens while a call runs: ("progress", text) or ("ask", (what, a future for the answer)).
 Asking = Callable[[str, Any], None]
 
@@ -28,7 +29,8 @@ class Setup:
     """What all servers of a session are started with.
 
     env: for `${NAME}`. server_env: what their processes are given beside what is declared. roots: the folders that they
-    are told to work in. logs: where their error output goes. trusted_for_run: this command line trusts the project.
+    are told to work in. logs: where their error output goes. logins: the folder of logins to servers.
+    trusted_for_run: this command line trusts the project.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Setup:
         trusted_for_run: bool,
         start_timeout: float,
         call_timeout: float,
+        logins: Path | None = None,
     ) -> None:
         self.env = env
         self.server_env = server_env
@@ -54,6 +57,7 @@ class Setup:
         self.trusted_for_run = trusted_for_run
         self.start_timeout = start_timeout
         self.call_timeout = call_timeout
+        self.logins = Logins(logins) if logins is not None else None
 
 
 class Server:
@@ -126,6 +130,8 @@ class Server:
 
     def stop(self) -> Future[Any] | None:
         """Ask it to end; what is returned is done when it has."""
+        if self._running is not None and self._running.done():
+            return self._running
         if self._keeper is not None:
             self._loop.submit(_call(self._keeper.stop))
         elif self._running is not None:
@@ -167,6 +173,8 @@ class Server:
             self.tools = {} if status in ("disabled", "unapproved") else self.tools
         if status == "failed" and before == "starting":
             self.tell(f"the MCP server {self.name} did not come up: {reason}")
+        if status == "login" and before == "starting":
+            self.tell(f"the MCP server {wants_login(self.name)}")
         if status == "starting":
             self._settled.clear()
         else:

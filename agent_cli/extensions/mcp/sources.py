@@ -13,6 +13,7 @@ from typing import Any, Literal
 from agent_cli.config.layers import Layers
 from agent_cli.config.reading import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.terms import mistake_in_terms
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place
 from agent_tools.clipping import one_line, shorten
@@ -156,6 +157,8 @@ def mistake_in(found: Found) -> str:
         return f"{name} has a url that is none of http"
     if server.command and server.type not in ("", "stdio"):
         return f"{name} has a command, so its type cannot be {server.type}"
+    if why := mistake_in_terms(server):
+        return f"{name} has {why}"
     return ""
 
 
@@ -179,4 +182,5 @@ def filled(server: McpServer, env: Mapping[str, str]) -> McpServer:
     changed["args"] = tuple(fill(a) for a in server.args)
     for name in ("env", "headers"):
         changed[name] = {k: fill(v) for k, v in getattr(server, name).items()}
+    changed["oauth"] = {k: fill(v) if isinstance(v, str) else v for k, v in server.oauth.items()}
     return server.but(**changed)

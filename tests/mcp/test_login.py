@@ -1,0 +1,300 @@
+"""A server behind a login: named, logged in to, used, renewed, logged out of; and what must not come about."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.logging_in import log_in
+from agent_cli.extensions.mcp.logins import Login, Logins
+from agent_cli.extensions.mcp.offers import Refused
+from tests.helpers import agent, call, clean_env, script
+from tests.mcp.company import PATIENCE, ask, company, text_of
+from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
+
+SENTENCE = "web wants a login: agent mcp login web"
+
+
+@pytest.fixture
+def web() -> Iterator[Locked]:
+    with locked() as made:
+        yield made
+
+
+def logged_in(server: McpServer, browser: Callable[[str], Any] = browse, seconds: float = PATIENCE) -> Login:
+    """A login whose browser is a thread."""
+
+    def show(address: str) -> None:
+        threading.Thread(target=browser, args=(address,), daemon=True).start()
+
+    return log_in(server, show, lambda text: None, None, seconds)
+
+
+def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: Locked) -> None:
+    declared = McpServer(url=web.url)
+    logins = Logins(tmp_path / "logins")
+    with company(tmp_path, web=declared) as servers:
+        assert (servers.all["web"].status, servers.news()) == ("login", [f"the MCP server {SENTENCE}"])
+    assert logins.wanted(declared)
+    login = logged_in(declared)
+    logins.keep(declared, login)
+    assert not logins.wanted(declared)
+    (params,) = web.office.asked
+    assert str(params.redirect_uri).startswith("http://127.0.0.1:")
+    assert params.resource == web.url
+    (file,) = [p for p in logins.folder.iterdir() if p.suffix == ".json"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(logins.folder.stat().st_mode) == 0o700
+    with company(tmp_path, web=declared) as servers:
+        server = servers.all["web"]
+        assert server.status == "ready", server.reason
+        assert text_of(ask(server, "add", {"a": 1, "b": 2})) == "3"
+        # The server has forgotten the token, whatever its time was.
+        web.office.access.clear()
+        assert text_of(ask(server, "add", {"a": 2, "b": 2})) == "4"
+        assert web.office.refreshed == 1
+    # It has run out, and is renewed before it is shown, at the address that the metadata named.
+    renewed = logins.of(declared)
+    assert renewed is not None
+    assert renewed.tokens["access_token"] != login.tokens["access_token"]
+    logins.keep(declared, renewed.but(expires=1.0))
+    web.shown.clear()
+    with company(tmp_path, web=declared) as servers:
+        server = servers.all["web"]
+        assert server.status == "ready", server.reason
+        assert web.office.refreshed == 2
+        assert web.shown[0] == (TOKEN, "")
+        # Logged out in another terminal, and nothing else counts.
+        assert logins.forget(declared)
+        with pytest.raises(Refused, match="it wants a login: agent mcp login web"):
+            ask(server, "add", {"a": 1, "b": 2})
+        assert servers.news() == [f"the MCP server {SENTENCE}"]
+    with company(tmp_path, web=declared) as servers:
+        assert servers.all["web"].status == "login"
+
+
+def test_many_requests_at_once_renew_a_login_once(tmp_path: Path, web: Locked) -> None:
+    declared = McpServer(url=web.url)
+    logins = Logins(tmp_path / "logins")
+    logins.keep(declared, logged_in(declared))
+    with company(tmp_path, one=declared, two=declared) as servers:
+        web.office.access.clear()
+        calls = [
+            s.call("add", {"a": n, "b": 1}, lambda kind, what: None) for s in servers.all.values() for n in range(5)
+        ]
+        assert sorted(int(text_of(c.result(PATIENCE))) for c in calls) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert web.office.refreshed == 1
+
+
+def test_a_login_whose_renewal_is_refused_is_named(tmp_path: Path, web: Locked) -> None:
+    declared = McpServer(url=web.url)
+    Logins(tmp_path / "logins").keep(declared, logged_in(declared).but(expires=1.0))
+    web.office.access.clear()
+    web.office.refresh.clear()
+    with company(tmp_path, web=declared) as servers:
+        assert servers.news() == [f"the MCP server {SENTENCE}"]
+
+
+def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: Locked) -> None:
+    logins = Logins(tmp_path / "logins")
+    declared = McpServer(url=web.url)
+    logins.keep(declared, logged_in(declared))
+    assert logins.of(declared.but(url=f"{web.url}/other")) is None
+    assert logins.of(declared.but(oauth={"clientId": "mine"})) is None
+    assert logins.of(declared.but(headers={"authorization": "Bearer x"})) is None
+    with locked() as thief:
+        with company(tmp_path, web=McpServer(url=thief.url)) as servers:
+            assert servers.all["web"].status == "login"
+        assert {token for _, token in thief.shown} == {""}
+        # Not even where the file of the one is put in the place of the other's.
+        (file,) = logins.folder.glob("*.json")
+        file.rename(logins._path(McpServer(url=thief.url)))
+        assert logins.of(McpServer(url=thief.url)) is None
+
+
+def test_an_answer_with_another_state_is_refused(web: Locked) -> None:
+    pages: list[tuple[int, str]] = []
+
+    def browser(address: str) -> None:
+        redirect = str(address.partition("redirect_uri=")[2].partition("&")[0])
+        target = redirect.replace("%3A", ":").replace("%2F", "/")
+        pages.append(browse(f"{target}?code=stolen&state=guessed"))
+        pages.append(browse(f"{target}?code=stolen"))
+        pages.append(browse(target.replace("/callback", "/")))
+        pages.append(browse(address))
+        pages.append(browse(f"{target}?code=late&state=x"))
+
+    login = logged_in(McpServer(url=web.url), browser)
+    assert login.tokens["access_token"] in web.office.access
+    assert [status for status, _ in pages[:4]] == [400, 400, 400, 200]
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        (METADATA, {"issuer": "https://elsewhere.example"}, "issuer mismatch"),
+        (METADATA, {"token_endpoint": "http://elsewhere.example/token"}, "is not https"),
+        (METADATA, {"registration_endpoint": "http://elsewhere.example/register"}, "is not https"),
+        (METADATA, {"authorization_endpoint": "http://elsewhere.example/authorize"}, "is not https"),
+        (METADATA, {"code_challenge_methods_supported": ["plain"]}, "no PKCE with S256"),
+        (METADATA, {"authorization_response_iss_parameter_supported": True, "issuer": "http://127.0.0.1:1"}, "issuer"),
+        (RESOURCE, {"resource": "https://elsewhere.example/mcp"}, "does not match expected"),
+        (RESOURCE, {"authorization_servers": ["http://elsewhere.example"]}, "is not https"),
+        (TOKEN, {"access_token": None, "refresh_token": "refresh-secret"}, "does not have the shape"),
+    ],
+)
+def test_a_login_that_leads_astray_is_one_sentence(
+    web: Locked, path: str, change: dict[str, Any], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = web.changes.get(path, lambda said: said)
+    web.changes[path] = lambda said: before(said) | change
+    with caplog.at_level(logging.DEBUG), pytest.raises(Refused, match=words) as refused:
+        logged_in(McpServer(url=web.url))
+    assert str(refused.value).isprintable()
+    assert "refresh-" not in f"{refused.value}{caplog.text}"
+
+
+def test_the_issuer_of_the_answer_is_checked(web: Locked) -> None:
+    web.office.issuer = "https://elsewhere.example"
+    with pytest.raises(Refused, match="iss mismatch"):
+        logged_in(McpServer(url=web.url))
+
+
+def test_a_sign_in_that_fails_or_takes_too_long_ends(web: Locked) -> None:
+    def denied(address: str) -> None:
+        target, _, rest = address.partition("redirect_uri=")[2].partition("&")
+        state = rest.partition("state=")[2].partition("&")[0]
+        target = target.replace("%3A", ":").replace("%2F", "/")
+        browse(f"{target}?error=access_denied&error_description=%1B%5B31mno&state={state}")
+
+    with pytest.raises(Refused, match="access_denied") as refused:
+        logged_in(McpServer(url=web.url), denied)
+    assert str(refused.value).isprintable()
+    with pytest.raises(Refused, match="nobody signed in within"):
+        logged_in(McpServer(url=web.url), lambda address: None, 1.0)
+
+
+def test_a_client_that_is_declared_with_port_scopes_and_metadata(web: Locked) -> None:
+    import socket
+
+    from mcp.shared.auth import OAuthClientInformationFull
+    from pydantic import AnyUrl
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    web.office.clients["mine"] = OAuthClientInformationFull(
+        client_id="mine", client_secret="hush", redirect_uris=[AnyUrl(f"http://localhost:{port}/callback")],
+        scope="notes more", token_endpoint_auth_method="client_secret_basic",
+    )  # fmt: skip
+    web.changes[RESOURCE] = lambda said: {"nothing": "useful"}
+    declared = McpServer(
+        url=web.url,
+        oauth={"clientId": "mine", "clientSecret": "hush", "callbackPort": port, "scopes": "notes more",
+               "authServerMetadataUrl": web.issuer + METADATA},
+    )  # fmt: skip
+    login = logged_in(declared)
+    assert login.client["client_id"] == "mine"
+    assert web.office.asked[0].scopes == ["notes", "more"]
+    assert [path for path, _ in web.shown if path == RESOURCE] == []
+    assert list(web.office.clients) == ["mine"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, web: Locked) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".agentrc").write_text(f'[mcp.servers.web]\nurl = "{web.url}"\n')
+    return folder
+
+
+def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -> None:
+    opened = place / "opened"
+    browser = place / "browser"
+    browser.write_text(f"#!/bin/sh\necho $1 >> {opened}\n")
+    browser.chmod(0o755)
+    env = {"BROWSER": str(browser), "DISPLAY": ":0"}
+    model = script(place / "s.toml", [{"calls": [call("mcp__web__add", a=1, b=2)]}, {"text": "done"}])
+    run = ["-p", "go", "--model", model, "--allowedTools", "mcp__web", "--output-format", "stream-json"]
+    done = agent(run, place, env)
+    assert json.loads(done.stdout.splitlines()[0])["mcp_servers"] == [{"name": "web", "status": "needs-auth"}]
+    assert f"the MCP server {SENTENCE}" in done.stderr
+    tested = agent(["mcp", "test", "web"], place, env)
+    assert (tested.returncode, tested.stderr) == (1, f"agent: the MCP server {SENTENCE}.\n")
+    assert "it wants a login: agent mcp login web" in agent(["mcp", "list"], place).stdout
+    assert "web: it wants a login: agent mcp login web" in agent(["doctor"], place).stdout
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", "mcp", "login", "web"], cwd=place,
+        env=clean_env(place.parent / "home", **env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stderr.readline() == f"To log in to web ({web.url}), sign in here:\n"
+    assert browse(process.stderr.readline().strip())[0] == 200
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, "Logged in to web. What it offers: agent mcp test web\n"), err
+    assert "logged in" in agent(["mcp", "list"], place).stdout
+    done = agent(run, place, env)
+    assert json.loads(done.stdout.splitlines()[0])["mcp_servers"] == [{"name": "web", "status": "connected"}]
+    assert '"content":"3"' in done.stdout.replace(" ", "")
+    assert agent(["mcp", "logout", "web"], place).stdout == "Logged out of web.\n"
+    assert agent(["mcp", "logout", "web"], place).stdout == "You were not logged in to web.\n"
+    assert agent(["mcp", "test", "web"], place, env).returncode == 1
+    # Nobody sat there, so no browser was opened; and no token stands anywhere.
+    assert not opened.exists()
+    kept = [p for p in (place.parent / "home").rglob("*") if p.is_file()]
+    secrets = [*web.office.access, *web.office.refresh]
+    assert secrets
+    assert not [p for p in kept if any(s in p.read_text("utf-8", "replace") for s in secrets)]
+
+
+def test_no_login_where_it_is_not_due(place: Path, web: Locked) -> None:
+    def why(*server: str) -> str:
+        (place.parent / "home" / ".agentrc").write_text("\n".join(["[mcp.servers.web]", *server]))
+        done = agent(["mcp", "login", "web"], place)
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "is a command" in why('command = "true"')
+    assert "not reached by https" in why('url = "http://tracker.example/mcp"')
+    assert "declared with an Authorization header" in why(f'url = "{web.url}"', 'headers = {Authorization = "x"}')
+    assert "NOT_SET is not set" in why('url = "https://${NOT_SET}/mcp"')
+    done = agent(["mcp", "login", "nobody"], place)
+    assert (done.returncode, "There is no MCP server nobody" in done.stderr) == (2, True)
+    (place.parent / "home" / ".agentrc").write_text("")
+    (place / ".git").mkdir()
+    (place / ".mcp.json").write_text(json.dumps({"mcpServers": {"web": {"url": web.url}}}))
+    assert agent(["trust"], place).returncode == 0
+    done = agent(["mcp", "login", "web"], place)
+    assert (done.returncode, "First: agent mcp approve web" in done.stderr) == (2, True)
+    assert web.shown == []
+
+
+def test_what_is_declared_for_a_login_is_checked_and_written(place: Path, web: Locked) -> None:
+    done = agent(
+        ["mcp", "add", "x", web.url, "--scope", "project", "--client-id", "me", "--callback-port", "3118"], place
+    )
+    assert done.returncode == 0, done.stderr
+    written = json.loads((place / ".mcp.json").read_text())["mcpServers"]["x"]
+    assert written == {"url": web.url, "oauth": {"clientId": "me", "callbackPort": 3118}}
+    model = script(place / "s.toml", [{"text": "x"}])
+    for oauth, words in (
+        ({"wat": "x"}, "oauth.wat, which means nothing here"),
+        ({"callbackPort": 0}, "is no port"),
+        ({"clientId": 3}, "oauth.clientId that is no text"),
+        ({"scopes": 'a" x="'}, "characters that a scope cannot have"),
+    ):
+        given = json.dumps({"mcpServers": {"y": {"url": web.url, "oauth": oauth}}})
+        done = agent(["-p", "go", "--model", model, "--mcp-config", given], place)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
