@@ -191,7 +191,11 @@ def build(
     kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     kept = store.path(header.session_id) if settings.save_sessions else None
-    kit.hooks = make_hooks(settings, layers, place, context, (header.session_id, kept), answered)
+    opened = cache(lambda name: later_model(name, settings, place)())
+    kit.hooks = make_hooks(
+        settings, layers, place, context, (header.session_id, kept), answered,
+        lambda name: opened(name or settings.small_model or conversation.options.label),
+    )  # fmt: skip
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from agent_cli import __version__
-from agent_cli.entries.choices import choice
 from agent_cli.entries.deciding import deciding_app
+from agent_cli.entries.flags import options_of, parameters, signed
 from agent_cli.entries.hooks import hooks_app
 from agent_cli.entries.mcp import mcp_app
 from agent_cli.entries.memory import memory_app
@@ -22,7 +22,7 @@ from agent_cli.entries.permissions import permissions_app
 from agent_cli.entries.sessions import sessions_app
 from agent_cli.entries.tools import tools_app
 from agent_cli.entries.undoing import undoing_app
-from agent_cli.options import RunOptions, flags, spell_out
+from agent_cli.options import RunOptions, spell_out
 
 PROMPT = "send-prompt"
 
@@ -63,27 +63,6 @@ app.add_typer(deciding_app)
 app.add_typer(undoing_app)
 
 
-def _parameters() -> list[inspect.Parameter]:
-    """The run's options as Typer parameters."""
-    parameters = []
-    for name, (flag, kind) in flags().items():
-        inner = next((a for a in get_args(kind) if a is not type(None)), kind)
-        many = str(kind).startswith("tuple")
-        option = typer.Option(
-            *flag.names,
-            help=flag.help,
-            rich_help_panel=flag.panel,
-            metavar=flag.metavar or ("|".join(flag.choices) or None),
-            callback=choice(flag.choices) if flag.choices else None,
-        )
-        default = None if many else getattr(RunOptions, name)
-        hint = list[str] | None if many else bool if kind is bool else inner | None
-        parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
-        )
-    return parameters
-
-
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"agent {__version__}")
@@ -93,10 +72,7 @@ def _version(value: bool) -> None:
 def _run(ctx: typer.Context, **values: Any) -> None:
     """A coding agent in your terminal. Without a command: start a session, with PROMPT as its first message."""
     values.pop("version", None)
-    chosen: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])
-    }
-    options = RunOptions(**chosen)
+    options = options_of(values)
     if ctx.invoked_subcommand is None:
         _start(options)
     ctx.obj = options
@@ -109,9 +85,7 @@ _show_version = inspect.Parameter(
     default=False,
     annotation=Annotated[bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="The version.")],
 )
-_every = [_context, *_parameters(), _show_version]
-cast(Any, _run).__signature__ = inspect.Signature(_every)
-_run.__annotations__ = {p.name: p.annotation for p in _every}
+signed(_run, [_context, *parameters(), _show_version])
 app.callback()(_run)
 
 

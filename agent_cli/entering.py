@@ -11,7 +11,7 @@ from agent_cli.options import ASK_WHICH, RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
 from agent_cli.session.finding import SeveralSessions, find_session, is_id_like
 from agent_cli.session.glance import Glance, glances
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.worktrees import Worktree, bring_settings, enter
 from agent_tools.clipping import shorten

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.hooks import NO_HOOKS, Hook, Hooks
 from agent_cli.core.rules import read_rule
+from agent_cli.engine.turn import Opened
 from agent_cli.place import Place
 from agent_tools.base import Effect, ToolContext
 
@@ -27,8 +28,10 @@ def make_hooks(
     context: ToolContext,
     session: tuple[str, Path | None],
     asked: bool,
+    opened: Callable[[str], Opened],
 ) -> Hooks:
     """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
+    opened: a model by its name, for the hooks that are a condition; "" for the usual one.
 
     The person's own hooks get their environment as it is; a project's what commands get, without keys.
     """
@@ -55,5 +58,11 @@ def make_hooks(
 
     known = Session(session[0], str(session[1] or ""), place.root)
     return HookTable(
-        hooks, session=known, environment=environment, cwd=lambda: context.workspace.cwd, asked=asked, about=about
+        hooks,
+        session=known,
+        environment=environment,
+        cwd=lambda: context.workspace.cwd,
+        asked=asked,
+        about=about,
+        opened=opened,
     )

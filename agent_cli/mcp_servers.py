@@ -142,7 +142,8 @@ class Joined:
             from agent_cli.extensions.mcp.words import prompts_of
 
             prompts.update(prompts_of(self.servers.all))
-        self._agent.commands = {**self._own_commands, **prompts}
+        # Without prompts nothing is copied: the commands that are shipped are read when they are first looked at.
+        self._agent.commands = {**self._own_commands, **prompts} if prompts else self._own_commands
 
     def settle(self) -> None:
         """Before a turn: the first time decide what is sent with every request. Raises nothing."""
@@ -157,6 +158,8 @@ class Joined:
             window = self._agent.info.context_window if self._agent.info else None
             sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
             self._send(sent)
+        else:
+            self.servers.come_back(ATTENDED_WAIT)
         self.tell()
 
     def _send(self, tools: Iterable[Tool[Any]]) -> None:

@@ -21,8 +21,7 @@ from agent_cli.model.select import Resolved
 from agent_cli.options import ASK_WHICH, RunOptions
 from agent_cli.place import Mistake, Place
 from agent_cli.session.log import SessionBusy, SessionLog
-from agent_cli.session.records import Header, Restored
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import Header, NoSession, Restored
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 

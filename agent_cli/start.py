@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
+from agent_cli.config.commands import split_call
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, later
 from agent_cli.core.messages import ToolMessage
@@ -29,7 +30,9 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, find_place, read_settings
 from agent_cli.session.plans import expired_at, feedback_block, is_expired, take_plan
 from agent_cli.session.store import SessionStore, close_call, state_folder
+from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
+from agent_tools.lent import Prompted
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -66,6 +69,7 @@ def one_shot(options: RunOptions) -> int:
         built.append(agent)
         _refuse_if_waiting(agent)
         _take_up_plan(agent)
+        _question_commands(agent)
         return agent.conversation, report_of(agent)
 
     try:
@@ -168,6 +172,27 @@ def report_of(agent: Agent) -> Report:
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )
+
+
+def _question_commands(agent: Agent) -> None:
+    """Let a message that names a command of sessions, or nearly one that is there, be refused instead of sent."""
+    conversation = agent.conversation
+    expand = conversation.expand
+
+    def looked_at(text: str) -> str | Prompted:
+        name, _ = split_call(text)
+        if text.startswith("/") and name not in agent.commands:
+            import difflib
+
+            from agent_cli.terminal.commands import REGISTRY
+
+            if name in REGISTRY:
+                raise ToolError(f"/{name} is a command of sessions, and does nothing with -p.")
+            if near := difflib.get_close_matches(name, agent.commands, 1, 0.75):
+                raise ToolError(f"There is no /{name}; did you mean /{near[0]}?")
+        return expand(text)
+
+    conversation.expand = looked_at
 
 
 def _question_lone_word(options: RunOptions, typed: list[str]) -> None:

@@ -24,8 +24,7 @@ from agent_cli.core.window import Window
 from agent_cli.headless.result import pending_item
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, judge_project, read_settings
-from agent_cli.session.records import Restored, Waiting
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession, Restored, Waiting
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.values import from_plain
 

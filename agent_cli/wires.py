@@ -9,7 +9,7 @@ from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
 from agent_cli.engine.turn import Opened
 from agent_cli.model.catalog import ModelInfo, lookup, price
-from agent_cli.model.select import ModelSetupError, Resolved, default_model, open_transport, resolve
+from agent_cli.model.select import ModelSetupError, Resolved, open_transport, resolve
 from agent_cli.model.transport import Chunk, ModelError, Request, Transport
 from agent_cli.place import Mistake, Place
 from agent_cli.session.records import Header
@@ -21,8 +21,12 @@ from agent_tools.media import MediaKind
 def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
     """The model to use: the one named, or what is found. Raises Mistake."""
     try:
+        if not name:
+            from agent_cli.model.discover import default_model  # most runs name their model
+
+            name = default_model(place.env)
         return resolve(
-            name or default_model(place.env),
+            name,
             base_url=settings.base_url,
             transport=settings.transport,
             env=place.env,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from agent_cli.commands.checks import Finding, package_version
 from agent_cli.config.schema import Settings
 from agent_cli.model.catalog import ModelInfo, lookup
-from agent_cli.model.discover import probe_server
+from agent_cli.model.discover import discover, probe_server
 from agent_cli.model.providers import find
-from agent_cli.model.select import ModelSetupError, Resolved, discover, open_transport
+from agent_cli.model.select import ModelSetupError, Resolved, open_transport
 from agent_cli.place import Mistake, Place
 from agent_cli.wires import choose_model, taken_by
 from agent_tools.media import MediaKind

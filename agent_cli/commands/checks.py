@@ -18,7 +18,7 @@ from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
 from agent_cli.keeping import kept_folder
 from agent_cli.place import Mistake, Place, check_mode
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
 from agent_tools.base import ToolContext, ToolError

@@ -15,7 +15,7 @@ from agent_cli.headless.run import Asked, FailOnQuestion, resume, say, tell_pend
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place
 from agent_cli.session.plans import expired_at, take_plan
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.start import asked_of, report_of, unattended
 from agent_cli.terminal.reviewing import review_lines
 from agent_cli.waiting import decide, load, pending_items, pending_sessions, project_store, reopen

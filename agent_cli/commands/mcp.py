@@ -25,11 +25,12 @@ from agent_cli.session.store import state_folder
 from agent_tools.clipping import counted, one_line, shorten
 
 
-def here() -> tuple[Place, Layers, dict[str, Found]]:
+def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, Found]]:
     """The servers that count here, by name; what is wrong with declarations is told. Raises Mistake."""
+    options = options or RunOptions()
     place = find_place(os.environ)
-    layers = read_settings(RunOptions(), place)
-    found, problems = find_servers(RunOptions(), place, layers)
+    layers = read_settings(options, place)
+    found, problems = find_servers(options, place, layers)
     for text in (*layers.ignored, *problems):
         say(f"agent: {one_line(text)}.")
     return place, layers, {f.name: f for f in found}
@@ -57,10 +58,8 @@ def login_state(found: Found, place: Place) -> str:
         server = filled(found.server, place.env)
     except Unset:
         return ""
-    logins = Logins(logins_folder(place))
-    if logins.wanted(server):
-        return wants_login(found.name, "it")
-    return "logged in" if logins.of(server) is not None else ""
+    words = {"wanted": wants_login(found.name, "it"), "there": "logged in"}
+    return words.get(Logins(logins_folder(place)).state(server), "")
 
 
 def list_servers(as_json: bool) -> int:
@@ -87,17 +86,14 @@ def get_server(name: str) -> int:
 
 
 def described(found: Found, place: Place, layers: Layers) -> list[str]:
-    """A declaration in lines; of secrets only the names."""
+    """A declaration in lines; of the person's own secrets only the names."""
     server = found.server
     lines = [
         f"{found.name}: {state_of(found, place, layers)}",
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
-    for word, names in (("environment", server.env), ("headers", server.headers), ("login by", server.oauth)):
-        if names:
-            lines.append(f"  {word}  {one_line(', '.join(names))}")
-    return lines
+    return lines + [f"  {word}  {told}" for word, told in found.given.items()]
 
 
 def add_server(

@@ -14,13 +14,14 @@ from agent_cli.extensions.mcp.sources import Found, Unset, filled
 from agent_cli.extensions.mcp.terms import has_own_key, may_carry
 from agent_cli.headless.run import say
 from agent_cli.mcp_servers import approvals_of, logins_folder
+from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place
 from agent_tools.clipping import one_line
 
 
-def log_in_to(name: str, *, browser: bool) -> int:
+def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
     """Log in to a server; 0, or 1 where that did not come about. Raises Mistake."""
-    place, layers, every = here()
+    place, layers, every = here(options)
     found = named(name, every, layers)
     if why := may_start(found, approvals_of(place), False):
         raise Mistake(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
@@ -52,9 +53,9 @@ def log_in_to(name: str, *, browser: bool) -> int:
     return 0
 
 
-def log_out_of(name: str) -> int:
+def log_out_of(name: str, options: RunOptions) -> int:
     """Forget the login to a server; the exit code. Raises Mistake."""
-    place, layers, every = here()
+    place, layers, every = here(options)
     found = named(name, every, layers)
     try:
         there = Logins(logins_folder(place)).forget(_reached(found, place))

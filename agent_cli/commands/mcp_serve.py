@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
-from agent_cli.assembly import choose_tools, make_context, make_workspace, tool_specs
-from agent_cli.commands.tools import Ran, run_call
+from agent_cli.assembly import choose_tools, tool_specs
+from agent_cli.commands.tools import Ran, alone, run_call
 from agent_cli.core.messages import ToolCall
-from agent_cli.gate import make_policy
-from agent_cli.headless.run import say
 from agent_cli.options import RunOptions
-from agent_cli.place import check_mode, find_place, read_settings
 from agent_tools.cancel import CancelToken
-from agent_tools.clipping import one_line
 
 # These belong to a conversation: a person, a plan, a model.
 OWN = frozenset("AskUserQuestion ExitPlanMode PlanProgress SlashCommand Task TodoRead TodoWrite".split())
@@ -22,16 +17,9 @@ OWN = frozenset("AskUserQuestion ExitPlanMode PlanProgress SlashCommand Task Tod
 
 def serve_tools(options: RunOptions) -> int:
     """Serve until the other side closes; the exit code. Raises Mistake."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
-    for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
-    settings = layers.settings()
-    check_mode(settings.permissions.mode, place.env)
-    workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, demand_read=False)
-    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    tools = [t for t in choose_tools(settings, layers.rules, context, None) if t.name not in OWN]
+    here = alone(options)
+    context = here.context
+    tools = [t for t in choose_tools(here.settings, here.layers.rules, context, None) if t.name not in OWN]
     specs = [(s.name, s.description, s.schema) for s in tool_specs(tools, context)]
     one_at_a_time = threading.Lock()
 
@@ -40,7 +28,7 @@ def serve_tools(options: RunOptions) -> int:
             return Ran(f"There is no tool named {name!r}.", True)
         with one_at_a_time:
             context.cancel = cancel
-            return run_call(ToolCall("call", name, arguments), context, policy)
+            return run_call(ToolCall("call", name, arguments), context, here.policy)
 
     from agent_cli.extensions.mcp.serving import serve  # the SDK
 

@@ -9,7 +9,8 @@ from agent_cli.commands.output import put, put_json, table
 from agent_cli.config.schema import Settings
 from agent_cli.headless.run import say
 from agent_cli.model.catalog import ModelInfo, known_models, lookup
-from agent_cli.model.select import ModelSetupError, default_model, resolve
+from agent_cli.model.discover import default_model
+from agent_cli.model.select import ModelSetupError, resolve
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, find_place, read_settings
 from agent_tools.inert import inert

@@ -9,7 +9,7 @@ from agent_cli.commands.which import log_of
 from agent_cli.headless.run import say
 from agent_cli.place import Mistake
 from agent_cli.session.export.write import FORMATS, document, format_of, write_document
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 
 
 def export_session(text: str, kind: str, output: str, *, every: bool, force: bool) -> int:

@@ -13,8 +13,8 @@ from agent_cli.place import find_place
 from agent_cli.session.ages import age, size
 from agent_cli.session.finding import says
 from agent_cli.session.glance import Glance
-from agent_cli.session.records import SessionInfo
-from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.records import NoSession, SessionInfo
+from agent_cli.session.restore import restore
 from agent_cli.session.store import info_of
 from agent_cli.session.story import stage_of
 from agent_tools.clipping import shorten

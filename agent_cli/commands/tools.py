@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_cli.assembly import make_context, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
+from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
@@ -26,7 +27,7 @@ from agent_cli.headless.run import Signals, deny, say
 from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
 from agent_cli.permission.policy import Policy
-from agent_cli.place import Mistake, check_mode, find_place, read_settings
+from agent_cli.place import Mistake, Place, check_mode, find_place, read_settings
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import Cancelled
@@ -46,6 +47,30 @@ class Ran(Value):
     media: tuple[Media, ...] = ()
 
 
+class Alone(Value):
+    """What calls run with where nobody is there to ask and no model either: as in a one-shot run here."""
+
+    place: Place
+    layers: Layers
+    settings: Settings
+    context: ToolContext
+    policy: Policy
+
+
+def alone(options: RunOptions) -> Alone:
+    """The place, its settings, and what is joined from them. Raises Mistake."""
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        say(f"agent: {one_line(text)}.")
+    settings = layers.settings()
+    check_mode(settings.permissions.mode, place.env)
+    workspace = make_workspace(place, settings)
+    context = make_context(workspace, settings, place, demand_read=False)
+    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
+    return Alone(place, layers, settings, context, policy)
+
+
 def list_tools(as_json: bool) -> int:
     """Every built-in tool; the exit code."""
     specs = tool_specs(list(BUILTIN))
@@ -61,22 +86,15 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     """Run one tool; 0, or 1 for an error or a denial. Raises Mistake for an unknown tool and for bad JSON."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_given(arguments)))
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
-    for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
-    settings = layers.settings()
-    check_mode(settings.permissions.mode, place.env)
-    workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, demand_read=False)
-    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    load_extensions(options, place, layers, settings, lambda text: say(f"agent: {text}")).join(context)
+    here = alone(options)
+    context = here.context
+    load_extensions(options, here.place, here.layers, here.settings, lambda text: say(f"agent: {text}")).join(context)
     # Long output is cut here: a file with all of it would be gone with this process.
-    workspace.scratch.close()
+    context.workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
     try:
         with watch:
-            ran = _left_out(name, settings) or run_call(call, context, policy)
+            ran = _left_out(name, here.settings) or run_call(call, context, here.policy)
     finally:
         context.close()
     _print(ran, as_json)

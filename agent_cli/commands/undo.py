@@ -11,7 +11,7 @@ from agent_cli.headless.run import say
 from agent_cli.keeping import undoing
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.plan import Item, Plan, account

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_cli.place import Mistake, find_place
 from agent_cli.session.finding import SeveralSessions, find_session, is_id_like, meant_by
 from agent_cli.session.glance import Glance, everywhere, glances
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, shorten
 

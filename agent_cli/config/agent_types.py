@@ -112,7 +112,9 @@ def find_agent_types(
     problems: list[str] = []
     for base, within in ((project, project), (home, None)):
         for folder in FOLDERS if base is not None else ():
-            for _, path in markdown_files(f"{base}/{folder}"):
+            for stem, path in markdown_files(f"{base}/{folder}"):
+                if stem.casefold().endswith("readme"):
+                    continue  # a note for people, which doctor tells of
                 try:
                     text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
                     kind = read_agent_type(text, path, known, check_model).but(path=Path(path))

@@ -1,7 +1,7 @@
 """Permissions and hooks in Claude Code's settings files, read as they are: another program's file cannot end a run.
 
-What is not understood is left out and counted; of rules that ask or deny, and of hooks, each one is named, since
-leaving it out loosens. Environment and everything else in those files is not read here.
+What is not understood is left out, and named by doctor; of rules that ask or deny, and of hooks, each one is named at
+the start too, since leaving it out loosens. Environment and everything else in those files is not read here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from agent_cli.config.layers import Layers, Voice, Where
 from agent_cli.config.reading import RULES_LIMIT, SettingsError, decode_json, places
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import KNOWN_TOOLS, BadRule, read_rule
+from agent_tools.clipping import shorten
 
 _LISTS = ("deny", "ask", "allow")
 _TOLD = 10
@@ -43,12 +44,12 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
         return
     taken: dict[str, Any] = {}
     wrong: list[str] = []
-    skipped = 0
+    skipped: list[str] = []
     for kind in _LISTS:
         rules = []
         for rule in _list(given.get(kind)):
             if why := _unusable(kind, rule):
-                skipped += 1
+                skipped.append(str(rule))
                 if kind != "allow" and why != "unknown":
                     place = where(str(rule), "permissions")
                     wrong.append(f"{place}: this {kind} rule is not understood and does not hold: {why}")
@@ -63,11 +64,11 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     if mode in MODES and mode != "bypassPermissions":
         taken["mode"] = mode
     elif mode is not None:
-        skipped += 1
+        skipped.append(f"defaultMode {mode}")
     every = _list(given.get("additionalDirectories"))
     # What a stranger's file names is not even looked at.
     folders = [f for f in every if isinstance(f, str) and (voice == "project" or _is_folder(base, f))]
-    skipped += len(every) - len(folders)
+    skipped += [str(f) for f in every if f not in folders]
     if folders:
         taken["additional_directories"] = folders
     before = len(layers.held)
@@ -135,7 +136,7 @@ def _unusable(kind: str, rule: object) -> str:
     return "" if tool in KNOWN_TOOLS or tool.startswith("mcp") else "unknown"
 
 
-def _in_words(source: str, taken: dict[str, Any], skipped: int, held: list[str]) -> str:
+def _in_words(source: str, taken: dict[str, Any], skipped: list[str], held: list[str]) -> str:
     """One line for doctor: what a file gave."""
     parts = []
     for key, value in taken.items():
@@ -144,5 +145,7 @@ def _in_words(source: str, taken: dict[str, Any], skipped: int, held: list[str])
     if held:
         parts.append(f"left out for lack of trust: {', '.join(key.partition('.')[2] for key in held)}")
     if skipped:
-        parts.append(f"{skipped} left out as not understood")
+        more = ", ..." if len(skipped) > _TOLD else ""
+        named = ", ".join(shorten(text, 60) for text in skipped[:_TOLD])
+        parts.append(f"{len(skipped)} left out as not understood ({named}{more})")
     return f"{source}: {', '.join(parts) or 'nothing'}"

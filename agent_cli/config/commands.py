@@ -120,17 +120,17 @@ def unusable_name(name: str) -> bool:
 
 def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
     """The command, from the beginning of its file. One with a bad head can be used, but says nothing of itself."""
-    command = Command(name, path, within=within, own=within is None)
+    own = within is None
     try:
         start = read_start(path, _HEAD).decode("utf-8", "replace")
         table = read_front_matter(split_front_matter(start)[0])
     except BadFrontMatter as error:
         problems.append(f"{path}: the head between the lines of --- was not read: {error}")
-        return command
+        return Command(name, path, within=within, own=own)
     except OSError:
-        return command
+        return Command(name, path, within=within, own=own)
     by_model = all(table.get(key) is not True for key in ("disable-model-invocation", "hide-from-slash-command-tool"))
-    return command.but(description=words_of(table, "description"), hint=hint_of(table), by_model=by_model)
+    return Command(name, path, words_of(table, "description"), hint_of(table), by_model, within, own)
 
 
 def hint_of(table: dict[str, Any]) -> str:

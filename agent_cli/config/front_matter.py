@@ -8,14 +8,10 @@ as something else: that is how people write them.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 TEXTS = frozenset(("name", "description", "argument-hint", "model"))
 LIMIT = 16_384
-# Compiled on first use, which a run without such files never comes to.
-_HEAD = r"\ufeff?---[ \t]*\n(?P<head>(?:[^\n]*\n)*?)---[ \t]*(?:\n|\Z)(?P<body>(?s:.*))"
-_LINE = r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<value>\S(?:.*\S)?)[ \t]*"
 # What YAML reads as something else than words.
 _WORDS = frozenset("true false yes no on off null".split())
 
@@ -27,8 +23,13 @@ class BadFrontMatter(ValueError):
 def split_front_matter(text: str) -> tuple[str, str]:
     """The head, "" where there is none, and what stands below it."""
     text = text.replace("\r\n", "\n")
-    found = re.match(_HEAD, text) if text.startswith(("---", "\ufeff---")) else None
-    return (found["head"], found["body"]) if found else ("", text)
+    if text.startswith(("---", "\ufeff---")):
+        # Without regular expressions, here and below: a start reads many heads, and most compile no other.
+        lines = text.removeprefix("\ufeff").split("\n")
+        marks = (number for number, line in enumerate(lines) if line.rstrip(" \t") == "---")
+        if next(marks, None) == 0 and (end := next(marks, 0)):
+            return "".join(f"{line}\n" for line in lines[1:end]), "\n".join(lines[end + 1 :])
+    return "", text
 
 
 def read_front_matter(head: str) -> dict[str, Any]:
@@ -45,10 +46,10 @@ def _read_plain(head: str) -> dict[str, Any] | None:
     for line in head.split("\n"):
         if not line:
             continue
-        found = re.fullmatch(_LINE, line, re.ASCII)
-        if found is None or found["key"] in table or not line.isprintable():
+        key, _, rest = line.partition(":")
+        value = rest.strip(" ")
+        if not (_is_key(key) and value and rest[0] == " " and line.isprintable()) or key in table:
             return None
-        key, value = found["key"], found["value"]
         if key.casefold() in _WORDS or (key in TEXTS and value[0] in "\"'|>&*!"):
             return None
         if key not in TEXTS:
@@ -62,7 +63,14 @@ def _read_plain(head: str) -> dict[str, Any] | None:
     return table
 
 
+def _is_key(text: str) -> bool:
+    """Whether it is a letter and then letters, digits, _ and -."""
+    return text.isascii() and text[:1].isalpha() and text.replace("-", "_").isidentifier()
+
+
 def _read_yaml(head: str) -> dict[str, Any]:
+    import re
+
     import yaml
 
     # Words on one line are quoted; what goes on in an indented line is YAML's to read.

@@ -11,19 +11,23 @@ What is not understood is never half taken: the hook is left out, and named.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.reading import nearest
-from agent_cli.core.hooks import EVENTS, MATCHED, SECONDS, Hook
+from agent_cli.core.hooks import BLOCKS, EVENTS, MATCHED, SECONDS, Hook
 from agent_cli.core.rules import BadRule, read_rule
 from agent_tools.clipping import shorten
 
 MOST = 500
 _LONGEST = 86_400.0
-_KEYS = tuple("event matcher if command args url headers allowed_env_vars timeout strict background".split())
 # What Claude Code calls some of them.
 _SPELLED = {"async": "background", "allowedEnvVars": "allowed_env_vars"}
+# Claude Code's types, each with the key that says what it runs, and with all keys that are its own.
+_KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
+_OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
+_KEYS = ("event", "matcher", "if", "timeout", "strict", "background", *chain.from_iterable(_OWN.values()))
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
 ELSEWHERE = frozenset(
@@ -86,9 +90,10 @@ def _foreign(entry: Any) -> str:
     if not isinstance(entry, dict):
         return "expected a table with type and command"
     kind = entry.get("type", "command")
-    if kind not in ("command", "http"):
-        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only command and http"
-    return "url: expected an address" if kind == "http" and "url" not in entry else ""
+    if kind not in _KINDS:
+        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only {', '.join(_KINDS)}"
+    key = _KINDS[kind]
+    return "" if key in entry else f"{key}: expected text"
 
 
 def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: list[str]) -> Hook | None:
@@ -104,14 +109,15 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
         why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
     else:
-        why = _bad_server(fields) if "url" in fields else _bad_command(fields)
+        kind = next((k for k, key in _KINDS.items() if key in fields), "command")
+        why = _misplaced(fields, kind) or _BAD[kind](fields)
         why = why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
     if why:
         problems.append(f"{where}: {why}")
         return None
     return Hook(
         fields["event"],
-        fields.get("url") or fields["command"],
+        fields[_KINDS[kind]],
         fields.get("matcher", ""),
         tuple(fields.get("args") or ()),
         float(seconds),
@@ -119,18 +125,23 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         source,
         own,
         fields.get("background", False),
-        "http" if "url" in fields else "command",
+        kind,  # type: ignore[arg-type]
         fields.get("if") or "",
         dict(fields.get("headers") or {}),
         tuple(fields.get("allowed_env_vars") or ()),
+        fields.get("model") or "",
     )
+
+
+def _misplaced(fields: dict[str, Any], kind: str) -> str:
+    """What a hook of this kind has no use for."""
+    name = next((key for other, keys in _OWN.items() for key in keys if other != kind and key in fields), "")
+    return f"{name}: is not for a hook with a {_KINDS[kind]}" if name else ""
 
 
 def _bad_command(fields: dict[str, Any]) -> str:
     if not isinstance(fields.get("command"), str) or not fields["command"].strip():
         return "command: expected text"
-    if name := next((n for n in ("headers", "allowed_env_vars") if n in fields), ""):
-        return f"{name}: is for hooks with a url"
     return "" if _is_texts(fields.get("args") or ()) else "args: expected a list of text"
 
 
@@ -140,8 +151,6 @@ def _bad_server(fields: dict[str, Any]) -> str:
     from agent_tools.urls import split_url
 
     headers = fields.get("headers") or {}
-    if name := next((n for n in ("command", "args") if n in fields), ""):
-        return f"{name}: a hook has a command or a url, not both"
     if not isinstance(headers, dict) or not all(
         _HEADER.fullmatch(n) and isinstance(v, str) for n, v in headers.items()
     ):
@@ -153,6 +162,19 @@ def _bad_server(fields: dict[str, Any]) -> str:
     except ToolError as error:
         return f"url: {error}"
     return ""
+
+
+def _bad_condition(fields: dict[str, Any]) -> str:
+    if not isinstance(fields["prompt"], str) or not fields["prompt"].strip():
+        return "prompt: expected text"
+    if not isinstance(fields.get("model") or "", str):
+        return "model: expected the name of a model"
+    if fields.get("background"):
+        return "background: the answer to a prompt is waited for"
+    return "" if fields["event"] in BLOCKS else f"prompt: {fields['event']} has nothing that could be refused"
+
+
+_BAD = {"command": _bad_command, "http": _bad_server, "prompt": _bad_condition}
 
 
 def _bad_filter(fields: dict[str, Any]) -> str:
@@ -180,6 +202,11 @@ def _bad_matcher(matcher: Any) -> str:
         return "matcher: expected text"
     if re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
+    if re.fullmatch(r"\w+\([^()?]*[:\s][^()]*\)", matcher):
+        # It would be a regular expression that no name of a tool ever fits.
+        return (
+            f"matcher: {shorten(matcher, 80)} is spelled like a rule; a matcher is compared with the tool's name only"
+        )
     try:
         re.compile(matcher)
     except re.error as error:

@@ -44,6 +44,7 @@ _REASONS = {
 SETTINGS = {
     "permissions": "",
     "hooks": "",
+    "disableAllHooks": "counts in your own settings only",
     "$schema": "only says something about the file",
     "env": "variables are those of your shell",
     "model": "the model is that of our own settings",
@@ -56,9 +57,15 @@ SETTINGS = {
     "cleanupPeriodDays": "sessions are kept",
     "apiKeyHelper": "the key is that of key_command in your own settings",
     "sandbox": "the sandbox is set in our own settings",
+    **dict.fromkeys(
+        "enableAllProjectMcpServers enabledMcpjsonServers disabledMcpjsonServers".split(),
+        "servers are approved with agent mcp approve, and switched off by disabled under [mcp] of our own settings",
+    ),
 }
+PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
 # Files and folders right below `.agent` and `.claude`: whether they take effect, and what they are.
 _MEMORY = (True, "memory, which has a line of its own")
+_STATUS = (False, "not used by itself: the command for it is status_line under [terminal] of our own settings")
 FOLDERS = {
     **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
     "hooks": (True, "belongs to hooks, and runs where one names it"),
@@ -66,7 +73,7 @@ FOLDERS = {
     "plugins": (False, "not used: plugins of Claude Code are not read"),
     "scripts": (True, "belongs to what names it"),
     "worktrees": (False, "not used: worktrees of another program"),
-    "statusline.sh": (False, "not used: there is no status line of one's own"),
+    **dict.fromkeys(("statusline.sh", "status_lines"), _STATUS),
     "README.md": (False, "not used: a note for people"),
     ".gitignore": (False, "not used: a note for git"),
 }

@@ -17,7 +17,7 @@ from agent_cli.config.allowed_tools import read_allowed
 from agent_cli.config.commands import LIMIT, unusable_name
 from agent_cli.config.expansion import command_pieces, model_of
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
-from agent_cli.config.load_keys import FOLDERS, SETTINGS, unused
+from agent_cli.config.load_keys import FOLDERS, PERMISSIONS, SETTINGS, unused
 from agent_cli.config.skills import FILE, read_skill
 from agent_cli.config.skills import LIMIT as SKILL_LIMIT
 from agent_tools.clipping import counted
@@ -50,10 +50,12 @@ class Reader:
     def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
         self._tools, self._check_model = tools, check_model
         self._names = {f"/{name}": "a command of the program" for name in taken}
+        self._base = Path()
 
     def read(self, base: Path, within: Path | None) -> list[Told]:
         """Every file below `.agent` and `.claude` of a folder, in order, as far as the bounds go."""
         found: list[Told] = []
+        self._base = base
         for top in (".agent", ".claude"):
             for path in walk(base, top, within):
                 if len(found) == MOST:
@@ -74,6 +76,8 @@ class Reader:
             return self._skill(base, path, inner, within)
         if top == ".claude" and rest in ("settings.json", "settings.local.json"):
             return _settings(base, path, within, own=within is None)
+        if path == ".agent/hooks.json":
+            return Told(path, "hooks, which agent hooks list shows")
         known = FOLDERS.get(folder if inner else rest)
         return Told(path, known[1], known[0]) if known else Told(path, "not used: nothing reads it", False)
 
@@ -142,9 +146,11 @@ class Reader:
         return notes
 
     def _unless_taken(self, told: Told, name: str) -> Told:
-        where = self._names.setdefault(name, told.path)
-        if where == told.path:
+        path = str(self._base / told.path)
+        where = self._names.setdefault(name, path)
+        if where == path:
             return told
+        where = where.removeprefix(f"{self._base}/")
         return told.but(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
 
 
@@ -204,8 +210,10 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> Told:
         return Told(path, "not used: it is no JSON object", False)
     if own and path.endswith("settings.local.json"):
         return Told(path, "not used: of your home folder only settings.json is read", False)
-    taken = [key for key in table if SETTINGS.get(key) == ""]
-    notes = tuple(f"{key}: {SETTINGS.get(key, 'not read here')}" for key in table if key not in taken)
-    return Told(
-        path, f"settings of Claude Code, of which {' and '.join(taken) or 'nothing'} is taken", bool(taken), notes
-    )
+    taken = [key for key in table if SETTINGS.get(key) == "" or (own and key == "disableAllHooks")]
+    notes = [f"{key}: {SETTINGS.get(key, 'not read here')}" for key in table if key not in taken]
+    rules = table.get("permissions")
+    inner = rules if isinstance(rules, dict) else {}
+    notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]
+    what = f"settings of Claude Code, of which {' and '.join(taken) or 'nothing'} is taken"
+    return Told(path, what, bool(taken), tuple(notes))

@@ -14,13 +14,14 @@ from agent_tools.textfile import decode, split_lines
 EACH = 30_000
 TOGETHER = 90_000
 LARGEST = 10_000_000
+# Patterns are compiled on first use: most prompts mention nothing.
 _MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
-_SPELLED = re.compile(
+_SPELLED = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
     r"(?::\d+(?:-\d+)?)?"
 )
-_LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
+_LINES = r"(.+):(\d+)(?:-(\d+))?"
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
@@ -46,7 +47,7 @@ def with_files(prompt: str, ctx: ToolContext) -> str:
 def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
     """The mentions that are spelled like files, not like decorators or packages, and name none that may be shown."""
     names = (m.rstrip(_PUNCTUATION) for m in re.findall(_MENTION, prompt) if not _named(m, ctx)[0])
-    return [name for name in dict.fromkeys(names) if _SPELLED.fullmatch(name)]
+    return [name for name in dict.fromkeys(names) if re.fullmatch(_SPELLED, name)]
 
 
 def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
@@ -54,7 +55,7 @@ def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]
     for name in dict.fromkeys((mention, mention.rstrip(_PUNCTUATION))):
         if _is_open(name, ctx):
             return name, None
-        if (found := _LINES.fullmatch(name)) and _is_open(found[1], ctx):
+        if (found := re.fullmatch(_LINES, name)) and _is_open(found[1], ctx):
             first = max(int(found[2]), 1)
             return found[1], (first, max(int(found[3] or first), first))
     return "", None

@@ -103,7 +103,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     path = folder / FILE
     try:
         real = path if within is None else resolve_inside(path, within)
-        head, _ = split_front_matter(read_start(real, _HEAD).decode("utf-8", "replace"))
+        head, body = split_front_matter(read_start(real, _HEAD).decode("utf-8", "replace"))
         table = read_front_matter(head)
     except FileNotFoundError:
         return None
@@ -114,8 +114,12 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
         return None
     description = " ".join(filter(None, (words_of(table, "description"), words_of(table, "when_to_use"))))
+    if "description" not in table:
+        description = description or _first_paragraph(body)
     if not description:
-        problems.append(f"{path}: the skill is left out: its head has no description, which says when it is of use")
+        problems.append(
+            f"{path}: the skill is left out: it has no description, which says when it is of use, and no text"
+        )
         return None
     return Skill(
         name,
@@ -128,6 +132,12 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         within=within,
         own=within is None,
     )
+
+
+def _first_paragraph(body: str) -> str:
+    """What a skill says of itself where its head does not: the first words that are no heading, on one line."""
+    blocks = (block.strip() for block in body.split("\n\n"))
+    return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
 def _below(folder: str, prefix: str = "", depth: int = 0) -> Iterator[str]:

@@ -34,15 +34,20 @@ MATCHED: dict[HookEvent, str] = {
     "SubagentStop": "agent_type", "PreCompact": "trigger", "SessionStart": "source", "SessionEnd": "reason",
     "Notification": "notification_type",
 }  # fmt: skip
+# Where a refusal means something.
+BLOCKS: frozenset[HookEvent] = frozenset(
+    ("PreToolUse", "PostToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact")
+)
 SECONDS = 60.0
 
 
 class Hook(Value):
-    """A configured hook. command: a command line, a program where there are args, or an address to post to.
+    """A configured hook. command: a command line, by kind also an address to post to, or a condition in words.
 
-    args: it is then started without a shell. own: the person's, not a project's. background: it runs beside what goes
-    on, and its answer is not waited for. only: a rule in the grammar of permissions; other calls are none of its
-    business. headers, variables: of a web server, and what of the environment may stand in them.
+    args: the command is then started without a shell. own: the person's, not a project's. background: it runs beside
+    what goes on, and its answer is not waited for. only: a rule in the grammar of permissions; it is for the calls that
+    this is about. headers, variables: what is sent to the address, and what of the environment may stand in that.
+    model: what judges the condition; "" for the small one.
     """
 
     event: HookEvent
@@ -54,10 +59,11 @@ class Hook(Value):
     source: str = ""
     own: bool = True
     background: bool = False
-    kind: Literal["command", "http"] = "command"
+    kind: Literal["command", "http", "prompt"] = "command"
     only: str = ""
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
     variables: tuple[str, ...] = ()
+    model: str = ""
 
     @property
     def where(self) -> str:

@@ -6,6 +6,7 @@ assistant message has no later `ToolMessage` with its id; that is the only place
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -75,6 +76,11 @@ class ToolMessage(Value):
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def typed(text: str) -> str:
+    """A message as the person wrote it: without the files that it mentions and the note of plan mode below it."""
+    return re.split(r"\n\n<(?:file path=|plan_mode>)", text, maxsplit=1)[0]
 
 
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:

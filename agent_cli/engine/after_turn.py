@@ -12,7 +12,7 @@ from agent_cli.core.events import Event, HookRan, HookStarted, Warned
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.verify import Check
 from agent_tools.cancel import Cancelled
-from agent_tools.clipping import HeadTail, shorten
+from agent_tools.clipping import HeadTail, counted, shorten
 from agent_tools.shell import find_bash
 from agent_tools.shell_env import command_env
 
@@ -49,7 +49,9 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     if code == 0:
         return None
     if times >= turn.options.after_turn_tries:
-        yield Warned(f"after_turn: `{shorten(command)}` still {how}; it went back to the model {times} times.")
+        yield Warned(
+            f"after_turn: `{shorten(command)}` still {how}; it went back to the model {counted(times, 'time')}."
+        )
         return None
     turn.nudges[_NAME] = times + 1
     return (

@@ -131,7 +131,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
     if turn.kit.hooks.wants("PreCompact", kind):
         from agent_cli.engine.hooked import pre_compact
 
-        said = yield from pre_compact(turn.kit, kind, focus)
+        said = yield from pre_compact(turn, kind, focus)
         if said.stop is not None or said.verdict == "deny":
             reason = said.reason or said.stop
             return "", f"A hook does not let the conversation be compacted{f': {reason}' if reason else '.'}"

@@ -10,13 +10,14 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, MessageAdded, PlanChanged, Rewound
+from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.turn import Kit, TurnOptions
+from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
 from agent_tools.lent import Prompted, prompted
@@ -66,6 +67,7 @@ class Conversation:
         self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
+        self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
@@ -83,7 +85,12 @@ class Conversation:
             if not isinstance(made, tuple):
                 return made
             added = made
-        text = self._with_outputs(given, show) if given.commands else given.text()
+        try:
+            text = self._with_outputs(given, show) if given.commands else given.text()
+        except ToolError:
+            # What the start of the session had to say is not lost with this message.
+            self.inbox += added
+            raise
         self._close_open_calls()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
@@ -98,7 +105,8 @@ class Conversation:
         from agent_cli.engine.inline_commands import with_outputs  # few prompts have any
 
         self.kit.context.cancel = CancelToken()
-        return with_outputs(self.kit, prompt, show)
+        # Of these calls, which belong to no turn, only what hooks did is kept.
+        return drive(with_outputs(self.kit, prompt), lambda e: self.record(e) if isinstance(e, HookRan) else None, show)
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Go on with a suspended turn, with what is left of its budget."""
@@ -132,9 +140,11 @@ class Conversation:
 
     def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
         self.kit.context.cancel = CancelToken()
+        self._runs = True
         try:
             result = drive(run_turn(self.history, self.kit, options), self.record, self._follow, show)
         finally:
+            self._runs = False
             self._under_way = []
         self.history += result.end.messages
         self.last = result
@@ -175,6 +185,15 @@ class Conversation:
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""
         self.kit.context.cancel.cancel()
+
+    def stop_beside(self) -> CancelToken:
+        """What stops work beside the turns: the interrupt of the turn, too. A turn that is stopping stays stopped."""
+        token = self.kit.context.cancel
+        if token.cancelled:
+            token = CancelToken()
+            if not self._runs:
+                self.kit.context.cancel = token
+        return token
 
     @property
     def suspended(self) -> bool:

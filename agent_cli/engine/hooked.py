@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.answers import Answer, Approve, Edit, Reject
-from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.events import ApprovalRequested, Event, UsageAdded
 from agent_cli.core.hooks import Again, HookEvent, HookResult
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.asks import Asks, Said
 from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.permission.decision import Decision, Level
-from agent_tools.base import ToolResult
+from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import Cancelled
 from agent_tools.display import CommandOutput
 
@@ -37,6 +37,23 @@ def fields(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
     return found
 
 
+def _run(
+    turn: Turn, event: HookEvent, data: dict[str, Any], again: Again | None = None
+) -> Generator[Event, None, HookResult]:
+    """Run the hooks of a step; what models cost that were asked for them is the turn's. Raises Cancelled."""
+    running = turn.kit.hooks.run(event, data, turn.kit.context.cancel, again)
+    while True:
+        try:
+            found = next(running)
+        except StopIteration as stop:
+            result: HookResult = stop.value
+            return result
+        if isinstance(found, UsageAdded):
+            turn.usage += found.usage
+            turn.budget.cost += found.usage.cost
+        yield found
+
+
 def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
     """The call made ready, with the answers of its PreToolUse hooks. Raises Cancelled."""
     turn = asks.turn
@@ -47,8 +64,7 @@ def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
     if said is None or said.given != call.arguments:
         given = tool_input(turn, item)
         data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given}
-        run = turn.kit.hooks.run
-        result = yield from run("PreToolUse", data, turn.kit.context.cancel, effects_of(asks, item))
+        result = yield from _run(turn, "PreToolUse", data, effects_of(asks, item))
         changed = None
         if result.changed is not None and result.changed not in (given, call.arguments):
             changed = with_input(item, result.changed)
@@ -60,6 +76,23 @@ def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
         if isinstance(item, str):
             return f"A hook changed the arguments of this call, and they cannot be used: {item}"
     return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+
+
+def before_command(
+    kit: Kit, command: str, call_id: str, decision: Decision
+) -> Generator[Event, None, tuple[Decision, str]]:
+    """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command. Raises Cancelled."""
+
+    def told(arguments: dict[str, Any]) -> dict[str, Any]:
+        effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
+        return {"tool_input": arguments, "effects": effects}
+
+    data = {**fields(kit), "tool_name": "Bash", "tool_use_id": call_id, **told({"command": command})}
+    result = yield from kit.hooks.run("PreToolUse", data, kit.context.cancel, told)
+    changed = str((result.changed or {}).get("command", command))
+    if changed != command:
+        decision = kit.policy.decide("Bash", (Effect("run", changed),))
+    return decided(decision, result, kit.policy.mode), changed
 
 
 def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
@@ -89,8 +122,7 @@ def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Genera
     data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
     if request.always:
         data["permission_suggestions"] = [request.always]
-    run = turn.kit.hooks.run
-    result = yield from run("PermissionRequest", data, turn.kit.context.cancel, effects_of(asks, item))
+    result = yield from _run(turn, "PermissionRequest", data, effects_of(asks, item))
     if result.stop is not None:
         turn.stopped = result.stop
     if result.verdict == "deny" or result.stop is not None:
@@ -112,7 +144,7 @@ def after_call(turn: Turn, item: Prepared, result: ToolResult, ms: int) -> Gener
         "duration_ms": ms,
     }
     try:
-        found = yield from turn.kit.hooks.run("PostToolUse", data, turn.kit.context.cancel)
+        found = yield from _run(turn, "PostToolUse", data)
     except Cancelled:
         # The call itself is done: its result stands, and the turn ends behind it.
         return ""
@@ -131,7 +163,7 @@ def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
         return None
     data = {**fields(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
     data |= {} if kit.depth else {"background_tasks": [job.command for job in kit.context.jobs.all() if job.running]}
-    result = yield from kit.hooks.run(event, data, kit.context.cancel)
+    result = yield from _run(turn, event, data)
     if result.verdict != "deny" or result.stop is not None:
         return None
     turn.nudges["stop_hook"] = times + 1
@@ -144,15 +176,15 @@ def notify(turn: Turn, kind: str, message: str) -> None:
     turn.kit.hooks.begin("Notification", data)
 
 
-def pre_compact(kit: Kit, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
+def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
     """What the PreCompact hooks say before the history is compacted: `context` is more for the instructions.
 
     trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises Cancelled.
     """
-    if not kit.hooks.wants("PreCompact", trigger):
+    if not turn.kit.hooks.wants("PreCompact", trigger):
         return HookResult()
-    data = {**fields(kit), "trigger": trigger, "custom_instructions": focus}
-    return (yield from kit.hooks.run("PreCompact", data, kit.context.cancel))
+    data = {**fields(turn.kit), "trigger": trigger, "custom_instructions": focus}
+    return (yield from _run(turn, "PreCompact", data))
 
 
 def tool_input(turn: Turn, item: Prepared) -> dict[str, Any]:

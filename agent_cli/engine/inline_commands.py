@@ -1,8 +1,9 @@
-"""The commands in a prompt of the person's: permitted like any call, then run, before the turn begins."""
+"""The commands in a prompt of the person's: permitted like any call of Bash, hooks included, then run, before the turn
+begins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 
 from agent_cli.core.answers import Approve, Edit, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested
@@ -16,7 +17,7 @@ from agent_tools.lent import Prompted
 from agent_tools.prompting import fill
 
 
-def with_outputs(kit: Kit, prompt: Prompted, show: Callable[[Event], None]) -> str:
+def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
     """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
     if "Bash" not in kit.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and Bash is not offered here.")
@@ -25,7 +26,7 @@ def with_outputs(kit: Kit, prompt: Prompted, show: Callable[[Event], None]) -> s
     pieces = list(prompt.pieces)
     try:
         for place in range(1, len(pieces), 2):
-            pieces[place] = _permitted(kit, prompt.name, pieces[place], f"inline-{place}", show)
+            pieces[place] = yield from _permitted(kit, prompt.name, pieces[place], f"inline-{place}")
         running = fill(prompt.but(pieces=tuple(pieces)), kit.context)
         while True:
             next(running)
@@ -38,18 +39,21 @@ def with_outputs(kit: Kit, prompt: Prompted, show: Callable[[Event], None]) -> s
     return text
 
 
-def _permitted(kit: Kit, name: str, command: str, call_id: str, show: Callable[[Event], None]) -> str:
+def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
     """The command, perhaps as the person has changed it, once it may run. Raises ToolError where it may not."""
-    summary = f"Run: {shorten(command, 200)}"
-    show(ToolRequested(call_id, "Bash", {"command": command}, summary))
-    effects = (Effect("run", command),)
-    decision = kit.policy.decide("Bash", effects)
+    yield ToolRequested(call_id, "Bash", {"command": command}, f"Run: {shorten(command, 200)}")
+    decision = kit.policy.decide("Bash", (Effect("run", command),))
+    if kit.hooks.wants("PreToolUse", "Bash"):
+        from agent_cli.engine.hooked import before_command
+
+        decision, command = yield from before_command(kit, command, call_id, decision)
     why = f"it {decision.reason}"
     if decision.level is Level.ASK:
+        effects = (Effect("run", command),)
         request = ApprovalRequested(
             call_id,
             "Bash",
-            summary,
+            f"Run: {shorten(command, 200)}",
             f"{decision.reason}, and /{name} begins with it",
             effects,
             str(kit.context.workspace.cwd),
@@ -57,13 +61,13 @@ def _permitted(kit: Kit, name: str, command: str, call_id: str, show: Callable[[
         )
         answer = kit.approver(request)
         if isinstance(answer, Edit):
-            return _permitted(kit, name, str(answer.arguments.get("command", command)), call_id, show)
+            return (yield from _permitted(kit, name, str(answer.arguments.get("command", command)), call_id))
         if isinstance(answer, Approve):
-            show(ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}")))
+            yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))
             return command
         why = answer.reason or "you refused it" if isinstance(answer, Reject) else "it needs a person to allow it"
     elif decision.level is Level.ALLOW:
-        show(ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}")))
+        yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))
         return command
-    show(ToolFinished(call_id, "Bash", True, 0, Note("not run")))
+    yield ToolFinished(call_id, "Bash", True, 0, Note("not run"))
     raise ToolError(f"/{name} was not sent, because its command `{shorten(command)}` may not run: {why}.")

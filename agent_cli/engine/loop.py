@@ -6,8 +6,8 @@ is given. Running it on a history that ends in unanswered calls resumes there, w
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from typing import Literal
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
@@ -23,6 +23,7 @@ from agent_cli.core.limits import Cap
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
+    ToolCall,
     UserMessage,
     pending_calls,
 )
@@ -35,18 +36,19 @@ from agent_cli.core.outcome import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.executor import Ended, run_calls
 from agent_cli.engine.lending import begin, give_back, kept
 from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
 from agent_cli.engine.room import make_room, make_room_after
-from agent_cli.engine.running import INTERRUPTED
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.summary import account
-from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.engine.turn import INTERRUPTED, Kit, Turn, TurnOptions
 from agent_cli.model.transport import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import Cancelled
 from agent_tools.values import to_plain
+
+if TYPE_CHECKING:
+    from agent_cli.engine.executor import Ended, Steps
 
 LAST_ROUND = (
     "The limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what was done, "
@@ -83,7 +85,7 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
 def _rounds(turn: Turn) -> Run:
     if waiting := pending_calls(turn.history):
         yield TurnResumed("calls without a result", turn.budget.rounds_left)
-        ended = yield from run_calls(turn, waiting)
+        ended = yield from _run_calls(turn, waiting)
         if over := (yield from _over(turn, None, ended)):
             return over
     while True:
@@ -100,13 +102,19 @@ def _rounds(turn: Turn) -> Run:
         yield RoundStarted(turn.budget.rounds)
         answer = yield from _ask(turn)
         if answer.calls:
-            ended = yield from run_calls(turn, answer.calls)
+            ended = yield from _run_calls(turn, answer.calls)
             if over := (yield from _over(turn, answer, ended)):
                 return over
         elif more := (yield from _objection(turn, answer)):
             yield from turn.add(UserMessage(more))
         else:
             return _complete(turn, answer)
+
+
+def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
+    from agent_cli.engine.executor import run_calls  # with all that calls need; many an answer makes none
+
+    return run_calls(turn, calls)
 
 
 def _over(turn: Turn, answer: AssistantMessage | None, ended: Ended) -> Generator[Event, None, TurnResult | None]:

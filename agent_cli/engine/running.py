@@ -20,14 +20,12 @@ from agent_cli.engine.checking import Prepared, may_change
 from agent_cli.engine.lending import borrow
 from agent_cli.engine.questions import ask_during
 from agent_cli.engine.subagents import run_nested
-from agent_cli.engine.turn import Action, Turn
+from agent_cli.engine.turn import INTERRUPTED, Action, Turn
 from agent_tools.base import Ask, AskPerson, ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 
 if TYPE_CHECKING:
     from agent_cli.engine.ahead import Begun
-
-INTERRUPTED = "Interrupted by the user before this finished."
 
 
 def run(

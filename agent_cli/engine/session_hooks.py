@@ -79,7 +79,7 @@ def prompt_submit(kit: Kit, prompt: str) -> Generator[Event, None, tuple[tuple[s
 
     Raises Cancelled.
     """
-    if not kit.hooks.wants("UserPromptSubmit") or prompt.startswith(OURS):
+    if not kit.hooks.wants("UserPromptSubmit"):
         return (), None
     result = yield from kit.hooks.run("UserPromptSubmit", {**fields(kit), "prompt": prompt}, kit.context.cancel)
     if result.verdict == "deny" or result.stop is not None:
@@ -91,6 +91,9 @@ def incoming(kit: Kit, texts: list[str]) -> Generator[Event, None, list[str]]:
     """Messages that came while a turn ran, as its hooks leave them: one that is blocked is not sent."""
     found = []
     for text in texts:
+        if text.startswith(OURS):
+            found.append(text)
+            continue
         added, blocked = yield from prompt_submit(kit, text)
         if blocked is not None:
             yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")

@@ -27,6 +27,13 @@ _TEST = (
     r"(?:^|/)(?:(?:test|tests|spec|conftest)(?:[_.-][^/]*)?|[^/]*[_.-](?:tests?|spec)|[^/]*(?:Tests?|Spec|IT))\.\w+$"
 )
 _COMMIT = r"\bgit\b[^|;&\n]*\bcommit\b"
+# Before the tests on their line: what cannot fail in their place. And checks that run no tests.
+_BEFORE = r"(?:cd|export|source|\.)\s[^&]*|true"
+_NO_TESTS = (
+    r"(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*\s+-m\s+|npx\s+|(?:uv|poetry)\s+run\s+)?"
+    r"(?:(?:mypy|pyright|ruff|flake8|tsc|eslint|shellcheck|ninja)\b|"
+    r"\w+\s+(?:run\s+)?(?:build|clippy|vet|lint|all|compile)\b|cargo\s+check\b)"
+)
 _NEXT = {
     "plan": "Propose the plan with TodoWrite (two or more steps); the user approves it.",
     "tests": "Write the tests, run them by a command of their own, and see them fail.",
@@ -175,7 +182,10 @@ class Tdd:
         line = " ".join(command.split())
         if "\n" in command.strip() or re.search(r"[|;&<>]|\$\(|`", re.sub(r"\d?>&\d|&&", " ", line)):
             return None
-        return line if self._is_check(line.rsplit("&&", 1)[-1].strip()) else None
+        *before, last = (part.strip() for part in line.split("&&"))
+        if re.match(_NO_TESTS, last) or not all(re.fullmatch(_BEFORE, part) for part in before):
+            return None
+        return line if self._is_check(last) else None
 
     def _account(self) -> str:
         state = self.state

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from agent_cli.engine.gates import Gates
 
 
+INTERRUPTED = "Interrupted by the user before this finished."
+
+
 class TurnOptions(Value):
     """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.core.modes import MODES
 from agent_cli.entries.choices import choice
+from agent_cli.entries.flags import takes
 from agent_cli.options import RunOptions
 
 mcp_app = typer.Typer(help="MCP servers: add, list, test and approve them, or be one.", no_args_is_help=True)
@@ -30,7 +30,7 @@ def mcp_list(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = Fa
 
 @mcp_app.command("get")
 def mcp_get(name: Name) -> None:
-    """Show how a server is declared, with the values of its environment and headers left out."""
+    """Show how a server is declared; of yours the values of environment and headers are left out."""
     from agent_cli.commands.mcp import get_server
 
     raise typer.Exit(get_server(name))
@@ -89,9 +89,16 @@ def mcp_approve(name: Name) -> None:
     raise typer.Exit(approve_server(name))
 
 
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-config", metavar="FILE|JSON", help="Also servers that are declared there. Repeatable."),
+]
+
+
 @mcp_app.command("login")
 def mcp_login(
     name: Name,
+    mcp_config: Config = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the browser, or only say where.")
     ] = True,
@@ -99,42 +106,24 @@ def mcp_login(
     """Log in to a server by OAuth: sign in in the browser, within 5 minutes. The address is also printed."""
     from agent_cli.commands.mcp_login import log_in_to
 
-    raise typer.Exit(log_in_to(name, browser=browser))
+    raise typer.Exit(log_in_to(name, RunOptions(mcp_config=tuple(mcp_config or ())), browser=browser))
 
 
 @mcp_app.command("logout")
-def mcp_logout(name: Name) -> None:
+def mcp_logout(name: Name, mcp_config: Config = None) -> None:
     """Forget the login to a server."""
     from agent_cli.commands.mcp_login import log_out_of
 
-    raise typer.Exit(log_out_of(name))
+    raise typer.Exit(log_out_of(name, RunOptions(mcp_config=tuple(mcp_config or ()))))
 
 
 @mcp_app.command("serve")
-def mcp_serve(
-    permission_mode: Annotated[str | None, typer.Option("--permission-mode", callback=choice(MODES))] = None,
-    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
-    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
-    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
-    tools: Annotated[list[str] | None, typer.Option("--tools", help="Names of the tools to offer.")] = None,
-    add_dir: Annotated[list[str] | None, typer.Option("--add-dir")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
-    trust: Annotated[bool, typer.Option("--trust")] = False,
-    bare: Annotated[bool, typer.Option("--bare")] = False,
-) -> None:
+@takes(
+    "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
+    "settings", "trust", "bare", print=True,
+)  # fmt: skip
+def mcp_serve(options: RunOptions) -> None:
     """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
     from agent_cli.commands.mcp_serve import serve_tools
 
-    options = RunOptions(
-        print=True,
-        permission_mode=permission_mode,
-        allowed_tools=tuple(allowed_tools or ()),
-        ask_tools=tuple(ask_tools or ()),
-        disallowed_tools=tuple(disallowed_tools or ()),
-        tools=tuple(tools or ()),
-        add_dir=tuple(add_dir or ()),
-        settings=tuple(settings or ()),
-        trust=trust,
-        bare=bare,
-    )
     raise typer.Exit(serve_tools(options))

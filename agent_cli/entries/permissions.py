@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.core.modes import MODES
-from agent_cli.entries.choices import choice
+from agent_cli.entries.flags import takes
 from agent_cli.options import RunOptions
 
 permissions_app = typer.Typer(help="The permission rules in force.", no_args_is_help=True)
@@ -40,28 +39,14 @@ def permissions_check(
 
 
 @permissions_app.command("list")
+@takes("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
 def permissions_list(
+    options: RunOptions,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    permission_mode: Annotated[str | None, typer.Option("--permission-mode", callback=choice(MODES))] = None,
-    allowed_tools: Annotated[list[str] | None, typer.Option("--allowedTools", "--allowed-tools")] = None,
-    ask_tools: Annotated[list[str] | None, typer.Option("--askTools", "--ask-tools")] = None,
-    disallowed_tools: Annotated[list[str] | None, typer.Option("--disallowedTools", "--disallowed-tools")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="As in a run with --trust.")] = False,
-    bare: Annotated[bool, typer.Option("--bare")] = False,
 ) -> None:
     """List the rules that a run with these flags would have, and where each comes from."""
     from agent_cli.commands.permissions import list_rules
 
-    options = RunOptions(
-        permission_mode=permission_mode,
-        allowed_tools=tuple(allowed_tools or ()),
-        ask_tools=tuple(ask_tools or ()),
-        disallowed_tools=tuple(disallowed_tools or ()),
-        settings=tuple(settings or ()),
-        trust=trust,
-        bare=bare,
-    )
     raise typer.Exit(list_rules(options, as_json=json))
 
 

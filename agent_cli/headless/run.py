@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.answers import Answer, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
@@ -22,7 +22,6 @@ from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
 from agent_cli.headless.progress import Progress
 from agent_cli.headless.result import Tally, result_object
 from agent_cli.headless.stdin import NotText, join, read_stdin
-from agent_cli.headless.stream_json import StreamJson
 from agent_cli.session.plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import Cancelled
@@ -30,6 +29,9 @@ from agent_tools.inert import inert
 from agent_tools.media import Media
 from agent_tools.plan import plan_text
 from agent_tools.values import Value
+
+if TYPE_CHECKING:
+    from agent_cli.headless.stream_json import StreamJson
 
 NOBODY = "nobody is there to approve it"
 UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assumption you made."
@@ -181,6 +183,8 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
     progress = Progress(say, asked.verbose)
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
+        from agent_cli.headless.stream_json import StreamJson  # with its table of events
+
         stream = StreamJson(_print_line, report.session_id, report.model, asked.partial, asked.hook_events)
         stream.init(
             cwd=report.cwd,

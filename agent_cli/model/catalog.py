@@ -66,6 +66,7 @@ class ModelInfo(Value):
     deprecated: str = ""
 
 
+@lru_cache(maxsize=64)
 def lookup(provider: str, model: str) -> ModelInfo | None:
     """What is known of `model` as `provider` calls it, or None. A dated release falls back on its undated
     name.
@@ -76,11 +77,12 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     local = known is not None and known.local
     # LiteLLM's name for a provider, where ours is another.
     names = dict.fromkeys([provider, known.litellm if known else provider])
+    file = _bytes(FILE)  # once: reading it is most of a look-up
     for spelled in dict.fromkeys([model, _DATE.sub("", model)]):
         for name in names:
-            if (data := entry(f"{name}/{spelled}")) is not None:
+            if (data := entry(f"{name}/{spelled}", file)) is not None:
                 return _info(provider, model, data, local)
-        if (data := entry(spelled)) is not None and provider_of_catalog(data) in names:
+        if (data := entry(spelled, file)) is not None and provider_of_catalog(data) in names:
             return _info(provider, model, data, local)
     if local:
         return ModelInfo(name=f"{provider}/{model}", provider=provider, local=True, prices=(FREE,), tools=True)
@@ -143,10 +145,9 @@ def is_provider(name: str) -> bool:
     return listed or b'"litellm_provider": ' + quoted in _bytes(FILE)
 
 
-@lru_cache(maxsize=64)
-def entry(key: str) -> dict[str, Any] | None:
-    """The entry of exactly this key as the file has it, or None."""
-    data = _bytes(FILE)
+def entry(key: str, data: bytes | None = None) -> dict[str, Any] | None:
+    """The entry of exactly this key as the file has it, or None. data: the file, where it was read already."""
+    data = _bytes(FILE) if data is None else data
     if data and not data.startswith(b"{" + _INDENT + b'"'):
         return _everything().get(key)  # written some other way than it has been so far
     found = slice_of(data, key)

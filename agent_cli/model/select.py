@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.model.catalog import entry, is_provider, lookup, newest_claude
-from agent_cli.model.discover import default_model, discover
 from agent_cli.model.keys import KeyMissing, ModelSetupError, NoModel, Secret, find_key, missing
 from agent_cli.model.providers import (
     Provider,
@@ -35,8 +34,6 @@ __all__ = [
     "NoModel",
     "Resolved",
     "Secret",
-    "default_model",
-    "discover",
     "open_transport",
     "resolve",
 ]

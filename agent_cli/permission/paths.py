@@ -7,6 +7,7 @@ It does not matter whether the file exists.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -23,14 +24,20 @@ _CI_FILES = frozenset(
     (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml")
 )
 _CI_FOLDERS = ((".github", "workflows"), (".github", "actions"), (".circleci",), (".buildkite",), (".gitlab",))
-_SECRET = re.compile(
+_SECRET = (
     r"\.env.*|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|credentials?(?:\.\w+)?|secrets?\.(?:json|ya?ml|toml|ini|env|txt)|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials"
     r"|\.pgpass|\.my\.cnf|\.htpasswd|\.dockercfg|kubeconfig|service[-_]account.*\.json|client_secret.*\.json"
     r"|application_default_credentials\.json|\.vault-token|\.boto|\.s3cfg|token(?:s)?\.(?:json|txt)"
 )
 _SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".azure", ".password-store")
-_SHOWN = re.compile(r".*\.(?:example|sample|template|dist|pub|md|rst)")
+_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)"
+
+
+@cache
+def _names() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Compiled on first use, as a run without tools needs neither; a search asks about thousands of files."""
+    return re.compile(_SHOWN), re.compile(_SECRET)
 
 
 def _folded(path: Path) -> list[str]:
@@ -68,6 +75,7 @@ def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
 def secret(path: Path) -> bool:
     """Whether a file's name says that it holds keys or passwords: .env, id_rsa, credentials.json."""
     parts = _folded(path)
-    if not parts or _SHOWN.fullmatch(parts[-1]):
+    shown, hidden = _names()
+    if not parts or shown.fullmatch(parts[-1]):
         return False
-    return bool(_SECRET.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
+    return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])

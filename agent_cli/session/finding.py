@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.session.glance import Glance, glances, project_folders, session_files
 from agent_cli.session.lines import unsealed
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore
 from agent_tools.clipping import counted, shorten
 from agent_tools.values import Mismatch, from_plain

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agent_cli.core.messages import typed
 from agent_cli.session.lines import unsealed
 from agent_cli.session.records import Header
 from agent_tools.values import Mismatch, Value, from_plain
@@ -107,7 +108,7 @@ def _data(line: bytes) -> dict[str, Any]:
 
 def first_words(text: str) -> str:
     """How a message begins, on one line."""
-    return " ".join(text[: 4 * _WORDS].split())[:_WORDS]
+    return " ".join(typed(text)[: 4 * _WORDS].split())[:_WORDS]
 
 
 def session_files(folder: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from agent_cli.core.events import (
     TurnFinished,
     Warned,
 )
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, typed
 from agent_cli.session.lines import Line, read
 from agent_tools.display import CommandOutput
 from agent_tools.values import Mismatch, Value, from_plain
@@ -65,7 +65,7 @@ def last_exchange(log: Path) -> Exchange | None:
         return None
     question = lines[start].data["message"]["text"]
     events = [e for line in lines[start + 1 :] if (e := _event(line)) is not None]
-    return bounded(question, events)
+    return bounded(typed(question), events)
 
 
 def _begins(lines: list[Line], number: int) -> bool:
@@ -99,7 +99,7 @@ def exchange_of(history: Iterable[Message]) -> Exchange | None:
         elif isinstance(message, ToolMessage):
             events.append(ToolStarted(message.call_id, message.name))
             events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
-    return bounded(messages[start].text, events)
+    return bounded(typed(messages[start].text), events)
 
 
 def bounded(question: str, events: list[Event]) -> Exchange:

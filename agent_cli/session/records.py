@@ -15,6 +15,10 @@ from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 
+class NoSession(Exception):
+    """There is no such session, or more than one fits; the message says so."""
+
+
 class Header(Value):
     """What a session is and what stays fixed in it: the first record.
 

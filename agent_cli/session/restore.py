@@ -13,13 +13,9 @@ from typing import Any
 
 from agent_cli.core.events import Event
 from agent_cli.session.lines import VERSION, Line, in_order, read, read_bytes
-from agent_cli.session.records import Header, Mended, Partial, Restored
+from agent_cli.session.records import Header, Mended, NoSession, Partial, Restored
 from agent_cli.session.state import KINDS, State
 from agent_tools.values import Mismatch, from_plain
-
-
-class NoSession(Exception):
-    """There is no such session, or more than one fits; the message says so."""
 
 
 class _Disorder(Exception):

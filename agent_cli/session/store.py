@@ -13,9 +13,7 @@ from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.private import draft_file, kept_copies, owner_file
-from agent_cli.session.records import Restored, SessionInfo
-from agent_cli.session.restore import NoSession, restore
-from agent_cli.session.story import stage_of, tell
+from agent_cli.session.records import NoSession, Restored, SessionInfo
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -97,6 +95,8 @@ class SessionStore:
 
     def load(self, session_id: str) -> Restored:
         """Read a session. Raises NoSession where nothing of it can be read."""
+        from agent_cli.session.restore import restore  # a session that begins needs none of it
+
         try:
             with self.path(session_id).open("rb") as file:
                 return restore(file, session_id)
@@ -105,6 +105,8 @@ class SessionStore:
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions of the project, the latest changed first; unreadable ones are left out."""
+        from agent_cli.session.restore import restore
+
         for session_id in self.ids():
             try:
                 data = self.path(session_id).read_bytes()
@@ -116,6 +118,8 @@ class SessionStore:
 
 def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
     """All that lists say of a session, for `--json`."""
+    from agent_cli.session.story import stage_of, tell
+
     turns = tell(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(

@@ -133,15 +133,21 @@ class _Turn:
 def tell(data: bytes) -> list[TurnTold]:
     """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
     turns: list[_Turn] = []
+    early: list[HookRan] = []  # hooks that run before the message that they belong to
     idle = True
     for record in records(data)[0]:
         kind, event = record["type"], record["data"]
         if kind == "MessageAdded" and event["message"]["type"] == "UserMessage" and idle:
             turns.append(_Turn(event["message"]["text"], record["time"]))
+            turns[-1].hooks, early = early, []
             idle = False
-        if turns:
+        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
+            early.append(from_plain(HookRan, event))
+        elif turns:
             turns[-1].take(kind, event)
         idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
+    if turns:
+        turns[-1].hooks += early
     return [t.told() for t in turns]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from prompt_toolkit.utils import get_cwidth
@@ -67,6 +68,11 @@ def wrapped(text: str, width: int) -> list[str]:
         rows.append(row)
         text = text[len(row) :]
     return rows or [""]
+
+
+def rows_of(lines: Iterable[str], width: int) -> int:
+    """How many rows plain lines take on a terminal of that width."""
+    return sum(max(1, -(-cells(line) // max(width, 1))) for line in lines)
 
 
 def _apply(state: dict[str, str], codes: list[int]) -> None:

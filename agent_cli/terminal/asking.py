@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.terminal.approval import ReadLine, forget_typed_ahead, with_interrupts
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import prose
 from agent_cli.terminal.editor import NO_EDITOR, in_editor
 from agent_cli.terminal.reviewing import HINT, read_review, review_lines
 from agent_tools.cancel import Cancelled
@@ -62,18 +64,26 @@ class QuestionsInLines:
     def _questions(self, questions: list[dict[str, Any]]) -> Reply:
         answers = []
         for question in questions:
-            self._say(f"? {question['question']}", "ask")
+            for row in asked_lines(question, self._console):
+                self._console.print(row)
             options = question.get("options", [])
-            for number, option in enumerate(options, 1):
-                more = f" - {option['description']}" if option.get("description") else ""
-                self._say(f"  {number}. {option['label']}{more}")
             hint = "number, or your own words" if options else "your answer"
             words = with_interrupts(lambda hint=hint: self._read_line(f"[{hint}] ")).strip()  # type: ignore[misc]
             answers.append(f"{question['question']} -> {chosen(words, options)}")
         return Reply("answer", "\n".join(answers))
 
     def _say(self, text: str, style: str = "") -> None:
-        self._console.print(styled(text, style))
+        for row in prose(text, self._console, style):
+            self._console.print(row)
+
+
+def asked_lines(question: dict[str, Any], console: Console) -> Iterator[Text]:
+    """A question of the model's with its options, by number."""
+    yield from prose(f"? {question['question']}", console, "ask")
+    for number, option in enumerate(question.get("options", []), 1):
+        more = f" - {option['description']}" if option.get("description") else ""
+        # Indented, so that what goes on in the next row cannot pass for an option.
+        yield from prose(f"  {number}. {option['label']}{more}", console, more="   ")
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:

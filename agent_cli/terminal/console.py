@@ -61,10 +61,19 @@ def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Tex
         yield Text(more if number else first).append_text(row)
 
 
-def by_words(line: str, console: Console, style: str = "") -> Iterator[Text]:
-    """A line of foreign text in rows that keep its indentation."""
+def by_words(line: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
+    """A line of foreign text in rows that keep its indentation. more: what stands before all but the first, too."""
     indent = " " * (len(line) - len(line.lstrip(" ")))
-    return hanging(styled(line.strip(" "), style), console, indent, indent)
+    return hanging(styled(line.strip(" "), style), console, indent, indent + more)
+
+
+def prose(text: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
+    """Foreign text that is read and not copied: on a terminal wrapped as in `by_words`."""
+    for line in text.split("\n"):
+        if console.is_terminal:
+            yield from by_words(line, console, style, more)
+        else:
+            yield styled(line, style)
 
 
 def shown_path(path: Path, home: Path | None) -> str:

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agent_cli.terminal.ansi import cells
+from agent_cli.terminal.ansi import rows_of
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_tools.cancel import Cancelled
 
@@ -60,8 +60,8 @@ class Controls:
             return
         writer = live.transcript.writer
         lines = list(entry.lines())
-        rows = sum(max(1, -(-cells(line.plain) // max(writer.console.width, 1))) for line in lines)
-        if rows < live.app.screen.get_size().rows:
+        size = live.app.screen.get_size()
+        if rows_of((line.plain for line in lines), size.columns) < size.rows:
             writer.settle()
             for line in lines:
                 writer.put(line)
@@ -109,9 +109,9 @@ class Controls:
                 live.interrupt()
 
     def take_back(self) -> bool:
-        """The last queued message, into the line again; False where there is none."""
+        """The last queued message, into the line again; False where there is none, or the line is for a reply."""
         queued = self.live.queued
-        if not queued or not self.live.session.take_back(queued[-1]):
+        if self.line.replying or not queued or not self.live.session.take_back(queued[-1]):
             return False
         self.line.put_back(queued.pop())
         return True

@@ -14,10 +14,10 @@ from rich.text import Text
 from agent_cli.core.answers import Approve, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.approval import answer_to, question_lines
-from agent_cli.terminal.asking import chosen, plan_lines, read_verdict
+from agent_cli.terminal.asking import asked_lines, chosen, plan_lines, read_verdict
 from agent_cli.terminal.bridge import Waiting
 from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import prose, styled
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.reviewing import read_review, review_lines
@@ -26,6 +26,8 @@ from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
 Body = Callable[[Console], Iterator[Text]]
+# Every key that may answer a question: only these are bound.
+KEYS = "yaAdehnruw123456789"
 
 
 class Give(Value):
@@ -69,6 +71,7 @@ class Ask:
     def __init__(
         self, bar: str, keys: dict[str, Act], body: Body, free: Words | Pick | None = None, *, own: bool = False
     ) -> None:
+        assert set(keys) <= set(KEYS), f"no key is bound for one of {', '.join(keys)}"
         self.bar = bar
         self.keys = keys
         self.body = body
@@ -107,33 +110,31 @@ def approval(request: ApprovalRequested, change: Changeable) -> Ask:
 def question(asked: dict[str, Any]) -> Ask:
     """One question of the model's: a menu with room for one's own words, or the words alone. The answer is a text."""
     options = asked.get("options", [])
-
-    def body(console: Console) -> Iterator[Text]:
-        yield styled(f"? {asked['question']}", "ask")
-        for number, option in enumerate(options, 1):
-            more = f" - {option['description']}" if option.get("description") else ""
-            yield styled(f"  {number}. {option['label']}{more}")
-
     several = bool(asked.get("multiSelect")) or len(options) > 9
     keys: dict[str, Act] = {str(n): Give(chosen(str(n), options)) for n in range(1, min(len(options), 9) + 1)}
     own = Words("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
     keys |= {"r": own, "n": Give(chosen("", options))}
     numbers = f"1-{min(len(options), 9)} choose · " if options else ""
     say = "r several, by number, or your own words" if several else "r your own words"
-    return Ask(f"? Your answer? [{numbers}{say} · n none]", keys, body, None if options else own)
+    return Ask(
+        f"? Your answer? [{numbers}{say} · n none]",
+        keys,
+        lambda console: asked_lines(asked, console),
+        None if options else own,
+    )
 
 
 def confirmation(text: str) -> Ask:
     """A yes or no for a command of the person's."""
     keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
-    return Ask("? [y yes · n no]", keys, lambda console: iter([styled(f"? {text}", "ask")]), own=True)
+    return Ask("? [y yes · n no]", keys, lambda console: prose(f"? {text}", console, "ask"), own=True)
 
 
 def pick(text: str, options: Sequence[Option]) -> Ask:
     """A choice for a command of the person's; the answer is the place of an option, or None."""
     menu = Pick("> ", tuple(options), lambda place: place)
     bar = "? type to narrow it down · up, down and Enter choose · Esc none"
-    return Ask(bar, {}, lambda console: iter([styled(f"? {text}", "ask")]), menu, own=True)
+    return Ask(bar, {}, lambda console: prose(f"? {text}", console, "ask"), menu, own=True)
 
 
 def words_for(label: str, text: str = "") -> Ask:
@@ -178,7 +179,7 @@ def plan(data: dict[str, Any], edited: str = "") -> Ask:
 
     def body(console: Console) -> Iterator[Text]:
         for line in plan_lines({"plan": edited} if edited else data):
-            yield styled(line)
+            yield from prose(line, console)
 
     keys: dict[str, Act] = {
         "y": Give(approved("y")),
@@ -201,7 +202,7 @@ def review(data: dict[str, Any]) -> Ask:
 
     def body(console: Console) -> Iterator[Text]:
         for line in review_lines(data):
-            yield styled(line)
+            yield from prose(line, console)
 
     keys: dict[str, Act] = {
         "y": Give(read_review("y")),

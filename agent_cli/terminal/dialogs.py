@@ -12,6 +12,7 @@ from agent_cli.terminal.approval import forget_typed_ahead
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.input import read_line
 from agent_tools.clipping import one_line
+from agent_tools.inert import inert
 
 # A choice: what it is called, and what it means.
 Option = tuple[str, str]
@@ -65,7 +66,7 @@ class Dialogs(ABC):
         """Put a text into the input line, where there is one that is empty."""
 
     def page(self, text: str) -> None:
-        """Show a long text."""
+        """Show a text that may be long."""
         self.say(text)
 
 
@@ -80,11 +81,11 @@ class Beginning(Dialogs):
 
 
 def in_pager(text: str) -> bool:
-    """Show a text in $PAGER, else in less; False where that is not there."""
-    command = shlex.split(os.environ.get("PAGER") or "less -R")
+    """Show a text, made harmless, in $PAGER, else in less; False where that is not there."""
     env = {**os.environ, "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
-        subprocess.run(command, input=text.encode("utf-8", "replace"), env=env, check=False)
-    except OSError:
+        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R"]
+        subprocess.run(command, input=inert(text).encode("utf-8", "replace"), env=env, check=False)
+    except (OSError, ValueError):  # not there, or a quote that is not closed
         return False
     return True

@@ -22,7 +22,10 @@ def edited_text(text: str, suffix: str = ".md") -> str | None:
 
     A line end that the editor has added behind the last line is taken off again.
     """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    except ValueError:  # a quote that is not closed
+        return None
     with tempfile.NamedTemporaryFile("w+", suffix=suffix, encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from agent_cli.config.layers import Layers
-from agent_cli.model.select import discover
+from agent_cli.model.discover import discover
 from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder

@@ -8,13 +8,11 @@ from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_n
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from agent_cli.terminal.decisions import KEYS
 from agent_cli.terminal.output import NEWLINE
 
 if TYPE_CHECKING:
     from agent_cli.terminal.controls import Controls
-
-# Every key that can answer a question.
-_ANSWERS = "yaAdehnrw123456789"
 
 
 def make_keys(controls: Controls) -> KeyBindings:
@@ -25,7 +23,7 @@ def make_keys(controls: Controls) -> KeyBindings:
     menu = Condition(lambda: bool(line.menu))
     empty = Condition(lambda: not line.buffer.text)
 
-    for key in _ANSWERS:
+    for key in KEYS:
         may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
 
         @keys.add(key, filter=may & writing, eager=True)

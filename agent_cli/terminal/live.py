@@ -76,6 +76,7 @@ class Live:
         self.busy = self.stopping = False
         self._began = self._frame_at = 0.0
         self._frame_planned = False
+        self._count: Any = None
         self._lines: list[str] = []
         self._extra = self.hint = self._task = ""
         self.app = InlineApp(
@@ -197,10 +198,13 @@ class Live:
             self.app.redraw()
 
     def _second(self) -> None:
-        """The status counts while there is work."""
+        """The status counts while there is work; one count at a time, however many messages follow each other."""
+        if self._count is not None:
+            self._count.cancel()
+        self._count = None
         if self.busy and self.app.loop is not None:
             self.draw_soon()
-            self.app.loop.call_later(1.0, self._second)
+            self._count = self.app.loop.call_later(1.0, self._second)
 
     # What comes from the worker.
 

@@ -23,6 +23,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake, has_changes
+from agent_cli.terminal.ansi import rows_of
 from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.changeable import Changeable
@@ -77,7 +78,7 @@ class LiveRepl(Repl):
         settings = self.layers.settings()
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
-        transcript = Transcript(console, kept, verbose=self.options.verbose)
+        transcript = Transcript(console, kept, self.plan, verbose=self.options.verbose)
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
@@ -111,6 +112,7 @@ class LiveRepl(Repl):
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.put_back(left)
+            self.keep(left, ())
             self.say("  what was typed and not sent before is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []
@@ -254,7 +256,8 @@ class LiveRepl(Repl):
         self.live.soon(put)
 
     def page(self, text: str) -> None:
-        if not self.live.outside(lambda: in_pager(text)):
+        size = terminal_size()
+        if rows_of(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
             self.say(text)
 
     # What the screen asks of a session.
@@ -300,7 +303,8 @@ class LiveRepl(Repl):
     def _waits(self, text: str) -> bool:
         """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        return command or is_bang(text) or bool(note_in(text)) or self.pictures.names(text)
+        pictures = self.pictures.within(text, self.agent.conversation.kit.context.workspace.cwd)
+        return command or is_bang(text) or bool(note_in(text)) or bool(pictures)
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:
         if self.agent.settings.save_sessions:
@@ -337,9 +341,10 @@ class LiveRepl(Repl):
         if not command:
             return ""
         if self._status is None:
-            env = {**os.environ, "COLUMNS": str(terminal_size().columns)}
-            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
-        self._status.refresh(session_facts(self.agent, self.show))
+            self._status = StatusLine(
+                command, dict(os.environ), str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon)
+            )
+        self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
         return self._status.text
 
     def _commands(self) -> Iterable[tuple[str, str]]:

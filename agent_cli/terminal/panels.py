@@ -112,7 +112,7 @@ def toolbar(fields: Iterable[str], width: int) -> Line:
     """The fields in one row; those on the right are left out first, and it never fills the last column."""
     text = ""
     for field in fields:
-        longer = f"{text} · {inert(field)}" if text else inert(field)
+        longer = f"{text} · {inert(field)}" if text else fitted(inert(field), width - 1)
         if cells(longer) > width - 1:
             break
         text = longer

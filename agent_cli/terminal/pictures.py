@@ -37,10 +37,6 @@ class Pictures:
         path = clipboard_image(Path(self._folder.name))
         return self.word(path) if path is not None else None
 
-    def names(self, text: str) -> bool:
-        """Whether images belong to a message by their words."""
-        return any(int(n) in self._kept for n in _CHIP.findall(text))
-
     def word(self, path: Path) -> str:
         """What stands for an image in the line."""
         number = len(self._kept) + 1

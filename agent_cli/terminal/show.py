@@ -15,6 +15,7 @@ from agent_cli.core.events import (
     MessageAdded,
     Pinned,
     PlanContinued,
+    QuestionAnswered,
     QuestionAsked,
     SubagentEvent,
     TextDelta,
@@ -51,6 +52,7 @@ class Show:
         self._partial = ""
         self._errors: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
+        self._started: set[str] = set()
         self._shown: dict[str, Display] = {}
         self._verbose = verbose
         self.usage = Usage()
@@ -66,7 +68,8 @@ class Show:
                 self._out.settle()
                 self._summaries[call_id] = summary
             case ToolStarted(call_id=call_id, tool=tool):
-                self._out.begin(call_id, f"{self._mark} {self._summaries.get(call_id, tool)}", "tool")
+                self._started.add(call_id)
+                self._begin(call_id, tool)
                 self._printed = 0
                 self._partial = ""
             case ToolProgress(text=text):
@@ -88,6 +91,9 @@ class Show:
                     self._say(f"  denied: it {reason}", "bad")
             case QuestionAsked():
                 self._out.settle()
+            case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
+                # The call fails with the person's own words, which stand there already.
+                self._summaries.pop(call_id, None)
             case PlanContinued():
                 self._say("  (the plan is not finished; going on)", "dim")
             case SubagentEvent(agent=agent, event=inner):
@@ -139,6 +145,9 @@ class Show:
             case Pinned():
                 self._say(f"  {'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}", "dim")
 
+    def _begin(self, call: str, tool: str) -> None:
+        self._out.begin(call, f"{self._mark} {self._summaries.get(call, tool)}", "tool")
+
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)
 
@@ -163,6 +172,8 @@ class Show:
         # What was just approved is not shown a second time, unless something came of it beside that.
         approved = self._shown.pop(call, None)
         if display is None and error and self._summaries.get(call):
+            if call not in self._started:
+                self._begin(call, event.tool)
             self._out.end(call, self._failed(error.splitlines()[0]), "bad")
         elif brief := result_of(display):
             well = not event.is_error
@@ -173,6 +184,7 @@ class Show:
             for line in lines_of(display, words=self._out.words):
                 self._out.put(line)
         self._summaries.pop(call, None)
+        self._started.discard(call)
 
     def _failed(self, text: str) -> str:
         return f"failed: {text}" if self._out.words else text

@@ -19,24 +19,24 @@ _LONGEST = 1_000
 
 
 class StatusLine:
-    """Runs the command in the background, one run at a time, when the facts have changed.
+    """Runs the command in the background, one run at a time, when the facts or the width have changed.
 
     ready: called from another thread when there is a new line. A command that fails leaves the usual toolbar.
     """
 
     def __init__(self, command: str, env: dict[str, str], cwd: str, ready: Callable[[], None]) -> None:
         self._command, self._env, self._cwd, self._ready = command, env, cwd, ready
-        self._facts = ""
+        self._now = ("", 0)
         self._running = False
         self._wanted = threading.Lock()
         self.text = ""
 
-    def refresh(self, facts: dict[str, Any]) -> None:
-        """What is so now."""
-        text = json.dumps(facts)
-        if text == self._facts:
+    def refresh(self, facts: dict[str, Any], columns: int) -> None:
+        """What is so now, and how wide the terminal is."""
+        now = json.dumps(facts), columns
+        if now == self._now:
             return
-        self._facts = text
+        self._now = now
         with self._wanted:
             if not self._running:
                 self._running = True
@@ -44,17 +44,17 @@ class StatusLine:
 
     def _run(self) -> None:
         while True:
-            given = self._facts
-            text = self._line(given)
+            given = self._now
+            text = self._line(*given)
             changed, self.text = text != self.text, text
             if changed:
                 self._ready()
             with self._wanted:
-                if given == self._facts:
+                if given == self._now:
                     self._running = False
                     return
 
-    def _line(self, facts: str) -> str:
+    def _line(self, facts: str, columns: int) -> str:
         import subprocess
 
         try:
@@ -64,7 +64,7 @@ class StatusLine:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=self._cwd,
-                env=self._env,
+                env={**self._env, "COLUMNS": str(columns)},
                 timeout=SECONDS,
                 check=False,
                 start_new_session=True,

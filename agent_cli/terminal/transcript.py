@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -36,7 +37,7 @@ from agent_cli.terminal.show import Show
 from agent_cli.terminal.views import lines_of, result_of
 from agent_cli.terminal.writing import Writer
 from agent_tools.clipping import counted
-from agent_tools.display import TodoView
+from agent_tools.display import TodoItem, TodoView
 from agent_tools.inert import inert
 
 TAIL = 5
@@ -179,13 +180,21 @@ class Transcript(Show):
     """A listener for the thread that draws.
 
     doing: what the turn is at, in words. turn: its usage; received: an estimate of the tokens that are streaming in.
+    plan: the plan as it now is, which the person may have changed.
     """
 
-    def __init__(self, console: Console, sink: io.StringIO, *, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        sink: io.StringIO,
+        plan: Callable[[], Sequence[TodoItem]] = tuple,
+        *,
+        verbose: bool = False,
+    ) -> None:
         super().__init__(console, verbose=verbose)
         self.writer = self._out = LiveWriter(console, sink, whole_thoughts=verbose)
         self._outputs: dict[str, _Output] = {}
-        self._plan: TodoView | None = None
+        self._plan, self._planned = plan, False
         self.details = Details()
         self.doing = self._before_hook = ""
         # When a failed call is tried again, on the monotonic clock.
@@ -253,7 +262,7 @@ class Transcript(Show):
             self.writer.put(styled(f"  {line}", "dim"))
         if isinstance(event.display, TodoView):
             # The panel has it; the scrollback gets it once, as it is when the turn ends.
-            self._plan, event = event.display, event.but(display=None)
+            self._planned, event = True, event.but(display=None)
         super()._finished(event)
         self.writer.release(event.call_id)
 
@@ -261,11 +270,11 @@ class Transcript(Show):
         for key in list(self.writer.begun):
             self.writer.release(key)
         self._outputs.clear()
-        if self._plan is not None:
+        if self._planned:
             self.writer.settle()
-            for line in lines_of(self._plan):
+            for line in lines_of(TodoView(tuple(self._plan()))):
                 self.writer.put(line)
-            self._plan = None
+            self._planned = False
         super()._end(event)
 
     def running(self) -> list[str]:

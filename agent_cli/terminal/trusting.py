@@ -26,11 +26,9 @@ def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
 
 def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> bool:
     """Whether the person lets an MCP server of the project start."""
-    server = found.server
-    given = ", ".join([*server.env, *server.headers])
     console.print(styled(one_line(f"? The MCP server {found.name} of this project {why}. It is {found.line}")))
-    if given:
-        console.print(styled(one_line(f"  and is given: {given}")))
+    for what, given in found.given.items():
+        console.print(styled(f"  {what}: {given}"))
     forget_typed_ahead()
     try:
         return read_line("Let it start, until it changes? [y/N] ").strip().lower() in ("y", "yes")

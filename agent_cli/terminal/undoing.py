@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_cli.core.messages import UserMessage
+from agent_cli.core.messages import UserMessage, typed
 from agent_cli.keeping import undoing
 from agent_cli.place import Mistake
 from agent_cli.snapshots.git import StoreError
@@ -74,7 +74,7 @@ def rewind(repl: Repl, words: str) -> None:
         for n, message in reversed(said):
             changed = work.summed(work.from_message(n))
             options.append(
-                (shorten(" ".join(_typed(message).split()), 70), f"since then: {changed}" if changed else "")
+                (shorten(" ".join(typed(message.text).split()), 70), f"since then: {changed}" if changed else "")
             )
         picked = repl.choose("Go back to before which message?", options)
         if picked is None:
@@ -89,14 +89,9 @@ def rewind(repl: Repl, words: str) -> None:
             return
         if way != 2:
             conversation.rewind(at)
-            repl.say(f"The conversation goes on from before: {shorten(' '.join(_typed(message).split()), 80)}")
+            repl.say(f"The conversation goes on from before: {shorten(' '.join(typed(message.text).split()), 80)}")
             # To be said again, or otherwise.
-            repl.propose(_typed(message))
-
-
-def _typed(message: UserMessage) -> str:
-    """A message without the files that it mentioned."""
-    return message.text.split("\n\n<file ")[0]
+            repl.propose(typed(message.text))
 
 
 def diff(repl: Repl, words: str) -> None:

@@ -33,7 +33,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     keep(tmp_path, ".claude/commands/run.sh", "x")
     keep(tmp_path, ".claude/skills/pdf/SKILL.md", "---\nname: portable\ndescription: d\nlicense: MIT\n---\nBody")
     keep(tmp_path, ".claude/skills/pdf/scripts/a.py", "x")
-    keep(tmp_path, ".claude/skills/mute/SKILL.md", "---\nname: mute\n---\nBody")
+    keep(tmp_path, ".claude/skills/mute/SKILL.md", "---\nname: mute\n---\n# Mute\n")
+    keep(tmp_path, ".claude/skills/modest/SKILL.md", "# Modest\n\nChecks\nthe tiers.\n\nMore.")
     keep(tmp_path, ".claude/skills/empty/notes.md", "x")
     keep(tmp_path, ".claude/skills/lone.md", "x")
     keep(tmp_path, ".claude/agents/a.md", "---\nname: a\ntools: Read, TaskCreate\ncolor: red\nmodel: haiku\n---\nBe.")
@@ -41,7 +42,10 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     keep(tmp_path, ".claude/output-styles/x.md", "x")
     keep(tmp_path, ".claude/whatever.txt", "x")
     keep(tmp_path, ".claude/rules/style.md", "x")
-    keep(tmp_path, ".claude/settings.json", json.dumps({"permissions": {}, "statusLine": {}, "strange": 1}))
+    keep(tmp_path, ".claude/statusline.sh", "x")
+    keep(tmp_path, ".agent/hooks.json", "{}")
+    taken = {"permissions": {"allow": [], "disableBypassPermissionsMode": "disable"}, "disableAllHooks": True}
+    keep(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {}, "strange": 1}))
     keep(tmp_path, ".claude/settings.local.json", "[")
     found = told(tmp_path, tmp_path.resolve())
     assert found.pop(".claude/commands/bad.md").startswith("command /bad (its head was not read: line 3: ")
@@ -57,8 +61,9 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/commands/run.sh": "not used: a command is a file that ends in .md",
         ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' is "
         "not that of its folder, which counts)",
-        ".claude/skills/mute/SKILL.md": "not used: the skill is left out: its head has no description, which says when "
-        "it is of use",
+        ".claude/skills/mute/SKILL.md": "not used: the skill is left out: it has no description, which says when it is "
+        "of use, and no text",
+        ".claude/skills/modest/SKILL.md": "skill modest",
         ".claude/skills/empty/notes.md": "not used: its folder empty has no SKILL.md",
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",
         ".claude/agents/a.md": "agent type a (color: types have no colours here; tools that are not here: TaskCreate)",
@@ -66,10 +71,28 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/output-styles/x.md": "not used: there are no output styles",
         ".claude/whatever.txt": "not used: nothing reads it",
         ".claude/rules/style.md": "memory, which has a line of its own",
-        ".claude/settings.json": "settings of Claude Code, of which permissions is taken (statusLine: the command "
-        "for it is status_line under [terminal] of our own settings; strange: not read here)",
+        ".claude/statusline.sh": "not used by itself: the command for it is status_line under [terminal] of our own "
+        "settings",
+        ".agent/hooks.json": "hooks, which agent hooks list shows",
+        ".claude/settings.json": "settings of Claude Code, of which permissions is taken (disableAllHooks: counts in "
+        "your own settings only; statusLine: the command for it is status_line under [terminal] of our own settings; "
+        "strange: not read here; permissions.disableBypassPermissionsMode: not read here)",
         ".claude/settings.local.json": "not used: it is no JSON",
     }
+
+
+def test_a_file_at_home_says_which_one_of_the_project_comes_first(tmp_path: Path) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    for base in (project, home):
+        keep(base, ".agent/commands/fix.md", "Fix")
+        keep(base, ".agent/skills/pdf/SKILL.md", "---\ndescription: d\n---\nBody")
+    both = reader()
+    assert all(told.used for told in both.read(project, project))
+    here = str(project / ".agent")
+    assert [told.what for told in both.read(home, None)] == [
+        f"command /fix, not used: {here}/commands/fix.md has that name and comes first",
+        f"skill pdf, not used: {here}/skills/pdf/SKILL.md has that name and comes first",
+    ]
 
 
 def test_hostile_folders_are_told_and_not_followed(tmp_path: Path) -> None:

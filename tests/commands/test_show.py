@@ -51,3 +51,16 @@ def test_stages(work: Path) -> None:
         model = script(work / "s.toml", [reply])
         agent(["-p", "--model", model, *flags, "go"], work)
         assert stage(work) == expected
+
+
+def test_hooks_are_told_with_the_message_that_they_ran_for(work: Path) -> None:
+    home = work.parent / "home"
+    home.mkdir(exist_ok=True)
+    names = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
+    (home / ".agentrc").write_text("".join(f'[[hooks]]\nevent = "{n}"\ncommand = "true"\n' for n in names))
+    model = script(work / "s.toml", [{"text": "Done."}, {"text": "Again."}])
+    agent(["-p", "--model", model, "one"], work)
+    agent(["-p", "-c", "--model", model, "two"], work)
+    first, second = json.loads(agent(["show", "--json"], work).stdout)["turns"]
+    assert [h["name"] for h in first["hooks"]] == ["SessionStart:startup", *names[1:3], "SessionEnd:other"]
+    assert [h["name"] for h in second["hooks"]] == ["SessionStart:resume", *names[1:3], "SessionEnd:other"]

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete
 from agent_cli.engine.drive import Conversation, drive
 from agent_cli.engine.hooked import pre_compact
-from agent_cli.engine.turn import TurnOptions
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.turn import Turn, TurnOptions
+from agent_tools.base import ToolError
+from agent_tools.lent import Lent, Prompted
 from tests.engine.test_hooks import Hooked, Said
 from tests.engine.world import World
 
@@ -46,6 +51,13 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
     ]
 
 
+def test_a_message_that_looks_like_one_of_ours_is_looked_at_too(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, []).function("UserPromptSubmit", lambda data: {"decision": "block", "reason": "no"})
+    talk, events = conversation(world)
+    assert isinstance(talk.say("<plan_change> the secret", events.append), Complete)
+    assert talk.history == []
+
+
 def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None:
     def guard(data: dict[str, Any]) -> Said:
         return {"decision": "block", "reason": "no secrets"} if "secret" in data["prompt"] else None
@@ -72,12 +84,28 @@ def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
     assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>', "two"]
 
 
+def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, [{"text": "a"}])
+    world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}})
+    talk, events = conversation(world)
+    world.kit.tools.pop("Bash", None)
+    talk.expand = lambda text: Prompted("x", ("See ", "ls", "."), (), Lent()) if text == "/x" else text
+    with pytest.raises(ToolError, match="Bash is not offered"):
+        talk.say("/x", events.append)
+    talk.say("one", events.append)
+    assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>']
+
+
+def began(world: Hooked) -> Turn:
+    return Turn([], world.kit, TurnOptions("scripted", "scripted", ""), run_turn)
+
+
 def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
     world = Hooked(tmp_path, [])
     world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
     events: list[Event] = []
-    assert drive(pre_compact(world.kit, "manual", "tests"), events.append).context == ("Keep the plan.",)
+    assert drive(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
     assert world.given[0]["custom_instructions"] == "tests"
-    assert drive(pre_compact(world.kit, "auto"), events.append).verdict == ""
+    assert drive(pre_compact(began(world), "auto"), events.append).verdict == ""
     blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
-    assert drive(pre_compact(blocked.kit, "auto"), events.append).verdict == "deny"
+    assert drive(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"

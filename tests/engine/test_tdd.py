@@ -108,6 +108,10 @@ def test_the_word_of_the_model_is_no_evidence(root: Path) -> None:
         (f"{sys.executable} -m pytest -q -p no:cacheprovider empty", False),
         ("/no/such/place/pytest", False),
         ("false", False),
+        (f"false && {TESTS}", False),
+        (f"cd . && X=1 {TESTS}", True),
+        (f"{sys.executable} -m mypy test_add.py", False),
+        ("make build", False),
     ],
 )
 def test_what_counts_as_seen_failing(root: Path, command: str, counts: bool) -> None:

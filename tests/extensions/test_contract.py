@@ -146,6 +146,13 @@ def test_a_block_in_an_answer_that_is_wrong_otherwise_is_a_block(tmp_path: Path)
     assert came(broken)[:2] == ("deny", "because")
 
 
+@pytest.mark.parametrize("wrong", [{"systemMessage": 5}, {"hookSpecificOutput": {"hookEventName": "Stop"}}])
+def test_an_answer_that_is_wrong_somewhere_allows_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    step = Step(tmp_path, "PreToolUse", saying({"decision": "approve", **wrong}))
+    assert came(step) == NOTHING
+    assert "is not understood" in step.ran[0].note
+
+
 def test_the_reason_of_exit_2_may_stand_in_the_answer_too(tmp_path: Path) -> None:
     inner = {"permissionDecisionReason": "because"}
     step = Step(tmp_path, "PreToolUse", saying({"hookSpecificOutput": inner}) + "\nexit 2")

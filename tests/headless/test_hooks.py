@@ -227,15 +227,19 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: there is no such key; did you mean matcher?"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: there is no such key"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is no regular expression"),
+        ('[[hooks]]\nevent = "PreToolUse"\ncommand = "x"\nmatcher = "Bash(git:*)"', "is spelled like a rule"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ntimeout = 0', "timeout: expected seconds"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nstrict = 1', "strict: expected true or false"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nargs = "y"', "args: expected a list of text"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nif = "Bash"', "if: Stop is about no call"),
         ('[[hooks]]\nevent = "PreToolUse"\ncommand = "x"\nif = "Bash("', "if: 'Bash(' is not a rule"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nheaders = {a = "b"}', "headers: is for hooks with a url"),
-        ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\ncommand = "x"', "a command or a url, not both"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nheaders = {a = "b"}', "headers: is not for a hook with a command"),
+        ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\ncommand = "x"', "url: is not for a hook with a command"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\nheaders = {"a b" = "c"}', "headers: expected a table of text"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://u:p@a/"', "url: "),
+        ('[[hooks]]\nevent = "SessionStart"\nprompt = "x"', "prompt: SessionStart has nothing that could be refused"),
+        ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nbackground = true', "the answer to a prompt is waited for"),
+        ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nmodel = 5', "model: expected the name of a model"),
         ("hooks = 5", "expected tables, [[hooks]]"),
     ],
 )
@@ -249,7 +253,7 @@ def test_mistakes_in_settings_are_named(work: Path, home: Path, text: str, said:
 
 def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs(work: Path, home: Path) -> None:
     entries = [
-        {"type": "prompt", "prompt": "x"},
+        {"type": "agent", "prompt": "x"},
         {"type": "command", "command": "x", "if": "Bash(rm *)"},
         {"type": "http", "url": "ftp://127.0.0.1/"},
         {"type": "command", "command": "touch ran", "statusMessage": "Running", "timeout": 5},
@@ -262,7 +266,7 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     assert (done.stdout, (work / "ran").exists()) == ("ok\n", True)
     told = [line for line in done.stderr.splitlines() if "settings.json" in line]
     assert len(told) == 4
-    assert "hooks of the type prompt are not offered, only command and http; this hook does not run" in told[0]
+    assert "hooks of the type agent are not offered, only command, http, prompt; this hook does not run" in told[0]
     assert "if: Stop is about no call, so this hook would never run" in told[1]
     assert "only http and https can be fetched" in told[2]
     assert "'Stop2' is no event that is offered; did you mean Stop?" in told[3]

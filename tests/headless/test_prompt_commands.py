@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,53 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
     done = agent(["-p", "--output-format", "stream-json", "--model", model, "/review a.txt"], work)
     assert done.returncode == 0, done.stderr
     named = lines(done)[0]["slash_commands"]
-    assert {"review", "tdd", "explain", "security-review"} <= set(named)
+    assert {"init", "review", "tdd", "explain", "security-review"} <= set(named)
     assert "SlashCommand" not in lines(done)[0]["tools"], "the model is not told of them"
     command(work, "review", "My own way.")
     mine = script(work.parent / "s.toml", [{"text": "Ok.", "expect": "My own way."}])
     assert agent(["-p", "--model", mine, "/review"], work).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("/compact now", "agent: /compact is a command of sessions, and does nothing with -p.\n"),
+        ("/reveiw a.txt", "agent: There is no /reveiw; did you mean /review?\n"),
+    ],
+)
+def test_a_command_that_is_none_here_is_not_sent_as_words(work: Path, message: str, said: str) -> None:
+    model = script(work.parent / "s.toml", [])
+    done = agent(["-p", "--model", model, message], work)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_message_that_only_begins_like_a_command_is_sent(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Yes.", "expect": "/etc/hosts is odd"}])
+    assert agent(["-p", "--model", model, "/etc/hosts is odd"], work).stdout == "Yes.\n"
+
+
+def test_hooks_look_at_the_commands_of_a_prompt_too(work: Path) -> None:
+    command(work, "look", "Now: !`echo one` and !`echo two`")
+    home = work.parent / "home"
+    guard = work.parent / "guard.py"
+    guard.write_text(
+        "import json, sys\n"
+        "call = json.load(sys.stdin)\n"
+        "said = call['tool_input']['command']\n"
+        "assert call['effects'] == [{'kind': 'run', 'target': said}]\n"
+        "if said == 'echo one':\n"
+        "    print(json.dumps({'hookSpecificOutput': {'updatedInput': {'command': 'echo uno'}}}))\n"
+        "elif said == 'echo two' and len(sys.argv) > 1:\n"
+        "    sys.exit(2)\n"
+    )
+    hook = f'[[hooks]]\nevent = "PreToolUse"\nmatcher = "Bash"\ncommand = "{sys.executable} {guard}'
+    (home / ".agentrc").write_text(f'{hook}"\n')
+    model = script(work.parent / "s.toml", [{"text": "Ok.", "expect": "Now: uno and two"}])
+    done = agent(["-p", "--model", model, "/look"], work)
+    assert (done.returncode, done.stdout) == (0, "Ok.\n"), done.stderr
+    hooks = json.loads(agent(["show", "--json"], work).stdout)["turns"][0]["hooks"]
+    assert [h["name"] for h in hooks] == ["PreToolUse:Bash"] * 2
+    (home / ".agentrc").write_text(f'{hook} no"\n')
+    done = agent(["-p", "--model", model, "/look"], work)
+    assert done.returncode == 2
+    assert "its command `echo two` may not run: it was refused by a hook" in done.stderr

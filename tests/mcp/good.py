@@ -1,4 +1,4 @@
-"""A small server with one of everything, over its standard streams, or over HTTP with --http PORT_FILE."""
+"""A small server with one of everything, over its standard streams, or over HTTP with --http PORT_FILE [sse]."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import struct
 import sys
 import zlib
 from pathlib import Path
+from typing import Annotated
 
 import anyio
-from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from pydantic import BaseModel
 
 server = MCPServer("good", version="1")
@@ -39,6 +40,13 @@ def add(a: int, b: int) -> str:
 def env(name: str) -> str:
     """A variable of the environment."""
     return os.environ.get(name, "(unset)")
+
+
+@server.tool()
+async def large(ctx: Context, size: int) -> str:
+    """So many characters, behind a word of progress, which makes a stream of the answer over HTTP."""
+    await ctx.report_progress(1, 2, "soon")
+    return "x" * size
 
 
 @server.tool()
@@ -79,10 +87,13 @@ class Name(BaseModel):
     loud: bool = False
 
 
+async def who() -> Elicit[Name]:
+    return Elicit("Who are you?", Name)
+
+
 @server.tool()
-async def greet(ctx: Context) -> str:
+async def greet(answer: Annotated[ElicitationResult[Name], Resolve(who)]) -> str:
     """Asks for a name and greets."""
-    answer = await ctx.elicit("Who are you?", Name)
     if answer.action != "accept":
         return f"nobody ({answer.action})"
     text = f"hello {answer.data.name}"
@@ -98,7 +109,7 @@ async def grow(ctx: Context) -> str:
         return "grown"
 
     server.add_tool(grown)
-    await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
     return "a tool was added"
 
 
@@ -120,6 +131,6 @@ if __name__ == "__main__":
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         Path(sys.argv[2]).write_text(str(port))
-        server.run("streamable-http", port=port)
+        server.run("sse" if sys.argv[3:] == ["sse"] else "streamable-http", port=port)
     else:
         server.run("stdio")

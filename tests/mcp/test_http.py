@@ -5,28 +5,37 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import zlib
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
+
+import pytest
 
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.http import make_client
 from tests.mcp.company import HERE, ask, company, eventually, text_of
 
 
-def test_streamable_http_from_start_to_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_http_and_sse_from_start_to_end(tmp_path: Path, kind: Literal["http", "sse"]) -> None:
     port = tmp_path / "port"
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "good.py"), "--http", str(port)],
+        [sys.executable, str(HERE / "good.py"), "--http", str(port), kind],
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
     try:
         eventually(lambda: port.exists() and port.read_text())
-        url = f"http://127.0.0.1:{port.read_text()}/mcp"
+        url = f"http://127.0.0.1:{port.read_text()}/{'mcp' if kind == 'http' else 'sse'}"
         eventually(lambda: _answers(url))
-        with company(tmp_path, web=McpServer(url=url)) as servers:
+        with company(tmp_path, web=McpServer(url=url, type=kind)) as servers:
             web = servers.all["web"]
             assert web.status == "ready", web.reason
             assert text_of(ask(web, "add", {"a": 1, "b": 2})) == "3"
+            if kind == "http":
+                assert len(text_of(ask(web, "large", {"size": 3_000_000}))) == 3_000_000
             heard: list[str] = []
             ask(web, "slow", {"seconds": 0.1}, lambda kind, what: heard.append(what))
             assert heard[0].startswith("working")
@@ -35,6 +44,9 @@ def test_streamable_http_from_start_to_end(tmp_path: Path) -> None:
             eventually(lambda: "more" in heard)
             call.cancel()
             eventually(mark.exists)
+            # Again and again, since nothing tells when the stream of changes is open.
+            eventually(lambda: ask(web, "grow") and web.withheld)
+            assert web.withheld == {"mcp__web__grown": "new"}
     finally:
         process.kill()
         process.wait()
@@ -77,3 +89,42 @@ def test_headers_are_sent_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
             assert "does not accept the Authorization header" in servers.all["web"].reason
         http.shutdown()
     assert seen[0] == "for me"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_dropped(tmp_path: Path, packed: bool) -> None:
+    sent = 0
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            if packed:
+                self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            zeros = zlib.compressobj(wbits=31)
+            with suppress(OSError):
+                while True:
+                    # Packed, a megabyte is a kilobyte, and so 10 GB would be read before that are 10 MB.
+                    piece = zeros.compress(bytes(1 << 20)) + zeros.flush(zlib.Z_SYNC_FLUSH) if packed else b" " * 65_536
+                    self.wfile.write(piece)
+                    sent += len(piece)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as http:
+        http.daemon_threads = True
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        with company(tmp_path, web=McpServer(url=f"http://127.0.0.1:{http.server_port}/mcp")) as servers:
+            web = servers.all["web"]
+            assert (web.status, "more than 16 MB" in web.reason) == ("failed", True), web.reason
+        http.shutdown()
+    assert sent < (4 << 20 if packed else 200 << 20)
+
+
+def test_a_silent_answer_is_not_given_up_by_the_client_itself() -> None:
+    # The limit of a call is ours; the client would end a long one after five minutes.
+    assert make_client().timeout.read is None

@@ -45,10 +45,10 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
     logins = Logins(tmp_path / "logins")
     with company(tmp_path, web=declared) as servers:
         assert (servers.all["web"].status, servers.news()) == ("login", [f"the MCP server {SENTENCE}"])
-    assert logins.wanted(declared)
+    assert logins.state(declared) == "wanted"
     login = logged_in(declared)
     logins.keep(declared, login)
-    assert not logins.wanted(declared)
+    assert logins.state(declared) == "there"
     (params,) = web.office.asked
     assert str(params.redirect_uri).startswith("http://127.0.0.1:")
     assert params.resource == web.url

@@ -116,6 +116,17 @@ def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path
     assert status("--bare")[0] == []
 
 
+def test_what_a_projects_server_is_given_is_shown_as_it_is_written(place: Path) -> None:
+    (place / ".git").mkdir()
+    table = {"url": "https://x.example/mcp", "headers": {"X-Client": "${SOME_API_KEY}"}}
+    (place / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": table}}))
+    assert agent(["trust"], place).returncode == 0
+    assert "  headers  X-Client=${SOME_API_KEY}\n" in agent(["mcp", "get", "theirs"], place).stdout
+    agent(["mcp", "add", "mine", "--env", "TOKEN=s3cret", "--", "true"], place)
+    told = agent(["mcp", "get", "mine"], place).stdout
+    assert "  environment  TOKEN\n" in told and "s3cret" not in told
+
+
 def test_servers_are_added_listed_tested_and_removed(place: Path) -> None:
     home = place.parent / "home"
     home.mkdir()

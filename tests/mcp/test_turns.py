@@ -153,6 +153,16 @@ def test_a_server_may_ask_the_person_while_its_tool_runs(tmp_path: Path, said: t
         assert started == ["ToolStarted"] + ["QuestionAsked"] * len(said)
 
 
+def test_a_server_of_the_newest_protocol_asks_the_person_too(tmp_path: Path) -> None:
+    asker, asked = answering("Ada", "Yes")
+    with company(tmp_path, good=GOOD) as servers:
+        assert servers.all["good"].protocol > "2026"
+        made = world(servers, tmp_path, [call("mcp__good__greet")], allow=("mcp__good",), asker=asker)
+        made.turn("go")
+        assert results(made) == ["HELLO ADA"]
+        assert asked[0].startswith("The MCP server good asks: Who are you?")
+
+
 def test_images_pass_to_a_model_that_takes_them(tmp_path: Path) -> None:
     with company(tmp_path, good=GOOD) as servers:
         for takes, words in (

@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.core.usage import Usage
 from agent_cli.model import catalog
-from agent_cli.model.catalog import ModelInfo, Prices, entry, is_provider, known_models, lookup, newest_claude, price
+from agent_cli.model.catalog import ModelInfo, Prices, is_provider, known_models, lookup, newest_claude, price
 from agent_cli.model.discover import default_model
 from agent_cli.model.providers import PROVIDERS
 
@@ -36,20 +36,29 @@ def test_a_look_up_costs_less_than_five_milliseconds() -> None:
     lookup("anthropic", "claude-sonnet-4-5")
     begun = time.process_time()
     for _ in range(10):
-        entry.cache_clear()
+        lookup.cache_clear()
         assert lookup("openai", "gpt-5")
     assert (time.process_time() - begun) / 10 < 0.005
+
+
+def test_a_look_up_reads_the_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    whole = catalog._bytes(catalog.FILE)
+    monkeypatch.setattr(catalog, "_bytes", lambda name: read.append(name) or whole)
+    lookup.cache_clear()
+    assert lookup("openai", "gpt-5-2025-08-07") and lookup("openai", "gpt-5-2025-08-07")
+    assert read == [catalog.FILE]
 
 
 def test_a_file_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compact = b'{"m":{"litellm_provider":"openai","mode":"chat","max_input_tokens":7}}'
     monkeypatch.setattr(catalog, "_bytes", lambda name: compact)
-    entry.cache_clear()
+    lookup.cache_clear()
     try:
         info = lookup("openai", "m")
         assert info is not None and info.context_window == 7
     finally:
-        entry.cache_clear()
+        lookup.cache_clear()
 
 
 def test_without_litellm_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:

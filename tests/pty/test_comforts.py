@@ -93,6 +93,22 @@ def test_a_dropped_image_is_a_word_in_the_line_and_is_sent(work: Path) -> None:
     assert "iVBORw0KGgo" in log
 
 
+def test_a_mentioned_image_is_sent_also_by_a_message_that_was_queued(work: Path) -> None:
+    png(work / "dot.png")
+    model = script(work / "s.toml", [{"calls": [call("Bash", command="until [ -e go ]; do sleep 0.02; done")]},
+                                     {"text": "Done."}, {"text": "A dot.", "expect": "what is @dot.png?"}])  # fmt: skip
+    (work / "settings.toml").write_text('model_takes = ["image"]\n')
+    args = ["--model", model, "--settings", "settings.toml", "--allowedTools", "Bash", "wait for it"]
+    with Drawn(args, work) as screen:
+        screen.wait("esc to interrupt")
+        screen.line("what is @dot.png?")
+        screen.wait("queued: what is @dot.png?")
+        (work / "go").touch()
+        screen.wait("A dot.")
+        screen.leave()
+    assert "iVBORw0KGgo" in logged(work)
+
+
 def test_a_question_beside_the_conversation_is_answered_and_not_kept(work: Path) -> None:
     slow = {"text": "one two three four five six seven eight nine THE-END", "pause": 0.2}
     replies = [{"text": "A."}, {"text": "It is **blue**."}, slow]

@@ -53,3 +53,24 @@ def test_a_note_is_taken_in_the_application_too(work: Path) -> None:
         screen.gone("interrupt")
         screen.leave()
     assert (work / "AGENTS.md").read_text() == "## Notes\n\n- use tabs\n"
+
+
+def test_memory_is_paged_only_where_the_screen_is_too_small_and_steers_no_terminal(work: Path) -> None:
+    pager = work.parent / "pager"
+    pager.write_text(f"#!/bin/sh\ncat > {work}/paged\necho PAGED; read x < /dev/tty\n")
+    pager.chmod(0o755)
+    memory = work / "AGENTS.md"
+    memory.write_text("Be kind.\x1b]0;owned\x07\n")
+    with Drawn(["--model", script(work / "s.toml", [])], work, PAGER=str(pager)) as screen:
+        screen.ready()
+        screen.line("/memory show")
+        screen.wait("Be kind.")
+        screen.gone("interrupt")
+        memory.write_text("Be kind.\x1b]0;owned\x07\n" * 40)
+        screen.line("/memory show")
+        screen.wait("PAGED")
+        screen.type("\r")
+        screen.until(lambda: screen.input_line() == ">", "the prompt")
+        screen.leave()
+    paged = (work / "paged").read_bytes()
+    assert b"Be kind." in paged and b"\x1b]0;owned" not in paged + screen.raw

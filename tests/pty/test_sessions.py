@@ -47,6 +47,17 @@ def test_a_session_is_picked_from_a_menu_and_shown_as_it_was(work: Path) -> None
     assert [s["messages"] for s in listed(work)] == [4, 2]
 
 
+def test_a_message_is_shown_as_it_was_written_without_what_was_sent_along(work: Path) -> None:
+    (work / "a.txt").write_text("much text")
+    model = script(work.parent / "s.toml", [{"text": "I see.", "expect": "much text"}])
+    assert agent(["-p", "--model", model, "--permission-mode", "plan", "look at @a.txt"], work).returncode == 0
+    shown = agent(["sessions", "list"], work).stdout
+    assert shown.splitlines()[1].endswith("look at @a.txt")
+    shown += agent(["-c", "--model", model, "--plain"], work, stdin="/rewind\n1\n").stdout
+    assert "> look at @a.txt\nI see." in shown and "1. look at @a.txt\n" in shown
+    assert "much text" not in shown and "plan_mode" not in shown
+
+
 def test_escape_in_the_menu_leaves_and_starts_nothing(work: Path) -> None:
     two_sessions(work)
     with Drawn(["-r"], work) as screen:

@@ -60,5 +60,19 @@ def test_what_was_typed_and_queued_survives_a_kill(work: Path) -> None:
         screen.leave()
 
 
+def test_what_was_recovered_survives_a_second_kill_before_any_key(work: Path) -> None:
+    model = script(work / "s.toml", [])
+    state = work.parent / "home" / "state"
+    for start in range(3):
+        with Drawn(["--model", model], work) as screen:
+            screen.ready()
+            if start == 0:
+                screen.type("half a sentence")
+            screen.wait("> half a sentence")
+            screen.until(lambda: any(b"half a sentence" in path.read_bytes() for path in found(state)))
+            screen.child.kill()
+            screen.child.wait()
+
+
 def found(state: Path) -> list[Path]:
     return [path for path in state.rglob("*.draft") if not path.name.startswith(".")]

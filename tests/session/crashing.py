@@ -26,8 +26,8 @@ from agent_cli.model.scripted import Scripted
 from agent_cli.permission.policy import Policy
 from agent_cli.session.lines import Line, read_bytes
 from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header, Restored
-from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.records import Header, NoSession, Restored
+from agent_cli.session.restore import restore
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.values import Value
 from agent_tools.workspace import Workspace

@@ -14,7 +14,8 @@ from agent_cli.session.ages import size
 from agent_cli.session.finding import SeveralSessions, find_session, says
 from agent_cli.session.glance import everywhere, glance, glances
 from agent_cli.session.recent import CHARACTERS, STEPS, exchange_of, last_exchange
-from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.records import NoSession
+from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
 from agent_tools.display import CommandOutput
 from tests.session.kept import answered, called, ended, keep, said, session_id, turn

@@ -15,8 +15,8 @@ from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.usage import Usage
 from agent_cli.session.lines import sealed, unsealed
 from agent_cli.session.log import SessionBusy, SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.records import Header, NoSession
+from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.display import Diff
 from agent_tools.media import Media

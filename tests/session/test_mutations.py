@@ -26,8 +26,8 @@ from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_cli.session.lines import read_bytes
 from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header
-from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.records import Header, NoSession
+from agent_cli.session.restore import restore
 from tests.session.crashing import unpaired
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "200"))

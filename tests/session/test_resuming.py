@@ -17,8 +17,8 @@ from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
 from agent_cli.session.lines import unsealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.partial import Unfinished
-from agent_cli.session.records import Restored
-from agent_cli.session.restore import NoSession, restore
+from agent_cli.session.records import NoSession, Restored
+from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
 from tests.helpers import agent, call, script
 from tests.session.crashing import unpaired

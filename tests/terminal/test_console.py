@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 import pytest
+from rich.console import Console
 
+from agent_cli.terminal.asking import asked_lines
 from agent_cli.terminal.console import make_console, styled
 
 COLOR, BOLD, TEXT = "\x1b[1;33mx\x1b[0m\n", "\x1b[1mx\x1b[0m\n", "x\n"
@@ -40,3 +43,19 @@ def test_colours_are_there_where_they_can_be_seen_and_are_wanted(
         monkeypatch.delenv(name, raising=False)
     make_console(color, {"TERM": "xterm", **env}, plain=plain).print(styled("x", "ask"))
     assert capsys.readouterr().out == shown
+
+
+def test_a_question_is_wrapped_by_words_and_nothing_in_it_passes_for_an_option() -> None:
+    asked = {
+        "question": "Shall we rename everything in this module?",
+        "options": [{"label": "Yes", "description": "all of the names will be 2. No"}],
+    }
+    wide = Console(file=io.StringIO(), width=30, force_terminal=True)
+    assert [row.plain for row in asked_lines(asked, wide)] == [
+        "? Shall we rename everything",
+        "in this module?",
+        "  1. Yes - all of the names",
+        "     will be 2. No",
+    ]
+    piped = Console(file=io.StringIO(), width=30)
+    assert [row.plain for row in asked_lines(asked, piped)][1:] == ["  1. Yes - all of the names will be 2. No"]

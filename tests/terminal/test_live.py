@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from agent_cli.core.answers import Approve, Edit, Reject
+from agent_cli.core.answers import Approve, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question
+from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question, review
 from agent_tools.base import Effect
 from agent_tools.cancel import Cancelled
 from tests.terminal.stage import Stage, play
@@ -227,6 +227,19 @@ def test_a_question_takes_a_number_or_words() -> None:
         later(stage)
         stage.press("2")
         stage.until(lambda: found == ["Blue"])
+
+    play(story)
+
+
+def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, review({"title": "step one", "steps": ["tests written"], "files": []}))
+        later(stage)
+        stage.press("u")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("too much\r")
+        stage.until(lambda: found)
+        assert found == [Reply("undo", "too much")]
 
     play(story)
 

@@ -16,7 +16,10 @@ from agent_cli.core.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    TurnFinished,
 )
+from agent_cli.core.outcome import Diagnostics
+from agent_cli.core.usage import Usage
 from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.completing import complete
 from agent_cli.terminal.decisions import question
@@ -25,11 +28,14 @@ from agent_cli.terminal.panels import status_line
 from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.view import REPLYING
 from agent_cli.terminal.worker import Printed
+from agent_tools.display import TodoItem, TodoView
 from tests.terminal.stage import Stage, play
 from tests.terminal.test_live import REQUEST, asking, later
 
 
-@pytest.mark.parametrize(("script", "draft"), [("sed -i s/one/ONE/", "ONE two"), ("false", "one two")])
+@pytest.mark.parametrize(
+    ("script", "draft"), [("sed -i s/one/ONE/", "ONE two"), ("false", "one two"), ("vi 'x", "one two")]
+)
 def test_the_editor_changes_the_draft_and_never_loses_it(
     script: str, draft: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +43,7 @@ def test_the_editor_changes_the_draft_and_never_loses_it(
 
     def story(stage: Stage) -> None:
         stage.press("one two\x18\x05")
-        stage.until(lambda: stage.live.hint if script == "false" else stage.live.line.buffer.text == draft)
+        stage.until(lambda: stage.live.hint if draft == "one two" else stage.live.line.buffer.text == draft)
         assert stage.live.line.buffer.text == draft and not stage.session.sent
 
     play(story)
@@ -115,9 +121,9 @@ def test_commands_stand_in_the_menu_as_in_help() -> None:
     assert [c.text.strip() for c in complete("/o", names, tuple)] == ["/doctor", "/mode", "/model"]
 
 
-def shown(events: list[Any], width: int = 40) -> list[str]:
+def shown(events: list[Any], width: int = 40, plan: tuple[TodoItem, ...] = ()) -> list[str]:
     kept = io.StringIO()
-    transcript = Transcript(Console(file=kept, width=width, soft_wrap=True, no_color=True), kept)
+    transcript = Transcript(Console(file=kept, width=width, soft_wrap=True, no_color=True), kept, lambda: plan)
     for event in events:
         transcript(event)
     transcript.writer.settle()
@@ -151,3 +157,41 @@ def test_what_came_too_fast_to_count_is_not_counted() -> None:
     for text, said in ((flood, "  ... 38 more lines ..."), (f"[… 900 bytes not shown …]\n{flood}", "over 39 more")):
         events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
         assert said in "\n".join(shown(events))
+
+
+def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
+    written, added = TodoItem("tests", "completed"), TodoItem("docs")
+    events = [
+        ToolStarted("c1", "TodoWrite"),
+        ToolFinished("c1", "TodoWrite", False, 1, TodoView((written,))),
+        TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage()),
+    ]
+    assert shown(events, plan=(written, added))[-3:] == ["  [x] tests", "  [ ] docs", "(0.0 s)"]
+
+
+def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("one\rtwo\r")
+        stage.until(lambda: stage.live.queued == ["two"])
+        first = stage.live._count
+        stage.session.finish()
+        stage.until(lambda: stage.session.sent == ["one", "two"])
+        stage.settle()
+        assert first is not None and first.cancelled()
+
+    play(story)
+
+
+def test_up_in_a_reply_leaves_the_queue_alone() -> None:
+    def story(stage: Stage) -> None:
+        asking(stage, question({"question": "Why?", "options": [{"label": "so"}]}))
+        stage.press("for later\r")
+        stage.until(lambda: stage.live.queued == ["for later"])
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("\x1b[A")
+        stage.settle()
+        assert stage.live.queued == ["for later"] == stage.session.inbox
+
+    play(story)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from agent_cli.terminal.history import MOST, ProjectHistory
 from agent_cli.terminal.output import reflows
 from agent_cli.terminal.panels import clock, folded, queue_lines, short_count, status_line, todo_lines, toolbar
 from agent_cli.terminal.pastes import Pastes
+from agent_cli.terminal.status_line import StatusLine
 from agent_tools.display import TodoItem
 
 COMMANDS = [("help", "this list"), ("mode", "the mode"), ("model", "the model")]
@@ -128,6 +130,7 @@ def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
     assert [short_count(n) for n in (999, 1_234, 34_500, 999_600, 1_500_000)] == ["999", "1.2k", "34k", "1.0M", "1.5M"]
     assert [clock(s) for s in (7.9, 187, 3720)] == ["7s", "3m 07s", "1h 02m"]
     assert toolbar(["model", "default", "context 3%"], 18) == (("class:dim", "model · default"),)
+    assert toolbar(["provider/model-name", "default"], 12) == (("class:dim", "provider/m…"),)
     assert (
         "".join(t for _, t in status_line("Run: x\ny", 3, 10, 20, 60))
         == "* Run: x\\ny (3s · ↑ 10 ↓ 20 · esc to interrupt)"
@@ -141,6 +144,15 @@ def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
 def test_terminals_that_wrap_old_lines_anew_are_known_and_in_doubt_it_is_none() -> None:
     assert reflows({"TMUX": "/tmp/x", "TERM": "screen-256color"}) and reflows({"TERM_PROGRAM": "iTerm.app"})
     assert not reflows({"TERM": "xterm-256color"}) and not reflows({"TMUX": "x", "XTERM_VERSION": "XTerm(390)"})
+
+
+def test_a_status_line_of_ones_own_follows_the_width_of_the_window(tmp_path: Path) -> None:
+    came = threading.Event()
+    line = StatusLine("echo wide $COLUMNS", dict(os.environ), str(tmp_path), came.set)
+    for columns in (100, 60):
+        came.clear()
+        line.refresh({"model": "m"}, columns)
+        assert came.wait(10) and line.text == f"wide {columns}"
 
 
 def test_the_branch_is_read_from_the_folder_of_a_repository_and_of_a_worktree(tmp_path: Path) -> None:

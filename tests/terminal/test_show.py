@@ -14,6 +14,8 @@ from agent_cli.core.events import (
     HookRan,
     HookStarted,
     MessageAdded,
+    QuestionAnswered,
+    QuestionAsked,
     SubagentEvent,
     TextDelta,
     ThinkingDelta,
@@ -67,6 +69,17 @@ def test_a_call_is_one_line_with_its_result(mode: Mode, line: str) -> None:
 )
 def test_a_failure_is_told_in_words_where_there_are_no_colours(mode: Mode, line: str) -> None:
     assert Screen(mode).see(*called(None, error="no such file\nmore")) == [line]
+
+
+def test_a_call_that_could_not_begin_is_named() -> None:
+    asked, _, *failed = called(None, error="c was not read")
+    assert Screen().see(asked, *failed) == ["● Do c · c was not read"]
+
+
+def test_the_words_about_a_plan_are_not_shown_a_second_time() -> None:
+    asked, _, *failed = called(None, error="The user wants the plan changed. They said: shorter")
+    answered = QuestionAnswered("c", "revise", "shorter")
+    assert Screen().see(asked, QuestionAsked("c", "plan", {}), answered, *failed) == []
 
 
 def test_results_of_calls_side_by_side_find_their_lines() -> None:

@@ -27,6 +27,8 @@ UNSAFE = (
 
 def one_line(text: str) -> str:
     """`text` on one line that shows every character: line ends, controls and invisible marks are spelled out."""
+    if text.isascii() and text.isprintable():
+        return text
     return re.sub(UNSAFE, _spell, text.replace("\n", "\\n").replace("\t", "\\t"))
 
 

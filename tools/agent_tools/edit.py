@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from agent_tools.after_edit import after_edit
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.change import Change, current
 from agent_tools.clipping import counted
-from agent_tools.diffing import unified
 from agent_tools.display import Diff
-from agent_tools.matching import Edited, Splice, replace
 from agent_tools.naming import missing, named
 from agent_tools.values import Value
+
+# What only an edit needs is imported by the first one.
+if TYPE_CHECKING:
+    from agent_tools.change import Change
+    from agent_tools.matching import Edited
 
 
 class EditArgs(Value):
@@ -36,6 +37,8 @@ class Edit(Tool[EditArgs]):
         return (Effect("read", path), Effect("write", path))
 
     def summary(self, args: EditArgs, ctx: ToolContext) -> str:
+        from agent_tools.diffing import unified
+
         _, added, removed = unified(args.old_string, args.new_string)
         every = ", everywhere" if args.replace_all else ""
         return f"Edit {named(args.file_path, ctx)} (+{added} -{removed}{every})"
@@ -45,6 +48,8 @@ class Edit(Tool[EditArgs]):
         return change.diff(ctx)
 
     def run(self, args: EditArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        from agent_tools.after_edit import after_edit
+
         change, edited = self._change(args, ctx)
         diff = change.diff(ctx)
         change.make(ctx)
@@ -57,6 +62,8 @@ class Edit(Tool[EditArgs]):
         return ToolResult(f"{head}{final.reads()}{told}", final.diff(ctx))
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, Edited]:
+        from agent_tools.change import Change, current
+
         path = ctx.workspace.resolve(args.file_path)
         before, text = current(path, ctx, "edit")
         if before is None and args.old_string:
@@ -68,6 +75,8 @@ class Edit(Tool[EditArgs]):
 
 def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> Edited:
     """`content` after an edit; an empty `old` fills an empty text. there: whether there is a file. Raises ToolError."""
+    from agent_tools.matching import Edited, Splice, replace
+
     if old:
         return replace(content, old, new, everywhere)
     if content:

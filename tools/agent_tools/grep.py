@@ -12,7 +12,6 @@ from agent_tools.clipping import counted, cut_line, fit, harmless, shorten
 from agent_tools.display import Listing
 from agent_tools.files import not_a_file
 from agent_tools.globs import asks_for_hidden
-from agent_tools.grep_slow import search_slowly
 from agent_tools.hits import Hit, line_of, ordered, parse, path_of, paths_of
 from agent_tools.naming import look
 from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg
@@ -66,6 +65,8 @@ class Grep(Tool[GrepArgs]):
         rg = find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
+            from agent_tools.grep_slow import search_slowly
+
             hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
         else:
             hits, notes = _search(rg, args, start, top, ctx)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from agent_tools.after_edit import after_edit
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.change import Change, current, make_all, shown_as
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diff, Diffs
 from agent_tools.edit import apply
 from agent_tools.naming import missing, named
 from agent_tools.textfile import Text
 from agent_tools.values import Value
+
+# What only an edit needs is imported by the first one.
+if TYPE_CHECKING:
+    from agent_tools.change import Change
 
 
 class OneEdit(Value):
@@ -52,6 +54,8 @@ class _File:
 
     def change(self) -> Change | None:
         """What the edits come to; None where they undo one another."""
+        from agent_tools.change import Change
+
         if self.after is None or self.after == self.before:
             return None
         return Change(self.path, self.before, self.after, self.text.content, self.content)
@@ -73,10 +77,15 @@ class MultiEdit(Tool[MultiEditArgs]):
         return f"Edit {', '.join(names[:3])}{more} ({counted(len(args.edits), 'edit')})"
 
     def preview(self, args: MultiEditArgs, ctx: ToolContext) -> Diff | Diffs:
+        from agent_tools.change import shown_as
+
         changes, _ = self._changes(args, ctx)
         return shown_as([change for _, change in changes], ctx)
 
     def run(self, args: MultiEditArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        from agent_tools.after_edit import after_edit
+        from agent_tools.change import make_all, shown_as
+
         changes, notes = self._changes(args, ctx)
         ctx.cancel.check()
         make_all(changes, ctx)
@@ -93,6 +102,8 @@ class MultiEdit(Tool[MultiEditArgs]):
 
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
         """What the edits come to, file by file, with words for errors; and the notes of the edits."""
+        from agent_tools.change import current
+
         files: dict[Path, _File] = {}
         notes = []
         for number, (edit, path) in enumerate(zip(args.edits, _paths(args, ctx), strict=True), 1):

@@ -69,10 +69,13 @@ def _below(path: Path | str, inside: Path) -> list[str]:
 
 def read_start(path: Path | str, count: int) -> bytes:
     """At most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
-    real = os.path.realpath(path, strict=True)
+    state = os.lstat(path)
+    if stat.S_ISLNK(state.st_mode):
+        path = os.path.realpath(path, strict=True)
+        state = os.lstat(path)
     # Looked at before it is opened: opening alone can set a device off.
-    _check(os.lstat(real))
-    descriptor = os.open(real, _READ)
+    _check(state)
+    descriptor = os.open(path, _READ)
     try:
         _check(os.fstat(descriptor))
         parts, left = [], count

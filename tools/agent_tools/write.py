@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from agent_tools.after_edit import after_edit
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.change import Change, current
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
 from agent_tools.naming import named
 from agent_tools.textfile import Text, line_end, split_lines
 from agent_tools.values import Value
+
+# What only a change needs is imported by the first one.
+if TYPE_CHECKING:
+    from agent_tools.change import Change
 
 
 class WriteArgs(Value):
@@ -38,6 +40,8 @@ class Write(Tool[WriteArgs]):
         return self._change(args, ctx).diff(ctx)
 
     def run(self, args: WriteArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        from agent_tools.after_edit import after_edit
+
         change = self._change(args, ctx)
         name, diff = ctx.workspace.spell(change.path), change.diff(ctx)
         if change.before == change.after:
@@ -52,6 +56,8 @@ class Write(Tool[WriteArgs]):
         return ToolResult(" ".join(filter(None, (did, change.note))) + told, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
+        from agent_tools.change import Change, current
+
         path = ctx.workspace.resolve(args.file_path)
         before, text = current(path, ctx, "write")
         content, note = args.content, ""

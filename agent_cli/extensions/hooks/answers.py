@@ -11,15 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent_cli.core.hooks import HookEvent, HookResult
+from agent_cli.core.hooks import BLOCKS, HookEvent, HookResult
 from agent_cli.extensions.hooks.process import MOST, Ran
 from agent_tools.clipping import harmless, shorten
 from agent_tools.values import Value
 
-# Where a block means something, and where plain words are context for the model.
-BLOCKS = frozenset(
-    ("PreToolUse", "PostToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact")
-)
+# Where plain words are context for the model.
 SPEAKS = frozenset(("UserPromptSubmit", "SessionStart", "PreCompact"))
 ADDS = SPEAKS | {"PreToolUse", "PostToolUse"}
 _CHANGES = frozenset(("PreToolUse", "PermissionRequest"))
@@ -79,6 +76,8 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> A
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
     if found.wrong and strict and result.verdict != "deny" and event in BLOCKS:
         result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
+    elif found.wrong and result.verdict == "allow":
+        result = result.but(verdict="", reason="")
     trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
     return Answer(result, trouble, message, quiet)
 

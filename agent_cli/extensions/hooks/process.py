@@ -8,6 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
+from agent_cli.core.events import UsageAdded
 from agent_tools.cancel import CancelToken
 from agent_tools.process import Running
 from agent_tools.values import Value
@@ -17,7 +18,9 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
 class Ran(Value):
-    """What came of a hook. code: None where there is none. error: how it came to no answer, with that cause."""
+    """What came of a hook. code: None where there is none. error: how it came to no answer, with that cause.
+
+    used: what models were asked for it."""
 
     code: int | None
     cause: Literal["exit", "time-out", "interrupted", "error"]
@@ -25,6 +28,7 @@ class Ran(Value):
     out: bytes = b""
     err: bytes = b""
     error: str = ""
+    used: tuple[UsageAdded, ...] = ()
 
 
 def shell_argv(command: str) -> list[str]:

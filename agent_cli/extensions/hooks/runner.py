@@ -90,6 +90,7 @@ class Runner:
             ran, answer = self._configured(hook, event, full, cancel)
         else:
             ran, answer = _function(hook, event, full)
+        yield from ran.used
         note = answer.trouble
         result = answer.result
         if result.verdict == "allow" and not hook.own:
@@ -122,6 +123,10 @@ class Runner:
             from agent_cli.extensions.hooks.http import post  # only with such a hook
 
             ran = post(hook, given, env, cancel)
+        elif hook.kind == "prompt":
+            from agent_cli.extensions.hooks.judge import judge
+
+            ran = judge(hook, given.decode("utf-8"), self._table.opened, cancel)
         else:
             argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
             ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel)

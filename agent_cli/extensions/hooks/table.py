@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
 from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
+from agent_cli.core.outcome import Failure
 from agent_cli.extensions.hooks.matching import matches
+from agent_cli.model.transport import ModelError
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
+    from agent_cli.engine.turn import Opened
     from agent_cli.extensions.hooks.runner import Runner
 
 
@@ -43,11 +46,17 @@ class Session(Value):
     root: Path = Path()
 
 
+def no_model(name: str) -> Opened:
+    """Raises ModelError."""
+    raise ModelError(Failure("auth", "There is no model here that could judge it."))
+
+
 class HookTable:
     """The hooks of a kit, in the order of configuration; functions come after commands.
 
     environment: the variables that a hook starts from, by whether it is the person's own. cwd: where hooks run.
     asked: whether somebody is there to answer a question, now or later; without that PermissionRequest has no hooks.
+    opened: the model that judges conditions, by name; "" for the usual one. Raises ModelError.
     about: whether a rule is about a call of a tool with these effects, for hooks that are for some calls only.
     """
 
@@ -61,12 +70,14 @@ class HookTable:
         cwd: Callable[[], Path] = Path.cwd,
         asked: bool = True,
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
+        opened: Callable[[str], Opened] = no_model,
     ) -> None:
         self.session = session or Session(root=Path.cwd())
         self.environment = environment
         self.cwd = cwd
         self._asked = asked
         self._about = about
+        self.opened = opened
         self._by_event: dict[str, list[Hook | Function]] = {}
         every: list[Hook | Function] = [*hooks, *functions]
         for hook in every:

@@ -74,6 +74,8 @@ class Keeper:
         self._gone = self._changed = self._denied = False
         up = False
         try:
+            # An end that was asked for while the SDK was imported comes first: nothing is started then.
+            await asyncio.sleep(0)
             declared = filled(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._setup.start_timeout):
@@ -176,12 +178,9 @@ class Keeper:
 
     def _shut_out(self) -> str:
         """Name a server whose login does not count any more; what the request is told."""
-        server = self._server
-        said = wants_login(server.name, "it")
-        if server.reason != said:
-            server.reason = said
-            server.tell(f"the MCP server {wants_login(server.name)}")
-        return said
+        self._server.reason = wants_login(self._server.name, "it")
+        self._server.name_login()
+        return self._server.reason
 
     def link(self) -> Link:
         """The open connection. Raises Refused."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -45,8 +44,7 @@ def log_in(
     with redirects:
         address: Future[str] = Future()
         answer: Future[dict[str, str]] = Future()
-        ended = threading.Event()
-        work = loop.submit(_authorize(server, redirects.uri, address, answer, ended))
+        work = loop.submit(_authorize(server, redirects.uri, address, answer))
         try:
             end = time.monotonic() + seconds
             shown = False
@@ -65,21 +63,14 @@ def log_in(
                     time.sleep(_LOOK)
             return _result(work)
         finally:
-            if work.cancel():
-                ended.wait(1.0)
             loop.stop(1.0)
 
 
-async def _authorize(
-    server: McpServer, uri: str, address: Future[str], answer: Future[dict[str, str]], ended: threading.Event
-) -> Login:
+async def _authorize(server: McpServer, uri: str, address: Future[str], answer: Future[dict[str, str]]) -> Login:
     # Half a second of imports, on the loop's own thread.
     from agent_cli.extensions.mcp.oauth import authorize
 
-    try:
-        return await authorize(server, uri, address.set_result, answer)
-    finally:
-        ended.set()
+    return await authorize(server, uri, address.set_result, answer)
 
 
 def _result(work: Future[Login]) -> Login:

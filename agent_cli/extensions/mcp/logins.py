@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.approvals import fingerprint
@@ -100,9 +100,13 @@ class Logins:
             else:
                 path.unlink()
 
-    def wanted(self, server: McpServer) -> bool:
-        """Whether the server, when it was last asked, wanted a login."""
-        return bool(server.url) and self._path(server, ".wanted").exists()
+    def state(self, server: McpServer) -> Literal["", "there", "wanted"]:
+        """Whether the server, when it was last asked, wanted a login, or else there is one."""
+        if not server.url or has_own_key(server):
+            return ""
+        if self._path(server, ".wanted").exists():
+            return "wanted"
+        return "there" if self.of(server) is not None else ""
 
     def _make_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,7 +17,6 @@ import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import create_oauth_metadata_request, extract_resource_metadata_from_www_auth
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -29,6 +28,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.http import make_client
 from agent_cli.extensions.mcp.logins import Login, Logins, Unkept
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.sdk import reason
@@ -41,6 +41,7 @@ _ACCEPT = "application/json, text/event-stream"
 # A token that has less than this left is renewed first.
 _MARGIN = 10.0
 _RENEWAL = 30.0
+_BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _WELL_KNOWN = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
@@ -193,7 +194,7 @@ async def _first_request(server: McpServer, provider: _Asking) -> int:
     }  # fmt: skip
     headers = {**server.headers, "Accept": _ACCEPT, "MCP-Protocol-Version": PROTOCOL}
     try:
-        async with create_mcp_http_client(auth=provider) as http:
+        async with make_client(auth=provider) as http:
             method, content = ("GET", None) if server.type == "sse" else ("POST", body)
             async with http.stream(method, server.url, headers=headers, json=content) as response:
                 return response.status_code
@@ -201,7 +202,7 @@ async def _first_request(server: McpServer, provider: _Asking) -> int:
         raise Refused(_why(error, provider)) from None
     except ValidationError:
         raise Refused("what it says about logins does not have the shape that the protocol demands") from None
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+    except (*_BROKEN, ValueError) as error:
         raise Refused(shorten(reason(error), 300)) from None
 
 
@@ -267,12 +268,12 @@ class Bearer(httpx2.Auth):
             request = _refresh_request(login)
             if request is None or not may_carry(str(request.url), self._server.url):
                 return None
-            async with create_mcp_http_client(timeout=httpx2.Timeout(_RENEWAL)) as http:
+            async with make_client(timeout=httpx2.Timeout(_RENEWAL)) as http:
                 response = await http.send(request)
             if response.status_code != 200:
                 return None
             tokens = OAuthToken.model_validate_json(response.content)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OAuthFlowError, ValueError):
+        except (*_BROKEN, OAuthFlowError, ValueError):
             # Whatever the reason: the server answers 401 then, and is named.
             return None
         # What it does not say again still holds.

@@ -62,8 +62,9 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
             problems.append(f"the tool {shorten(name, 60)} was left out: its schema has {len(text):,} characters")
             continue
         hints = raw.get("annotations") or {}
-        said = inert(str(raw.get("description") or raw.get("title") or ""))
-        mark = fingerprint([name, raw.get("description"), schema, hints])
+        words = raw.get("description") or raw.get("title")
+        said = inert(str(words or ""))
+        mark = fingerprint([name, words, schema, hints])
         more = f"{said[:DESCRIPTION]} [cut]" if len(said) > DESCRIPTION else said
         harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
         found[full] = Offer(

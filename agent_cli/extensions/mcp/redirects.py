@@ -5,10 +5,10 @@ It listens on loopback alone and takes one answer, whose state must be the one t
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 import threading
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -23,7 +23,6 @@ _STRANGE = "This is not the answer to the login that waits, and was not used."
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_address = False
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that hangs up is nothing to tell."""
@@ -46,9 +45,13 @@ class Redirects:
         self._guard = threading.Lock()
         self._servers: list[_Server] = [_Server(("127.0.0.1", port), self._handler())]
         if port:
-            # What localhost may also mean is ours, too.
-            with suppress(OSError):
+            # What localhost may also mean is ours, too, where the machine has it.
+            try:
                 self._servers.append(_Server6(("::1", port), self._handler()))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    self._servers[0].server_close()
+                    raise
         self.uri = f"http://{'localhost' if port else '127.0.0.1'}:{self._servers[0].server_port}{PATH}"
         for server in self._servers:
             threading.Thread(target=server.serve_forever, args=(0.1,), name="redirect", daemon=True).start()

@@ -17,14 +17,14 @@ import mcp_types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_cli import __version__
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.http import make_client
 from agent_cli.extensions.mcp.offers import Refused
-from agent_cli.extensions.mcp.pipes import Spawned, pipe
+from agent_cli.extensions.mcp.pipes import LINE_LIMIT, Spawned, pipe
 
 MOST_LISTED = 2_000
 _PAGES = 50
@@ -149,8 +149,8 @@ async def connected(
     async def told_status(response: Any) -> None:
         answered(response.status_code)
 
-    def http_client(headers: Any = None, timeout: Any = None, auth: Any = auth) -> Any:
-        http = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+    def http_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+        http = make_client(headers, timeout, auth)
         http.event_hooks["response"].append(told_status)
         return http
 
@@ -160,8 +160,8 @@ async def connected(
         elif kind == "sse":
             transport = sse_client(server.url, dict(server.headers), httpx_client_factory=http_client, auth=auth)
         else:
-            http = await stack.enter_async_context(http_client(dict(server.headers)))
-            transport = streamable_http_client(server.url, http_client=http)
+            http = await stack.enter_async_context(http_client(dict(server.headers), auth=auth))
+            transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=LINE_LIMIT)
         client = Client(
             transport,
             elicitation_callback=asked,

@@ -12,7 +12,7 @@ from agent_cli.extensions.mcp.listings import keep, recall
 from agent_cli.extensions.mcp.logins import Logins, wants_login
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.offers import Offer, Refused, offers_of
-from agent_cli.extensions.mcp.sources import Found
+from agent_cli.extensions.mcp.sources import Found, Unset, filled
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -81,8 +81,8 @@ class Server:
         self.problems: list[str] = []
         self.about = self.protocol = self.instructions = ""
         self.restarts = 0
-        self.asking: Asking | None = None
-        self._allowed = False
+        self._asking: list[Asking] = []
+        self._allowed = self._login_named = False
         self.log = setup.logs / f"{found.name}.log" if setup.logs is not None else None
         self._all: dict[str, Offer] = {}
         self._baseline: dict[str, str] | None = None
@@ -93,6 +93,8 @@ class Server:
         if off:
             self._settled.set()
 
+        if self.login_state() == "wanted" and not self.may_start:
+            self.name_login()
         # Whether what it offers is known from an earlier time: then it is started when it is used.
         self.recalled = False
         if not off and setup.listings is not None and (listing := recall(setup.listings, found)) is not None:
@@ -130,10 +132,8 @@ class Server:
 
     def stop(self) -> Future[Any] | None:
         """Ask it to end; what is returned is done when it has."""
-        if self._running is not None and self._running.done():
-            return self._running
         if self._keeper is not None:
-            self._loop.submit(_call(self._keeper.stop))
+            self._loop.call(self._keeper.stop)
         elif self._running is not None:
             self._running.cancel()
         return self._running
@@ -173,13 +173,30 @@ class Server:
             self.tools = {} if status in ("disabled", "unapproved") else self.tools
         if status == "failed" and before == "starting":
             self.tell(f"the MCP server {self.name} did not come up: {reason}")
-        if status == "login" and before == "starting":
-            self.tell(f"the MCP server {wants_login(self.name)}")
+        if status == "login":
+            self.name_login()
+        elif status == "ready":
+            self._login_named = False
         if status == "starting":
             self._settled.clear()
         else:
             self._settled.set()
         self.changed()
+
+    def name_login(self) -> None:
+        """Tell, once until it is up, that the server wants a login."""
+        if not self._login_named:
+            self._login_named = True
+            self.tell(f"the MCP server {wants_login(self.name)}")
+
+    def login_state(self) -> Literal["", "there", "wanted"]:
+        """How it stands with a login, as far as is known without asking the server."""
+        if self.setup.logins is None or self.status == "disabled":
+            return ""
+        try:
+            return self.setup.logins.state(filled(self.found.server, self.setup.env))
+        except Unset:
+            return ""
 
     def wait(self, seconds: float | None) -> bool:
         """Whether it is up, or has failed, within so many seconds."""
@@ -254,15 +271,20 @@ class Server:
         self.changed()
         return why
 
+    @property
+    def asking(self) -> Asking | None:
+        """Who waits for the newest of the calls that run. One that was cancelled may still be ending."""
+        return self._asking[-1] if self._asking else None
+
     # Requests. Each gives a future whose result is plain data; Refused, or CancelledError, is raised by it.
 
     def call(self, tool: str, arguments: dict[str, Any], asking: Asking) -> Future[Any]:
         async def work(keeper: Keeper) -> Any:
-            before, self.asking = self.asking, asking
+            self._asking.append(asking)
             try:
                 return await keeper.link().call(tool, arguments, lambda text: asking("progress", text))
             finally:
-                self.asking = before
+                self._asking.remove(asking)
 
         return self._ask(work, self.found.server.timeout or self.setup.call_timeout)
 
@@ -279,10 +301,6 @@ class Server:
             return await self._keeper.bounded(_made(work, self._keeper), seconds)
 
         return self._loop.submit(asked())
-
-
-async def _call(function: Callable[[], None]) -> None:
-    function()
 
 
 async def _made(work: Callable[[Keeper], Any], keeper: Keeper) -> Any:

@@ -55,9 +55,10 @@ class Servers:
             if self._begun or self._closed:
                 return
             self._begun = not needed
-        for server in self.all.values():
-            if not (needed and server.recalled and not server.may_start):
-                server.start()
+            # Within the guard, so that none starts behind `close`.
+            for server in self.all.values():
+                if not (needed and server.recalled and not server.may_start):
+                    server.start()
 
     def wait(self, seconds: float, *, needed: bool = False) -> None:
         """Start them where that was not done, and wait until all are up or have failed, but no longer than that.
@@ -69,6 +70,15 @@ class Servers:
         for server in self.all.values():
             if server.status == "starting" and not (needed and server.recalled):
                 server.wait(max(0.0, end - time.monotonic()))
+
+    def come_back(self, seconds: float) -> None:
+        """Start those anew that wanted a login, where the person has logged in since, and wait so long for them."""
+        came = [s for s in self.all.values() if s.status == "login" and s.login_state() == "there"]
+        for server in came:
+            server.restart(0.0)
+        end = time.monotonic() + seconds
+        for server in came:
+            server.wait(max(0.0, end - time.monotonic()))
 
     def tools(self) -> dict[str, McpTool]:
         """The tools of all servers, by full name, in the order of the servers."""

@@ -53,6 +53,21 @@ class Found(Value):
 
         return one_line(shlex.join([server.command, *server.args]))
 
+    @property
+    def given(self) -> dict[str, str]:
+        """What it is given as environment and as headers, each in words; of a project's server with the values as they
+        are written, since a `${NAME}` in them is what the person agrees to hand over."""
+        tables: dict[str, dict[str, Any]] = {
+            "environment": self.server.env,
+            "headers": self.server.headers,
+            "oauth": self.server.oauth,
+        }
+        return {what: one_line(", ".join(map(self._told, table.items()))) for what, table in tables.items() if table}
+
+    def _told(self, entry: tuple[str, Any]) -> str:
+        name, value = entry
+        return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
+
 
 def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[Found], list[str]]:
     """The servers, by name, and what is wrong with their declarations. Raises Mistake for a bad --mcp-config."""

@@ -18,8 +18,8 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
-from agent_cli.session.records import Header
-from agent_cli.session.restore import NoSession, records
+from agent_cli.session.records import Header, NoSession
+from agent_cli.session.restore import records
 from agent_tools.display import Display
 from agent_tools.values import Mismatch, Value, from_plain
 

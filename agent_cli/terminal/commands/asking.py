@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent_cli.engine.beside import ask_beside
 from agent_cli.model.transport import ModelError
 from agent_cli.terminal.slash import slash
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import Cancelled
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -20,16 +20,15 @@ def _btw(repl: Repl, words: str) -> None:
     if not words or kit.open_model is None:
         repl.say("Say what you want to know: /btw QUESTION")
         return
-    if kit.context.cancel.cancelled:
-        kit.context.cancel = CancelToken()
+    stop = conversation.stop_beside()
     opened = kit.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
     answer: list[str] = []
-    steps = ask_beside(opened, conversation.options, kit.window.view(conversation.so_far), words, kit.context.cancel)
+    steps = ask_beside(opened, conversation.options, kit.window.view(conversation.so_far), words, stop)
     try:
         while True:
             answer.append(next(steps))
-    except StopIteration as stop:
-        repl.show.usage += stop.value
+    except StopIteration as end:
+        repl.show.usage += end.value
     except ModelError as error:
         repl.say(error.failure.message)
         return

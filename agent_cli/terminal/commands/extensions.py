@@ -22,9 +22,9 @@ def _skills(repl: Repl, words: str) -> None:
         repl.say(f"      {one_line(str(skill.folder))}")
     if not skills:
         repl.say(
-            "There are no skills: a skill is a folder with a SKILL.md in .agent/skills, .claude/skills, or in these"
+            "There are no skills: a skill is a folder with a SKILL.md in .agent/skills or .claude/skills, here or in "
+            "your home folder."
         )
-        repl.say("of your home folder.")
 
 
 @slash("agents", "the types of sub-agents", aside=True)

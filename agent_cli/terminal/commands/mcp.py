@@ -86,8 +86,9 @@ def _approve(repl: Repl, server: Any) -> None:
     """Ask about a server that may not start, or about tools that are withheld."""
     if server.status == "unapproved":
         repl.say(f"  {server.found.line}")
-        names = ", ".join([*server.found.server.env, *server.found.server.headers])
-        if repl.confirm(f"Start the MCP server {server.name}{f', which is given {names}' if names else ''}?"):
+        for what, given in server.found.given.items():
+            repl.say(f"  {what}: {given}")
+        if repl.confirm(f"Start the MCP server {server.name}?"):
             if why := server.approve():
                 repl.say(f"It holds for this session only: {why}.")
             server.restart(_SECONDS)

@@ -1,4 +1,4 @@
-"""Project memory: seen, edited, added to with `#`, and written for the first time by the model."""
+"""Project memory: seen, edited, and added to with `#`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from agent_cli.config.memory import Memory, MemoryFile, load_memory
 from agent_cli.config.memory_told import lines
 from agent_cli.config.nearby import Nearby
 from agent_cli.config.notes import LIMIT, add_note, change_file, note_file
-from agent_cli.config.prompts import prompt
 from agent_cli.place import memory_sources
 from agent_cli.terminal.slash import slash
 from agent_tools.base import ToolError
@@ -54,15 +53,6 @@ def _memory(repl: Repl, words: str) -> None:
         number = repl.choose("Which one do you want to change?", [(shown, why) for _, shown, why in files])
     if number is not None:
         _edit(repl, files[number][0])
-
-
-@slash("init", "let the model write a first AGENTS.md, or improve the one there is", "[WORDS]")
-def _init(repl: Repl, words: str) -> None:
-    path = note_file(repl.place.root, repl.agent.settings.memory_files)
-    there = path.exists()
-    what = f"{path.name} is there: improve it." if there else f"There is none yet: write {path.name}."
-    also = f"\n\nThe user adds: {words}" if words else ""
-    repl.take_turn(f"{prompt('init')}\n\n{what}{also}")
 
 
 def _now(repl: Repl) -> Memory:

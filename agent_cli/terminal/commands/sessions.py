@@ -12,7 +12,7 @@ from agent_cli.place import Mistake
 from agent_cli.session.export.write import ENDINGS, document, format_of, write_document
 from agent_cli.session.finding import SeveralSessions, find_session
 from agent_cli.session.glance import Glance, glances
-from agent_cli.session.restore import NoSession
+from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.clipboard import to_clipboard
 from agent_cli.terminal.picking import row

@@ -1,0 +1,75 @@
+"""A hook that is a condition in words: a model is shown what a command is given, and says whether the condition is met.
+
+Where it is not, that is what exit code 2 is for a command, with the model's reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from threading import Timer
+from time import monotonic
+
+from agent_cli.config.prompts import prompt
+from agent_cli.core.events import UsageAdded
+from agent_cli.core.hooks import Hook
+from agent_cli.core.messages import UserMessage
+from agent_cli.engine.turn import Opened
+from agent_cli.extensions.hooks.process import Ran
+from agent_cli.model.transport import ModelError, Request, TextChunk, UsageChunk
+from agent_tools.cancel import Cancelled, CancelToken
+
+_ANSWER = 1_000
+_PLACE = "$ARGUMENTS"
+
+
+def judge(hook: Hook, given: str, opened: Callable[[str], Opened], cancel: CancelToken) -> Ran:
+    """Ask the model. Nothing is raised. given: JSON, which stands where the condition says $ARGUMENTS, or behind it."""
+    started = monotonic()
+    until = CancelToken()
+    forget = cancel.on_cancel(until.cancel)
+    timer = Timer(hook.timeout, until.cancel)
+    timer.daemon = True
+    timer.start()
+    used: list[UsageAdded] = []
+    try:
+        code, text = read_verdict(_answer(hook, given, opened(hook.model), until, used))
+    except Cancelled:
+        return Ran(None, "interrupted" if cancel.cancelled else "time-out", monotonic() - started, used=tuple(used))
+    except ModelError as error:
+        why = f"got no answer: {error.failure.message}"
+        return Ran(None, "error", monotonic() - started, error=why, used=tuple(used))
+    finally:
+        timer.cancel()
+        forget()
+    seconds = monotonic() - started
+    if code is None:
+        why = "was not answered with ok and a reason"
+        return Ran(None, "error", seconds, text.encode(), error=why, used=tuple(used))
+    return Ran(code, "exit", seconds, err=text.encode(), used=tuple(used))
+
+
+def _answer(hook: Hook, given: str, model: Opened, cancel: CancelToken, used: list[UsageAdded]) -> str:
+    text = hook.command.replace(_PLACE, given) if _PLACE in hook.command else f"{hook.command}\n\n{given}"
+    request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
+    parts: list[str] = []
+    for chunk in model.transport.stream(request, cancel):
+        if isinstance(chunk, TextChunk):
+            parts.append(chunk.text)
+        elif isinstance(chunk, UsageChunk):
+            used.append(UsageAdded(model.label, model.price(chunk.usage), aside=True))
+    cancel.check()
+    return "".join(parts)
+
+
+def read_verdict(text: str) -> tuple[int | None, str]:
+    """The exit code that an answer stands for, and its reason; None with the answer where it is none."""
+    found = re.search(r"\{.*\}", text, re.DOTALL)
+    try:
+        data = json.loads(found[0]) if found else None
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict) or not isinstance(data.get("ok"), bool):
+        return None, text
+    return (0, "") if data["ok"] else (2, str(data.get("reason") or "the condition is not met"))

@@ -1,0 +1,33 @@
+"""Work beside a turn, such as a question that is not kept, and the interrupt of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_cli.core.events import Event, ToolStarted
+from agent_cli.engine.drive import Conversation
+from agent_cli.engine.turn import TurnOptions
+from tests.engine.world import SPECS, World
+from tests.helpers import call
+
+
+def test_what_begins_beside_a_turn_that_is_stopping_does_not_set_it_going_again(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    world = World(tmp_path, [{"calls": [call("Read", file_path="a")]}, {"text": "Went on."}])
+    options = TurnOptions(model="scripted", label="scripted", system="You are a test.", tools=SPECS)
+    talk = Conversation(world.kit, options, world.events.append)
+    tokens = []
+
+    def ask(event: Event) -> None:
+        if isinstance(event, ToolStarted):
+            talk.interrupt()
+            tokens.append(talk.stop_beside())
+
+    result = talk.say("go", ask)
+    assert result.end.diagnostics.terminal_reason == "interrupted"
+    assert not tokens[0].cancelled
+    # Between turns the interrupt is that of what runs beside them.
+    later = talk.stop_beside()
+    assert not later.cancelled
+    talk.interrupt()
+    assert later.cancelled
