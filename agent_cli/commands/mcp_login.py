@@ -57,10 +57,13 @@ def log_out_of(name: str, options: RunOptions) -> int:
     """Forget the login to a server; the exit code. Raises Mistake."""
     place, layers, every = here(options)
     found = named(name, every, layers)
+    server, logins = _reached(found, place), Logins(logins_folder(place))
     try:
-        there = Logins(logins_folder(place)).forget(_reached(found, place))
+        there = logins.forget(server)
     except Unkept as unkept:
         raise Mistake(f"The login to {name} is still there: {unkept}.") from None
+    if there:
+        logins.mark(server, wanted=True)
     put(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
     return 0
 

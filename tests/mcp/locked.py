@@ -101,7 +101,8 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
 class Locked:
     """The server: where it is, its office, the tokens it was shown, and what its answers are changed to, by path."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self.path = path
         self.office = Office()
         self.port = 0
         self.shown: list[tuple[str, str]] = []
@@ -109,7 +110,7 @@ class Locked:
 
     @property
     def url(self) -> str:
-        return f"{self.issuer}/mcp"
+        return f"{self.issuer}{self.path}"
 
     @property
     def issuer(self) -> str:
@@ -161,11 +162,11 @@ def _as_written(address: str) -> AnyHttpUrl:
 
 
 @contextmanager
-def locked() -> Iterator[Locked]:
-    """The server, while it runs."""
+def locked(*, sse: bool = False) -> Iterator[Locked]:
+    """The server, while it runs, over streamable HTTP or over events."""
     import socket
 
-    made = Locked()
+    made = Locked("/sse" if sse else "/mcp")
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         made.port = listening.getsockname()[1]
@@ -185,7 +186,9 @@ def locked() -> Iterator[Locked]:
             return str(a + b)
 
         made.changes[METADATA] = lambda said: said | {"token_endpoint": made.issuer + TOKEN}
-        settings = uvicorn.Config(made.around(server.streamable_http_app()), log_level="critical", lifespan="on")
+        settings = uvicorn.Config(
+            made.around(server.sse_app() if sse else server.streamable_http_app()), log_level="critical", lifespan="on"
+        )
         web = uvicorn.Server(settings)
         thread = threading.Thread(target=web.run, args=([listening],), daemon=True)
         thread.start()

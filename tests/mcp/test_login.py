@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import stat
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tests.helpers import agent, call, clean_env, script
 from tests.mcp.company import PATIENCE, ask, company, text_of
 from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 
+METHOD = "code_challenge_method=S256"
 SENTENCE = "web wants a login: agent mcp login web"
 
 
@@ -298,3 +300,27 @@ def test_what_is_declared_for_a_login_is_checked_and_written(place: Path, web: L
         given = json.dumps({"mcpServers": {"y": {"url": web.url, "oauth": oauth}}})
         done = agent(["-p", "go", "--model", model, "--mcp-config", given], place)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+def test_an_interrupt_ends_a_login(place: Path, web: Locked) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", "mcp", "login", "web"], cwd=place, env=clean_env(place.parent / "home"),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while METHOD not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err) == (130, "", "")
+    assert web.office.access == {}
+
+
+def test_a_server_over_events_takes_a_login_too(tmp_path: Path) -> None:
+    with locked(sse=True) as web:
+        declared = McpServer(url=web.url, type="sse")
+        with company(tmp_path, web=declared) as servers:
+            assert servers.news() == [f"the MCP server {SENTENCE}"]
+        Logins(tmp_path / "logins").keep(declared, logged_in(declared))
+        with company(tmp_path, web=declared) as servers:
+            assert text_of(ask(servers.all["web"], "add", {"a": 1, "b": 2})) == "3", servers.all["web"].reason
