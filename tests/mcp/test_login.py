@@ -250,15 +250,20 @@ def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -
     done = agent(run, place, env)
     assert json.loads(done.stdout.splitlines()[0])["mcp_servers"] == [{"name": "web", "status": "connected"}]
     assert '"content":"3"' in done.stdout.replace(" ", "")
+
+    def with_tokens() -> set[str]:
+        files = [p for p in (place.parent / "home").rglob("*") if p.is_file()]
+        tokens = [*web.office.access, *web.office.refresh]
+        assert tokens
+        return {p.parent.name for p in files if any(t in p.read_text("utf-8", "replace") for t in tokens)}
+
+    assert with_tokens() == {"mcp-logins"}
     assert agent(["mcp", "logout", "web"], place).stdout == "Logged out of web.\n"
     assert agent(["mcp", "logout", "web"], place).stdout == "You were not logged in to web.\n"
     assert agent(["mcp", "test", "web"], place, env).returncode == 1
-    # Nobody sat there, so no browser was opened; and no token stands anywhere.
+    assert with_tokens() == set()
+    # Nobody sat there, so no browser was opened.
     assert not opened.exists()
-    kept = [p for p in (place.parent / "home").rglob("*") if p.is_file()]
-    secrets = [*web.office.access, *web.office.refresh]
-    assert secrets
-    assert not [p for p in kept if any(s in p.read_text("utf-8", "replace") for s in secrets)]
 
 
 def test_no_login_where_it_is_not_due(place: Path, web: Locked) -> None:
