@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import suppress
 
 from agent_cli.commands.mcp import here, named
 from agent_cli.commands.output import put
@@ -33,9 +35,13 @@ def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
     typed = sys.stdin.fileno() if sys.stdin.isatty() else None
 
     def show(address: str) -> None:
-        opened = browser and _may_open(place) and _open(address)
-        say(f"To log in to {name} ({one_line(server.url)}), sign in {'in the browser' if opened else 'here'}:")
+        opens = browser and _may_open(place)
+        where = "in the browser that opens, or here" if opens else "here"
+        say(f"To log in to {name} ({one_line(server.url)}), sign in {where}:")
         say(address)
+        if opens:
+            # Some browsers keep whoever starts them waiting.
+            threading.Thread(target=_open, args=(address,), daemon=True).start()
         if typed is not None:
             say("Ctrl-C ends this. Where the browser is on another machine, paste here the address it ends at.")
 
@@ -85,10 +91,9 @@ def _may_open(place: Place) -> bool:
     return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
 
 
-def _open(address: str) -> bool:
+def _open(address: str) -> None:
     import webbrowser
 
-    try:
-        return webbrowser.open(address)
-    except (webbrowser.Error, OSError, ValueError):
-        return False
+    # Where none can be started there still is the address.
+    with suppress(webbrowser.Error, OSError, ValueError):
+        webbrowser.open(address)

@@ -19,6 +19,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.logging_in import log_in
 from agent_cli.extensions.mcp.logins import Login, Logins
 from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.terms import may_carry
 from tests.helpers import agent, call, clean_env, script
 from tests.mcp.company import PATIENCE, ask, company, text_of
 from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
@@ -75,7 +76,7 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         server = servers.all["web"]
         assert server.status == "ready", server.reason
         assert web.office.refreshed == 2
-        assert web.shown[0] == (TOKEN, "")
+        assert [path for path, _ in web.shown[:2]] == [TOKEN, "/mcp"]
         # Logged out in another terminal, and nothing else counts.
         assert logins.forget(declared)
         with pytest.raises(Refused, match="it wants a login: agent mcp login web"):
@@ -124,6 +125,47 @@ def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: L
         assert logins.of(McpServer(url=thief.url)) is None
 
 
+def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -> None:
+    import asyncio
+
+    import httpx2
+
+    from agent_cli.extensions.mcp.oauth import Bearer
+
+    declared = McpServer(url="https://tracker.example/mcp")
+    logins = Logins(tmp_path / "logins")
+    logins.keep(declared, Login(declared.url, {"access_token": "secret"}, 0.0, {}))
+    assert "secret" not in repr(logins.of(declared))
+
+    async def header(url: str) -> str | None:
+        flow = Bearer(declared, logins).async_auth_flow(httpx2.Request("POST", url))
+        request = await anext(flow)
+        await flow.aclose()
+        return request.headers.get("Authorization")
+
+    assert asyncio.run(header("https://tracker.example/mcp/messages")) == "Bearer secret"
+    for url in ("http://tracker.example/mcp", "https://tracker.example:8443/mcp", "https://example/mcp"):
+        assert asyncio.run(header(url)) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "server", "may"),
+    [
+        ("https://a.example/token", "https://b.example/mcp", True),
+        ("http://a.example/token", "https://a.example/mcp", False),
+        ("http://127.0.0.1:1/token", "https://a.example/mcp", False),
+        ("http://127.0.0.1:1/token", "http://localhost:2/mcp", True),
+        ("http://[::1]:1/token", "http://127.0.0.1:2/mcp", True),
+        ("http://127.0.0.1@a.example/token", "http://127.0.0.1/mcp", False),
+        ("http://127.0.0.1.a.example/token", "http://127.0.0.1/mcp", False),
+        ("file:///etc/passwd", "http://127.0.0.1/mcp", False),
+        ("http://[::1/token", "http://127.0.0.1/mcp", False),
+    ],
+)
+def test_what_may_carry_a_login(address: str, server: str, may: bool) -> None:
+    assert may_carry(address, server) is may
+
+
 def test_an_answer_with_another_state_is_refused(web: Locked) -> None:
     pages: list[tuple[int, str]] = []
 
@@ -164,6 +206,29 @@ def test_a_login_that_leads_astray_is_one_sentence(
         logged_in(McpServer(url=web.url))
     assert str(refused.value).isprintable()
     assert "refresh-" not in f"{refused.value}{caplog.text}"
+
+
+def test_who_registers_nobody_is_one_sentence_and_who_asks_for_nothing_too(web: Locked) -> None:
+    web.changes[METADATA] = lambda said: said | {"registration_endpoint": f"{web.issuer}/nowhere"}
+    with pytest.raises(Refused, match=r"no client could be registered \(.*404.*oauth.clientId"):
+        logged_in(McpServer(url=web.url))
+    with pytest.raises(Refused, match="it did not ask for a login, and there is no way to make one"):
+        logged_in(McpServer(url=f"{web.issuer}/elsewhere"))
+
+
+@pytest.mark.parametrize("methods", [None, ["none"], ["client_secret_basic"], ["client_secret_post"]])
+def test_a_client_registers_as_what_is_taken_and_renews_as_that(
+    tmp_path: Path, web: Locked, methods: list[str] | None
+) -> None:
+    before = web.changes[METADATA]
+    web.changes[METADATA] = lambda said: before(said) | {"token_endpoint_auth_methods_supported": methods}
+    declared = McpServer(url=web.url)
+    Logins(tmp_path / "logins").keep(declared, logged_in(declared).but(expires=1.0))
+    (client,) = web.office.clients.values()
+    assert client.token_endpoint_auth_method == (methods or ["none"])[0]
+    with company(tmp_path, web=declared) as servers:
+        assert servers.all["web"].status == "ready", servers.all["web"].reason
+    assert web.office.refreshed == 1
 
 
 def test_the_issuer_of_the_answer_is_checked(web: Locked) -> None:

@@ -31,7 +31,7 @@ def test_the_browser_is_opened_for_who_sits_there(work: Path, web: Locked) -> No
     browser.chmod(0o755)
     login = ["mcp", "login", "web", "--mcp-config", "servers.json"]
     terminal = Terminal(login, work, BROWSER=str(browser))
-    terminal.expect("sign in in the browser:")
+    terminal.expect("sign in in the browser that opens, or here:")
     eventually(opened.exists)
     assert browse(opened.read_text())[0] == 200
     terminal.expect("Logged in to web.")
@@ -41,7 +41,7 @@ def test_the_browser_is_opened_for_who_sits_there(work: Path, web: Locked) -> No
     opened.unlink()
     for args, env in ((login, {"CI": "true"}), ([*login, "--no-browser"], {})):
         terminal = Terminal(args, work, BROWSER=str(browser), **env)
-        terminal.expect("sign in here:")
+        terminal.expect("), sign in here:")
         terminal.expect("Ctrl-C ends this.")
         terminal.press("c")
         terminal.end()
@@ -70,7 +70,7 @@ def test_the_address_of_a_browser_elsewhere_is_pasted_and_an_open_session_takes_
     session.expect("web wants a login: agent mcp login web")
 
     terminal = Terminal(["mcp", "login", "web", "--mcp-config", "servers.json"], work)
-    terminal.expect("sign in here:")
+    terminal.expect("), sign in here:")
     address = re.search(r"http://\S+", terminal.expect("Ctrl-C ends this."))
     assert address is not None
     terminal.type("http://127.0.0.1/callback?code=x&state=y")

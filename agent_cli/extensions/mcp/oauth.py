@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import create_oauth_metadata_request, extract_resource_metadata_from_www_auth
 from mcp.shared.auth import (
@@ -24,6 +24,7 @@ from mcp.shared.auth import (
     OAuthMetadata,
     OAuthToken,
     ProtectedResourceMetadata,
+    TokenEndpointAuthMethod,
 )
 from pydantic import AnyUrl, ValidationError
 
@@ -43,6 +44,7 @@ _MARGIN = 10.0
 _RENEWAL = 30.0
 _BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 _RESOURCE = "/.well-known/oauth-protected-resource"
+_METHODS: tuple[TokenEndpointAuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
 _WELL_KNOWN = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 
@@ -93,6 +95,8 @@ class _Asking(OAuthClientProvider):
                     response = httpx2.Response(200, content=metadata, request=outgoing)
                 else:
                     response = yield self._checked(outgoing)
+                    metadata = await response.aread() if any(part in path for part in _WELL_KNOWN) else b""
+                self._suit(metadata)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -107,6 +111,13 @@ class _Asking(OAuthClientProvider):
         address = extract_resource_metadata_from_www_auth(response)
         words = f'Bearer scope="{scopes}"' + (f', resource_metadata="{address}"' if address else "")
         return httpx2.Response(401, headers={"WWW-Authenticate": words}, request=response.request)
+
+    def _suit(self, metadata: bytes) -> None:
+        """Register as what the authorization server takes: a client without a secret, where that is said to do."""
+        with suppress(ValidationError):
+            known = OAuthMetadata.model_validate_json(metadata).token_endpoint_auth_methods_supported or ["none"]
+            method = next((m for m in _METHODS if m in known), None)
+            self.context.client_metadata.token_endpoint_auth_method = method
 
     def _checked(self, request: httpx2.Request) -> httpx2.Request:
         """The request, where it may be sent. Raises Refused."""
@@ -147,9 +158,9 @@ async def authorize(
         if not may_carry(address, server.url) or not address.isascii() or not address.isprintable():
             raise Refused(f"the sign-in address {shorten(address, 200)} is not https")
         if context.client_info is not None and terms.get("clientSecret"):
-            supported = (context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported) or ()
-            by_post = "client_secret_post" in supported and "client_secret_basic" not in supported
-            context.client_info.token_endpoint_auth_method = "client_secret_post" if by_post else "client_secret_basic"
+            supported = context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
+            method = next((m for m in _METHODS[1:] if m in (supported or ())), "client_secret_basic")
+            context.client_info.token_endpoint_auth_method = method
         told(address)
 
     async def wait_for_browser() -> AuthorizationCodeResult:
@@ -211,6 +222,8 @@ def _why(error: OAuthFlowError, provider: _Asking) -> str:
     if isinstance(error.__context__, ValidationError):
         return "what it says about logins does not have the shape that the protocol demands"
     text = shorten(str(error), 300)
+    if isinstance(error, OAuthRegistrationError):
+        text = f"no client could be registered ({text}); one that was registered by hand is named by oauth.clientId"
     return text if provider.asked_for else f"it did not ask for a login, and there is no way to make one ({text})"
 
 
