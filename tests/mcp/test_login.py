@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import signal
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,11 +16,9 @@ from agent_cli.extensions.mcp.logging_in import log_in
 from agent_cli.extensions.mcp.logins import Login, Logins
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.terms import may_carry
-from tests.helpers import agent, call, clean_env, script
 from tests.mcp.company import PATIENCE, ask, company, text_of
 from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 
-METHOD = "code_challenge_method=S256"
 SENTENCE = "web wants a login: agent mcp login web"
 
 
@@ -66,6 +60,9 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         web.office.access.clear()
         assert text_of(ask(server, "add", {"a": 2, "b": 2})) == "4"
         assert web.office.refreshed == 1
+        # What is refused later is not for want of a login.
+        with pytest.raises(Refused, match=r"^(?!it wants)"):
+            server.read("note://none").result(PATIENCE)
     # It has run out, and is renewed before it is shown, at the address that the metadata named.
     renewed = logins.of(declared)
     assert renewed is not None
@@ -106,6 +103,21 @@ def test_a_login_whose_renewal_is_refused_is_named(tmp_path: Path, web: Locked) 
     web.office.refresh.clear()
     with company(tmp_path, web=declared) as servers:
         assert servers.news() == [f"the MCP server {SENTENCE}"]
+
+
+def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, web: Locked) -> None:
+    declared = McpServer(url=web.url)
+    logins = Logins(tmp_path / "logins")
+    logins.keep(declared, logged_in(declared).but(expires=1.0))
+
+    def log_out(said: dict[str, Any]) -> dict[str, Any]:
+        logins.forget(declared)
+        return said
+
+    web.changes[TOKEN] = log_out
+    with company(tmp_path, web=declared):
+        assert web.office.refreshed == 1
+    assert logins.of(declared) is None
 
 
 def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: Locked) -> None:
@@ -275,115 +287,6 @@ def test_a_client_that_is_declared_with_port_scopes_and_metadata(web: Locked) ->
     assert web.office.asked[0].scopes == ["notes", "more"]
     assert [path for path, _ in web.shown if path == RESOURCE] == []
     assert list(web.office.clients) == ["mine"]
-
-
-@pytest.fixture
-def place(tmp_path: Path, web: Locked) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / ".agentrc").write_text(f'[mcp.servers.web]\nurl = "{web.url}"\n')
-    return folder
-
-
-def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -> None:
-    opened = place / "opened"
-    browser = place / "browser"
-    browser.write_text(f"#!/bin/sh\necho $1 >> {opened}\n")
-    browser.chmod(0o755)
-    env = {"BROWSER": str(browser), "DISPLAY": ":0"}
-    model = script(place / "s.toml", [{"calls": [call("mcp__web__add", a=1, b=2)]}, {"text": "done"}])
-    run = ["-p", "go", "--model", model, "--allowedTools", "mcp__web", "--output-format", "stream-json"]
-    done = agent(run, place, env)
-    assert json.loads(done.stdout.splitlines()[0])["mcp_servers"] == [{"name": "web", "status": "needs-auth"}]
-    assert f"the MCP server {SENTENCE}" in done.stderr
-    tested = agent(["mcp", "test", "web"], place, env)
-    assert (tested.returncode, tested.stderr) == (1, f"agent: the MCP server {SENTENCE}.\n")
-    assert "it wants a login: agent mcp login web" in agent(["mcp", "list"], place).stdout
-    assert "web: it wants a login: agent mcp login web" in agent(["doctor"], place).stdout
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agent_cli", "mcp", "login", "web"], cwd=place,
-        env=clean_env(place.parent / "home", **env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    assert process.stderr.readline() == f"To log in to web ({web.url}), sign in here:\n"
-    assert browse(process.stderr.readline().strip())[0] == 200
-    out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (0, "Logged in to web. What it offers: agent mcp test web\n"), err
-    assert "logged in" in agent(["mcp", "list"], place).stdout
-    done = agent(run, place, env)
-    assert json.loads(done.stdout.splitlines()[0])["mcp_servers"] == [{"name": "web", "status": "connected"}]
-    assert '"content":"3"' in done.stdout.replace(" ", "")
-
-    def with_tokens() -> set[str]:
-        files = [p for p in (place.parent / "home").rglob("*") if p.is_file()]
-        tokens = [*web.office.access, *web.office.refresh]
-        assert tokens
-        return {p.parent.name for p in files if any(t in p.read_text("utf-8", "replace") for t in tokens)}
-
-    assert with_tokens() == {"mcp-logins"}
-    assert agent(["mcp", "logout", "web"], place).stdout == "Logged out of web.\n"
-    assert agent(["mcp", "logout", "web"], place).stdout == "You were not logged in to web.\n"
-    assert agent(["mcp", "test", "web"], place, env).returncode == 1
-    assert with_tokens() == set()
-    # Nobody sat there, so no browser was opened.
-    assert not opened.exists()
-
-
-def test_no_login_where_it_is_not_due(place: Path, web: Locked) -> None:
-    def why(*server: str) -> str:
-        (place.parent / "home" / ".agentrc").write_text("\n".join(["[mcp.servers.web]", *server]))
-        done = agent(["mcp", "login", "web"], place)
-        assert done.returncode == 2
-        return done.stderr
-
-    assert "is a command" in why('command = "true"')
-    assert "not reached by https" in why('url = "http://tracker.example/mcp"')
-    assert "declared with an Authorization header" in why(f'url = "{web.url}"', 'headers = {Authorization = "x"}')
-    assert "NOT_SET is not set" in why('url = "https://${NOT_SET}/mcp"')
-    done = agent(["mcp", "login", "nobody"], place)
-    assert (done.returncode, "There is no MCP server nobody" in done.stderr) == (2, True)
-    (place.parent / "home" / ".agentrc").write_text("")
-    (place / ".git").mkdir()
-    (place / ".mcp.json").write_text(json.dumps({"mcpServers": {"web": {"url": web.url}}}))
-    assert agent(["trust"], place).returncode == 0
-    done = agent(["mcp", "login", "web"], place)
-    assert (done.returncode, "First: agent mcp approve web" in done.stderr) == (2, True)
-    assert web.shown == []
-
-
-def test_what_is_declared_for_a_login_is_checked_and_written(place: Path, web: Locked) -> None:
-    done = agent(
-        ["mcp", "add", "x", web.url, "--scope", "project", "--client-id", "me", "--callback-port", "3118"], place
-    )
-    assert done.returncode == 0, done.stderr
-    written = json.loads((place / ".mcp.json").read_text())["mcpServers"]["x"]
-    assert written == {"url": web.url, "oauth": {"clientId": "me", "callbackPort": 3118}}
-    model = script(place / "s.toml", [{"text": "x"}])
-    for oauth, words in (
-        ({"wat": "x"}, "oauth.wat, which means nothing here"),
-        ({"callbackPort": 0}, "is no port"),
-        ({"clientId": 3}, "oauth.clientId that is no text"),
-        ({"scopes": 'a" x="'}, "characters that a scope cannot have"),
-    ):
-        given = json.dumps({"mcpServers": {"y": {"url": web.url, "oauth": oauth}}})
-        done = agent(["-p", "go", "--model", model, "--mcp-config", given], place)
-        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
-
-
-def test_an_interrupt_ends_a_login(place: Path, web: Locked) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agent_cli", "mcp", "login", "web"], cwd=place, env=clean_env(place.parent / "home"),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    while METHOD not in process.stderr.readline():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out, err) == (130, "", "")
-    assert web.office.access == {}
 
 
 def test_a_server_over_events_takes_a_login_too(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ class Server:
 
     def login_state(self) -> Literal["", "there", "wanted"]:
         """How it stands with a login, as far as is known without asking the server."""
-        if self.setup.logins is None or self.status == "disabled":
+        if self.setup.logins is None or not self.found.server.url or self.status == "disabled":
             return ""
         try:
             return self.setup.logins.state(filled(self.found.server, self.setup.env))
