@@ -7,7 +7,8 @@ whole account of what was understood is that of `agent doctor`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -78,8 +79,14 @@ class Extensions:
         context.commands = self.for_model
         context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
         context.agents = self.agents
-        folders = (os.path.realpath(skill.folder) for skill in self.skills.values() if skill.own)
-        context.workspace.lent = tuple(Path(folder) for folder in folders)
+        context.workspace.lent = tuple(_resolved(skill.folder for skill in self.skills.values() if skill.own))
+
+
+def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
+    """The folders with their links followed; they stand beside one another, so those above are followed once."""
+    above = cache(os.path.realpath)
+    for folder in folders:
+        yield Path(os.path.realpath(folder) if folder.is_symlink() else f"{above(folder.parent)}/{folder.name}")
 
 
 def load_extensions(
@@ -94,26 +101,31 @@ def load_extensions(
     if options.bare:
         return found
     project = place.root if layers.trust.trusted and place.root != place.home else None
-    home, project = (base if base is not None and has_folder(base) else None for base in (place.home, project))
-    if home is None and project is None:
-        return found
-    from agent_cli.config.agent_types import find_agent_types
-    from agent_cli.config.skills import find_skills
-
+    home, project = (base if has_folder(base) else None for base in (place.home, project))
     commands, problems = find_commands(home, project)
-    skills, more = find_skills(home, project)
-    known = {tool.name for tool in [*BUILTIN, *found.tools]}
-    agents, others = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
-    found.skills.update(skills)
-    found.agents.update(agents)
+    if has_folder(home, "/skills") or has_folder(project, "/skills"):
+        from agent_cli.config.skills import find_skills
+
+        skills, more = find_skills(home, project)
+        problems += more
+        found.skills.update(skills)
+    if has_folder(home, "/agents") or has_folder(project, "/agents"):
+        from agent_cli.config.agent_types import find_agent_types
+
+        known = {tool.name for tool in [*BUILTIN, *found.tools]}
+        agents, more = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
+        problems += more
+        found.agents.update(agents)
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
     found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
     found.own.update(commands)
-    for problem in [*problems, *more, *others]:
+    for problem in problems:
         warn(problem)
     return found
 
 
-def has_folder(base: Path) -> bool:
-    """Whether a folder has a place for such files."""
-    return any(os.path.isdir(f"{base}/{name}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders
+def has_folder(base: Path | None, below: str = "") -> bool:
+    """Whether a folder has a place for such files; `below`: for one kind of them."""
+    if base is None:
+        return False
+    return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders

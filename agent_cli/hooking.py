@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.hooks import NO_HOOKS, Hook, Hooks
-from agent_cli.core.rules import read_rule
-from agent_cli.engine.turn import Opened
 from agent_cli.place import Place
 from agent_tools.base import Effect, ToolContext
+
+if TYPE_CHECKING:
+    from agent_cli.engine.turn import Opened
 
 
 def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
@@ -28,33 +31,41 @@ def make_hooks(
     context: ToolContext,
     session: tuple[str, Path | None],
     asked: bool,
-    opened: Callable[[str], Opened],
+    model: Callable[[], str] = lambda: "",
 ) -> Hooks:
     """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
-    opened: a model by its name, for the hooks that are a condition; "" for the usual one.
+    model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
 
     The person's own hooks get their environment as it is; a project's what commands get, without keys.
     """
     hooks = active_hooks(settings, layers)
     if not hooks:
         return NO_HOOKS
-    # Only with hooks.
+    # Only with hooks, and what a hook of some kind needs only with the first of that.
     from agent_cli.extensions.hooks.table import HookTable, Session
-    from agent_tools.shell_env import STARTUP, command_env
 
     def environment(own: bool) -> dict[str, str]:
+        from agent_tools.shell_env import STARTUP, command_env
+
         if not own:
             return command_env(context)[0]
         return {n: v for n, v in place.env.items() if n not in STARTUP and not n.startswith("BASH_FUNC_")}
 
     def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
-        # Only with a hook that is for some calls only.
+        from agent_cli.core.rules import read_rule
         from agent_cli.permission.touching import is_about
 
-        workspace = context.workspace
-        return is_about(
-            read_rule("deny", rule, "", workspace.root), tool, effects, workspace.root, place.home or Path("/")
-        )
+        root = context.workspace.root
+        return is_about(read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/"))
+
+    @cache
+    def by_name(name: str) -> Opened:
+        from agent_cli.wires import later_model
+
+        return later_model(name, settings, place)()
+
+    def opened(name: str) -> Opened:
+        return by_name(name or settings.small_model or model() or settings.model or "")
 
     known = Session(session[0], str(session[1] or ""), place.root)
     return HookTable(

@@ -112,7 +112,7 @@ def where_kept(place: Place, settings: Settings, session: str) -> Where:
     from agent_cli.snapshots.scan import Bounds
     from agent_cli.snapshots.store import Where
 
-    extra = (Path(d).expanduser() for d in settings.permissions.additional_directories)
+    extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (place.root, *extra)))
     undo = settings.undo
     bounds = Bounds(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
+from agent_cli.core.rules import names_tool
 from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
@@ -63,7 +64,7 @@ def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Call
         cwd=place.root,
         roots=(place.root, *extra),
         logs=state_folder(place.env) / "mcp-logs" if settings.save_sessions else None,
-        approvals=approvals_of(place, warn),
+        approvals=lambda: approvals_of(place, warn),
         trusted_for_run=options.trust,
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
@@ -196,8 +197,3 @@ class Joined:
     def states(self) -> tuple[tuple[str, str], ...]:
         """Each server with a word for how it stands, as stream-json says it."""
         return tuple((name, WORDS.get(s.status, s.status)) for name, s in self.servers.all.items())
-
-
-def names_tool(names: Iterable[str], tool: str) -> bool:
-    """Whether one of the names is the tool's, or its server's."""
-    return any(n == tool or (n.startswith("mcp__") and n.count("__") == 1 and tool.startswith(f"{n}__")) for n in names)

@@ -160,7 +160,7 @@ def left_out(layers: Layers) -> str:
 def _check_bypass(layers: Layers, options: RunOptions) -> None:
     """Raises SettingsError where nobody asked for bypassPermissions on this very command line."""
     origin = layers.origins.get("permissions.mode", "")
-    asked = {"the command line", "--settings", *(str(Path(text).expanduser()) for text in options.settings)}
+    asked = {"the command line", "--settings", *(str(Path(os.path.expanduser(text))) for text in options.settings)}
     if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
         raise SettingsError(
             f"{origin}: permissions.mode: bypassPermissions is taken from the command line only, as in "
@@ -182,7 +182,7 @@ def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
     if text.lstrip().startswith("{") or "\n" in text or "=" in text:
         layers.add_text(text, "--settings", place.root)
         return
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
         raise SettingsError(f"--settings: there is no file {text}")
     layers.add_file(path, "own")
@@ -203,7 +203,7 @@ def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
     if options.permission_mode:
         permissions["mode"] = options.permission_mode
     if options.add_dir:
-        permissions["additional_directories"] = [str(Path(d).expanduser().resolve()) for d in options.add_dir]
+        permissions["additional_directories"] = [str(Path(os.path.expanduser(d)).resolve()) for d in options.add_dir]
     parts = []
     for kind, flag_name, texts in (
         ("allow", "--allowedTools", options.allowed_tools),

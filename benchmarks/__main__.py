@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.configured import configured
 from benchmarks.deciding import decisions
 from benchmarks.extending import files
 from benchmarks.hooked import hooked
@@ -34,7 +35,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, files, hooked, sessions, snapshots,
+    bash, edit, decisions, files, hooked, configured, sessions, snapshots,
 )  # fmt: skip
 
 

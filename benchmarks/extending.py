@@ -12,6 +12,7 @@ from benchmarks.table import Row
 from benchmarks.terminal import session
 
 COMMANDS, SKILLS, AGENTS = 30, 20, 5
+BODY = "Look at $1 and say what is wrong with it.\n" * 20
 
 
 def files(stage: Stage, runs: int) -> Iterator[Row]:
@@ -47,20 +48,21 @@ def files(stage: Stage, runs: int) -> Iterator[Row]:
 
 def fill(home: Path) -> None:
     """Files as people write them."""
-    body = "Look at $1 and say what is wrong with it.\n" * 20
-    for number in range(COMMANDS):
-        keep(
-            home / f".agent/commands/c{number}.md",
-            f"---\ndescription: Command {number}\nargument-hint: [x]\n---\n{body}",
-        )
+    keep_commands(home)
     for number in range(SKILLS):
         keep(
             home / f".agent/skills/s{number}/SKILL.md",
-            f"---\nname: s{number}\ndescription: Skill {number}.\n---\n{body}",
+            f"---\nname: s{number}\ndescription: Skill {number}.\n---\n{BODY}",
         )
     for number in range(AGENTS):
         head = f"---\nname: a{number}\ndescription: Agent {number}.\ntools: Read, Grep\n---\n"
-        keep(home / f".agent/agents/a{number}.md", head + body)
+        keep(home / f".agent/agents/a{number}.md", head + BODY)
+
+
+def keep_commands(home: Path) -> None:
+    for number in range(COMMANDS):
+        head = f"---\ndescription: Command {number}\nargument-hint: [x]\n---\n"
+        keep(home / f".agent/commands/c{number}.md", head + BODY)
 
 
 def keep(path: Path, text: str) -> None:

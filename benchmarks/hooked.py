@@ -18,8 +18,8 @@ def hooked(stage: Stage, runs: int) -> Iterator[Row]:
     stage.answer = say("Hello there, I am the answer", 5)
     files: dict[str, dict[str, object]] = {
         "none": {},
-        "unused": _table("PostToolUse", MANY),
-        "used": _table("UserPromptSubmit", 1),
+        "unused": hook_table("PostToolUse", MANY),
+        "used": hook_table("UserPromptSubmit", 1),
     }
     paths = {}
     for name, table in files.items():
@@ -39,7 +39,8 @@ def hooked(stage: Stage, runs: int) -> Iterator[Row]:
     yield Row("hooked", "  with one hook that runs, CPU", used * 1000, "ms", "", None, none * 1000)
 
 
-def _table(event: str, count: int) -> dict[str, object]:
+def hook_table(event: str, count: int) -> dict[str, object]:
+    """Settings with so many hooks of one event, in Claude Code's shape."""
     groups = [
         {"matcher": "Edit|Write", "hooks": [{"type": "command", "command": f"true {number}", "timeout": 10}]}
         for number in range(count)

@@ -50,6 +50,31 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, provider: str) -> None:
     assert not HEAVY & set(modules)
 
 
+def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Path) -> None:
+    """Nor what only hooks, resuming or other output forms do; twenty hooks for tools are configured."""
+    hooks = [{"matcher": "Edit", "hooks": [{"type": "command", "command": f"true {n}"}]} for n in range(20)]
+    settings = tmp_path / "home" / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"hooks": {"PostToolUse": hooks}}))
+    with ModelServer([Reply(text="Ok.")]) as server:
+        env = clean_env(tmp_path / "home", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url)
+        done = subprocess.run(
+            [sys.executable, "-c", RUN.replace('m.split(".")[0]', "m"), "-p", "--model", "openai/x", "hi"],
+            cwd=tmp_path,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    assert not set(modules) & {
+        "agent_cli.engine.executor", "agent_cli.engine.checking", "agent_cli.session.restore",
+        "agent_cli.headless.stream_json", "agent_cli.extensions.hooks", "agent_cli.model.discover",
+        "agent_tools.matching", "agent_tools.change", "agent_tools.after_edit", "agent_tools.diffing",
+    }  # fmt: skip
+
+
 def test_the_version_imports_nothing_of_ours_but_the_package(tmp_path: Path) -> None:
     probe = RUN.replace('m.split(".")[0]', "m")
     done = subprocess.run(

@@ -28,12 +28,13 @@ def serve_tools(options: RunOptions) -> int:
             return Ran(f"There is no tool named {name!r}.", True)
         with one_at_a_time:
             context.cancel = cancel
-            return run_call(ToolCall("call", name, arguments), context, here.policy)
+            return run_call(ToolCall("call", name, arguments), here)
 
     from agent_cli.extensions.mcp.serving import serve  # the SDK
 
     try:
         serve(specs, call)
     finally:
+        here.hooks.close()
         context.close()
     return 0

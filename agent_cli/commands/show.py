@@ -8,6 +8,7 @@ from typing import Any
 from agent_cli.commands.output import put, put_json
 from agent_cli.commands.which import log_of
 from agent_cli.core.hooks import hook_line
+from agent_cli.core.messages import typed
 from agent_cli.core.usage import Usage
 from agent_cli.place import Mistake
 from agent_cli.session.story import CallTold, TurnTold, tell
@@ -59,7 +60,10 @@ def _untagged(data: Any) -> Any:
 
 
 def _lines(number: int, turn: TurnTold) -> list[str]:
-    lines = [f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}", f"  > {' '.join(turn.query.split())[:200]}"]
+    lines = [
+        f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
+        f"  > {' '.join(typed(turn.query).split())[:200]}",
+    ]
     current = 0
     for call in turn.calls:
         if call.round != current:
@@ -69,8 +73,11 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
         lines += [f"        {fact}" for fact in call.facts]
     lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
+    lines += [f"  {note}" for note in turn.notes]
     for call_id, used in turn.agents.items():
         lines.append(f"  sub-agent {call_id}: {_used(used)}")
+    if turn.copied:
+        return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
     how = turn.terminal_reason or "not ended"
     lines.append(f"  {how}: {turn.rounds} rounds, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
     return lines

@@ -16,7 +16,8 @@ from agent_cli.assembly import make_context, make_workspace, tool_specs
 from agent_cli.commands.output import put, put_json
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.core.events import ApprovalRequested, Event
+from agent_cli.core.events import ApprovalRequested, Event, Warned
+from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
@@ -24,6 +25,7 @@ from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.extending import load_extensions
 from agent_cli.gate import make_policy
 from agent_cli.headless.run import Signals, deny, say
+from agent_cli.hooking import make_hooks
 from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
 from agent_cli.permission.policy import Policy
@@ -55,6 +57,7 @@ class Alone(Value):
     settings: Settings
     context: ToolContext
     policy: Policy
+    hooks: Hooks
 
 
 def alone(options: RunOptions) -> Alone:
@@ -68,7 +71,8 @@ def alone(options: RunOptions) -> Alone:
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    return Alone(place, layers, settings, context, policy)
+    hooks = make_hooks(settings, layers, place, context, ("", None), asked=False)
+    return Alone(place, layers, settings, context, policy, hooks)
 
 
 def list_tools(as_json: bool) -> int:
@@ -94,15 +98,17 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     watch = Signals(lambda: context.cancel.cancel())
     try:
         with watch:
-            ran = _left_out(name, here.settings) or run_call(call, context, here.policy)
+            ran = _left_out(name, here.settings) or run_call(call, here)
     finally:
+        here.hooks.close()
         context.close()
     _print(ran, as_json)
     return 128 + watch.caught if watch.caught else int(ran.is_error)
 
 
-def run_call(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
-    """One call through the executor: prepare, permit, run, finish."""
+def run_call(call: ToolCall, here: Alone) -> Ran:
+    """One call through the executor: prepare, permit, run, finish; with the hooks of calls."""
+    context = here.context
     rules: list[str] = []
 
     def refuse(request: ApprovalRequested) -> Any:
@@ -110,7 +116,8 @@ def run_call(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
         return deny(request)
 
     # The engine wants a model; a script without replies is one that must never be asked.
-    kit = Kit(Scripted([]), BUILTIN, context, policy, refuse)
+    kit = Kit(Scripted([]), BUILTIN, context, here.policy, refuse)
+    kit.hooks = here.hooks
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, addresses of pages included.
     said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
@@ -118,7 +125,7 @@ def run_call(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     steps = run_calls(turn, (call,))
     try:
         for event in steps:
-            _ignore(event)
+            _show(event)
     except Cancelled:
         pass  # the call was answered before this was raised
     last = turn.history[-1]
@@ -127,8 +134,10 @@ def run_call(call: ToolCall, context: ToolContext, policy: Policy) -> Ran:
     return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
 
 
-def _ignore(event: Event) -> None:
-    """Nothing is shown while a single tool runs."""
+def _show(event: Event) -> None:
+    """Of what happens while a single tool runs, only warnings are shown."""
+    if isinstance(event, Warned):
+        say(f"agent: {inert(event.text)}")
 
 
 def _print(ran: Ran, as_json: bool) -> None:

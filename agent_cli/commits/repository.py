@@ -145,7 +145,8 @@ class Repository:
         except BaseException:  # whatever stops it, new files do not stay in the index; the caller tells it
             if new:
                 with suppress(Mistake, KeyboardInterrupt):
-                    self._told("rm", "--cached", "-q", "-f", "--ignore-unmatch", paths=new)
+                    # As the last commit has them: it may have been made before something behind it was stopped.
+                    self._told("reset", "-q", paths=new)
             raise
         made = self._told("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
         return made[:10], made.partition(" ")[2]

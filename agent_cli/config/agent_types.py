@@ -61,7 +61,7 @@ def read_agent_type(
     try:
         table = read_front_matter(head)
         tools, without = _tools(table.get("tools"), known)
-        not_tools, _ = _tools(table.get("disallowedTools"), ())
+        not_tools, _ = _tools(table.get("disallowedTools"), known)
     except (BadFrontMatter, BadRule, BadAgentType) as error:
         raise BadAgentType(f"{source}: {error}") from None
     name, description = words_of(table, "name"), words_of(table, "description")

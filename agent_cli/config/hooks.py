@@ -35,8 +35,8 @@ ELSEWHERE = frozenset(
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 )
-# Of Claude Code's entries: what is shown while one runs, which we do not show.
-_HARMLESS = ("statusMessage",)
+# Of Claude Code's entries: the kind, which was looked at, and what is shown while one runs, which we do not show.
+_LEFT_OUT = ("type", "statusMessage")
 
 
 def hooks_of(raw: Any, source: str, *, own: bool) -> tuple[tuple[Hook, ...], list[str]]:
@@ -80,7 +80,7 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
                 if why := _foreign(entry):
                     problems.append(f"{where}: {why}")
                     continue
-                kept = {_SPELLED.get(k, k): v for k, v in entry.items() if k not in (*_HARMLESS, "type")}
+                kept = {_SPELLED.get(k, k): v for k, v in entry.items() if k not in _LEFT_OUT}
                 found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
     return found
 
@@ -200,7 +200,8 @@ def _is_texts(found: Any) -> bool:
 def _bad_matcher(matcher: Any) -> str:
     if not isinstance(matcher, str):
         return "matcher: expected text"
-    if re.fullmatch(r"[\w |,*-]*", matcher):
+    # Names and alternatives, as nearly all are, need no pattern to be known as such.
+    if matcher.replace("|", "x").isalnum() or re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
     if re.fullmatch(r"\w+\([^()?]*[:\s][^()]*\)", matcher):
         # It would be a regular expression that no name of a tool ever fits.

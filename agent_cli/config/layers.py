@@ -180,9 +180,12 @@ class _Layer:
     def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
-        place = self.where(spelled or key, table)
+
+        def place() -> str:  # looked up in the text, and only for a mistake
+            return self.where(spelled or key, table)
+
         if key not in hints or (cls is Settings and key in tables()):
-            raise SettingsError(f"{place}: {name}: there is no such setting{nearest(key, list(hints))}")
+            raise SettingsError(f"{place()}: {name}: there is no such setting{nearest(key, list(hints))}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
         if self._voice != "own":
@@ -220,14 +223,14 @@ class _Layer:
             self._layers.held.append(Held(self._source, name, _shown(held)))
         return kept or None
 
-    def _hooks(self, raw: Any, place: str) -> tuple[Hook, ...]:
+    def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
         """Raises SettingsError for the first that is not understood."""
         # Only with hooks.
         from agent_cli.config.hooks import hooks_of
 
         found, problems = hooks_of(raw, self._source, own=self._voice == "own")
         if problems:
-            raise SettingsError(f"{place}: {problems[0]}")
+            raise SettingsError(f"{place()}: {problems[0]}")
         if self._voice == "project":
             self._layers.held_hooks += found
         return found

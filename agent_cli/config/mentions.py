@@ -1,6 +1,7 @@
 """Files that a prompt mentions as `@path` or `@path:10-40`: their text, for the model to read below it.
 
 Only text files of the workspace that may be read without a question; whatever else stands behind an @ stays a word.
+A path is meant from where commands run now, else from where the session began: that is where the person sits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SPELLED = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
     r"(?::\d+(?:-\d+)?)?"
 )
-_LINES = r"(.+):(\d+)(?:-(\d+))?"
+_LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
@@ -51,21 +52,27 @@ def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
 
 
 def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
-    """The file that a mention names, and its lines, from 1; "" where there is none."""
+    """A path to the file that a mention names, and its lines, from 1; "" where there is none."""
     for name in dict.fromkeys((mention, mention.rstrip(_PUNCTUATION))):
-        if _is_open(name, ctx):
-            return name, None
-        if (found := re.fullmatch(_LINES, name)) and _is_open(found[1], ctx):
+        if path := _path(name, ctx):
+            return path, None
+        if (found := re.fullmatch(_LINES, name)) and (path := _path(found[1], ctx)):
             first = max(int(found[2]), 1)
-            return found[1], (first, max(int(found[3] or first), first))
+            return path, (first, max(int(found[3] or first), first))
     return "", None
+
+
+def _path(name: str, ctx: ToolContext) -> str:
+    """The name where it is that of a file that may be shown, else the path that it has from the start; or ""."""
+    from_start = str(ctx.workspace.start / name)
+    return next((path for path in (name, from_start) if name and _is_open(path, ctx)), "")
 
 
 def _is_open(name: str, ctx: ToolContext) -> bool:
     """Whether a name is that of a file that may be shown."""
     try:
-        path = ctx.workspace.resolve(name) if name else None
-        if path is None or not ctx.workspace.inside(path) or not path.is_file():
+        path = ctx.workspace.resolve(name)
+        if not ctx.workspace.inside(path) or not path.is_file():
             return False
     except (ToolError, OSError):
         return False

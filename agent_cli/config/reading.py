@@ -125,18 +125,18 @@ def _unescaped(text: str) -> str:
         return text
 
 
-def check_value(hint: Any, raw: Any, name: str, where: str) -> Any:
+def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any:
     """The value, or a SettingsError that says what was expected. Pydantic decides what the quick check refuses.
 
     An empty text means "unset" for a key that can be unset.
     """
     if isinstance(raw, (int, float)) and not isinstance(raw, bool) and not raw >= 0:
-        raise SettingsError(f"{where}: {name}: expected a number that is not negative, found {raw!r}")
+        raise SettingsError(f"{where()}: {name}: expected a number that is not negative, found {raw!r}")
     try:
         return None if raw == "" and type(None) in get_args(hint.__origin__) else from_plain(hint, raw, name)
     except Mismatch as mismatch:
         if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
-            raise SettingsError(f"{where}: {mismatch}") from None  # our own records, which pydantic does not know
+            raise SettingsError(f"{where()}: {mismatch}") from None  # our own records, which pydantic does not know
         import json
 
         from pydantic import TypeAdapter, ValidationError
@@ -146,8 +146,8 @@ def check_value(hint: Any, raw: Any, name: str, where: str) -> Any:
         except ValidationError as error:
             found = error.errors()[0]
             at = "".join(f"[{i}]" for i in found["loc"] if isinstance(i, int))
-            raise SettingsError(f"{where}: {name}{at}: expected {name_of(hint)}, found {raw!r}") from None
-        raise SettingsError(f"{where}: {name}: expected {name_of(hint)}, found {raw!r}") from None
+            raise SettingsError(f"{where()}: {name}{at}: expected {name_of(hint)}, found {raw!r}") from None
+        raise SettingsError(f"{where()}: {name}: expected {name_of(hint)}, found {raw!r}") from None
 
 
 def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) -> dict[str, Any]:

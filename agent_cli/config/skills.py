@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.config.allowed_tools import read_allowed
 from agent_cli.config.commands import MOST, hint_of, unusable_name, words_of
 from agent_cli.config.expansion import expand_body
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
@@ -33,7 +32,7 @@ _SHOWN = 1_536
 class Skill(Value):
     """A skill, by the name of its folder. within: as for a command. own: it is the person's own.
 
-    by_model, by_user: who may use it. lends: it allows calls without a question while it is followed.
+    by_model, by_user: who may use it.
     """
 
     name: str
@@ -42,7 +41,6 @@ class Skill(Value):
     hint: str = ""
     by_model: bool = True
     by_user: bool = True
-    lends: bool = False
     within: Path | None = None
     own: bool = True
 
@@ -128,7 +126,6 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         hint_of(table),
         by_model=table.get("disable-model-invocation") is not True,
         by_user=table.get("user-invocable") is not False,
-        lends=bool(read_allowed(table.get("allowed-tools"))[0]),
         within=within,
         own=within is None,
     )

@@ -181,7 +181,8 @@ class Round:
             if call.id in doomed:
                 ended = yield from self._carry_out(doomed[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
-                yield from refuse(self.turn, item, rejection_text(answer), by=answer.by, last=len(self.waiting) == 1)
+                text, last = rejection_text(answer), len(self.waiting) == 1
+                yield from refuse(self.turn, item, text, self._asks.note(call), by=answer.by, last=last)
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, str):
@@ -221,7 +222,7 @@ class Round:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
             text = f"Permission was denied: the call {decision.reason}."
-            yield from refuse(turn, item, text, by=decision.by, last=last)
+            yield from refuse(turn, item, text, self._asks.note(call), by=decision.by, last=last)
         else:
             if not approved:
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)

@@ -132,10 +132,10 @@ def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Eve
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
 
-def refuse(turn: Turn, item: Prepared, text: str, *, by: str, last: bool) -> Generator[Event, None, None]:
-    """Answer a call that was not allowed, and remember the denial."""
+def refuse(turn: Turn, item: Prepared, text: str, note: str, *, by: str, last: bool) -> Generator[Event, None, None]:
+    """Answer a call that was not allowed, and remember the denial. note: what hooks add for the model."""
     call = item.call
     turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))
     turn.budget.denied(call)
-    yield from turn.answer(call, text, is_error=True, last=last)
+    yield from turn.answer(call, text + note, is_error=True, last=last)
     turn.actions.append(Action(item.summary, "refused"))

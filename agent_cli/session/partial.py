@@ -6,12 +6,14 @@ What is saved never holds a part of a secret whose rest is still to come: the la
 from __future__ import annotations
 
 import _thread  # `threading` costs a one-shot run a millisecond
+import signal
 import time
 from collections.abc import Callable
 
 from agent_cli.core.redact import Redactor
 
 SECONDS = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Unfinished:
@@ -29,7 +31,13 @@ class Unfinished:
         self._pieces.append(text)
         if not self._armed:
             self._armed = True
-            _thread.start_new_thread(self._wait, ())
+            # The system may give a signal that comes meanwhile to the new thread, and then it would not end what this
+            # one waits for next.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            try:
+                _thread.start_new_thread(self._wait, ())
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _wait(self) -> None:
         time.sleep(self._seconds)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.core.events import MessageAdded
-from agent_cli.core.messages import ToolMessage, pending_calls
+from agent_cli.core.messages import ToolMessage, pending_calls, typed
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.private import draft_file, kept_copies, owner_file
 from agent_cli.session.records import NoSession, Restored, SessionInfo
@@ -75,7 +75,8 @@ class SessionStore:
                 start = file.read(_FIRST)
         except OSError:
             return True
-        return not start.startswith(b'{"v":1,"seq":1,') or b"\n" in start or len(start) == _FIRST
+        # Not the line feed is looked for: other programs may have replaced those.
+        return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _FIRST
 
     def files(self, session_id: str) -> list[Path]:
         """All files of a session: the log first, then what was kept of it when it was damaged, and its draft."""
@@ -126,7 +127,7 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
         session_id=session_id,
         cwd=session.header.cwd,
         model=session.header.model,
-        first_message=" ".join(turns[0].query.split())[:80] if turns else "",
+        first_message=" ".join(typed(turns[0].query).split())[:80] if turns else "",
         query=turns[-1].query if turns else "",
         stage=stage_of(session),
         messages=len(session.history),

@@ -82,7 +82,7 @@ class Ask:
     @property
     def short(self) -> str:
         """The bar where there is no room for it."""
-        return f"? [{'/'.join(self.keys)}]"
+        return f"? [{'/'.join(self.keys) or 'Enter/Esc'}]"
 
 
 def approval(request: ApprovalRequested, change: Changeable) -> Ask:

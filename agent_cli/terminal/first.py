@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from pathlib import Path
 
 from agent_cli.config.layers import Layers
-from agent_cli.model.discover import discover
 from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.dialogs import Dialogs
 from agent_tools.regular import read_regular
 
+# mode: what changes the permission mode.
 HINTS = (
     "  /help lists the commands; @ mentions a file, ! runs a command",
-    "  nothing is changed without your yes; Shift-Tab changes what is asked about",
+    "  nothing is changed without your yes; {mode} changes what is asked about",
 )
 
 
@@ -30,6 +29,8 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
     """Ask which model to use, where nothing says so and there are several; keep the answer in the person's settings."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
+    from agent_cli.model.discover import discover  # few starts get here
+
     found = discover(place.env)
     if len(found) < 2:
         return
@@ -50,6 +51,8 @@ def keep_model(path: Path, name: str) -> bool:
         text = ""
     except (OSError, ValueError):
         return False
+    import tomllib
+
     new = f"model = {json.dumps(name)}\n{text}"
     try:
         if tomllib.loads(new) != {"model": name, **tomllib.loads(text)}:

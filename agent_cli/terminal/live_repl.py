@@ -73,6 +73,7 @@ class LiveRepl(Repl):
 
     live: Live
     keys = HELP
+    mode_key = "Shift-Tab"
 
     def _open_screen(self) -> Show:
         settings = self.layers.settings()
@@ -303,7 +304,8 @@ class LiveRepl(Repl):
     def _waits(self, text: str) -> bool:
         """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        pictures = self.pictures.within(text, self.agent.conversation.kit.context.workspace.cwd)
+        workspace = self.agent.conversation.kit.context.workspace
+        pictures = self.pictures.within(text, workspace.cwd, workspace.start)
         return command or is_bang(text) or bool(note_in(text)) or bool(pictures)
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:

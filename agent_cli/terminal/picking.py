@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from agent_cli.session.ages import age, size
-from agent_cli.session.finding import says
-from agent_cli.session.glance import Glance
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.panels import fitted
-from agent_tools.clipping import one_line
+from agent_tools.clipping import number_in, one_line
+
+if TYPE_CHECKING:
+    from agent_cli.session.glance import Glance
 
 IN_LINES = 20
 # From so many letters on, what titles do not have is looked for in all that was said.
@@ -34,6 +36,8 @@ class Narrowing:
             return titled
         key = " ".join(words)
         if key not in self._said:
+            from agent_cli.session.finding import says  # reads logs, which most choices do without
+
             self._said[key] = [g for g in self._all if says(g.path, words)]
         return self._said[key]
 
@@ -62,8 +66,8 @@ def pick_in_lines(found: Sequence[Glance]) -> Glance | None:
             return None
         if not words:
             return None
-        if words.isdigit() and 1 <= int(words) <= min(len(shown), IN_LINES):
-            return shown[int(words) - 1]
+        if 1 <= number_in(words) <= min(len(shown), IN_LINES):
+            return shown[number_in(words) - 1]
         fitting = narrowing.fits(words)
         if len(fitting) == 1:
             return fitting[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_tools.clipping import one_line
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_CHIP = re.compile(r"\[Image #(\d+) [^\]]*\]")
+_CHIP = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
 _MENTION = re.compile(r"(?<![\w@`])@(\S+\.(?:png|jpe?g|gif|webp))(?![\w.])", re.IGNORECASE)
 _SECONDS, _MOST = 5.0, 20_000_000
 # What gives the clipboard's image as PNG on standard output, by where there is such a clipboard.
@@ -51,16 +51,24 @@ class Pictures:
             words = shlex.split(text.strip().removeprefix("file://"))
         except ValueError:
             return None
-        path = Path(words[0]).expanduser() if len(words) == 1 else None
-        if path is None or not path.is_absolute() or path.suffix.lower() not in SUFFIXES or not path.is_file():
+        path = Path(os.path.expanduser(words[0])) if len(words) == 1 else None
+        if path is None or not path.is_absolute() or path.suffix.lower() not in SUFFIXES or not _is_file(path):
             return None
         return self.word(path)
 
-    def within(self, text: str, folder: Path) -> list[Path]:
-        """The images of a message: those that words stand for, and those mentioned as `@path`."""
+    def within(self, text: str, *folders: Path) -> list[Path]:
+        """The images of a message: those that words stand for, and those mentioned as `@path` from one of the folders,
+        the first that has it."""
         found = [self._kept[int(n)] for n in _CHIP.findall(text) if int(n) in self._kept]
-        mentioned = (folder / Path(name).expanduser() for name in _MENTION.findall(text))
-        return list(dict.fromkeys([*found, *(path for path in mentioned if path.is_file())]))
+        for name in _MENTION.findall(text):
+            paths = [path for folder in folders if _is_file(path := folder / os.path.expanduser(name))]
+            found += paths[:1]
+        return list(dict.fromkeys(found))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a path that somebody has typed is that of a file; it may be none that can exist or be seen."""
+    return os.path.isfile(path)  # noqa: PTH113 - the method raises then
 
 
 def clipboard_image(folder: Path) -> Path | None:

@@ -40,7 +40,7 @@ from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
-from agent_cli.terminal.resuming import adopt, greet_back
+from agent_cli.terminal.resuming import adopt, greet_back, measure
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
@@ -78,9 +78,10 @@ def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str])
 
 
 class Repl(Dialogs):
-    """The session's parts and the loop over messages. keys: what /help says of them."""
+    """The session's parts and the loop over messages. keys: what /help says of them. mode_key: changes the mode."""
 
     keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
+    mode_key = "/mode"
 
     def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
         self.options, self.place, self.layers = options, place, layers
@@ -205,7 +206,7 @@ class Repl(Dialogs):
         """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
         conversation = self.agent.conversation
         context = conversation.kit.context
-        pictures = self.pictures.within(text, context.workspace.cwd)
+        pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
@@ -216,6 +217,7 @@ class Repl(Dialogs):
             self.say(str(error))
         else:
             self._offer_undo()
+        measure(self)
         self.agent.keep_name()
         self._titles.turn_ended(self.agent)
 
@@ -270,7 +272,7 @@ class Repl(Dialogs):
             greet_back(self)
         elif self._first:
             for hint in HINTS:
-                self.say(hint)
+                self.say(hint.format(mode=self.mode_key))
         else:
             self.say("  /help lists the commands")
         if agent.mcp is not None:

@@ -46,6 +46,20 @@ def test_arguments_from_standard_input(work: Path) -> None:
     assert "a.txt" in data["text"]
 
 
+def test_hooks_look_at_the_call_and_may_refuse_it(work: Path) -> None:
+    home = work.parent / "home"
+    home.mkdir()
+    hook = '[[hooks]]\nevent = "PreToolUse"\nmatcher = "Read"\ncommand = '
+    (home / ".agentrc").write_text(f"{hook}'echo not this >&2; exit 2'\n")
+    done = agent(["tools", "run", "Read", '{"file_path": "a.txt"}'], work)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "was refused by a hook: not this" in done.stderr
+    (home / ".agentrc").write_text(f"{hook}'exit 1'\n")
+    done = agent(["tools", "run", "Read", '{"file_path": "a.txt"}'], work)
+    assert (done.returncode, done.stdout) == (0, "     1\tone\n     2\ttwo\n")
+    assert "exited with 1, which blocks nothing" in done.stderr
+
+
 def test_what_would_ask_is_denied_and_the_rule_is_named(work: Path) -> None:
     done = agent(["tools", "run", "Bash", '{"command": "touch made"}'], work)
     assert (done.returncode, done.stdout) == (1, "")

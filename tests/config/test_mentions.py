@@ -38,3 +38,13 @@ def test_a_name_with_a_colon_counts_before_a_range(tmp_path: Path) -> None:
 def test_what_is_spelled_like_a_file_and_is_none_is_told(tmp_path: Path) -> None:
     words = "@none.py and @src/none.md:1-3, @pytest.fixture @types/node a@b.py @docs:x.md @n.txt, `@in.py`"
     assert missing_files(words, context(tmp_path)) == ["none.py", "src/none.md:1-3"]
+
+
+def test_a_path_from_where_the_session_began_is_found_wherever_commands_run_now(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/n.txt").write_text("inner\n")
+    ctx = context(tmp_path)
+    ctx.workspace.cwd = tmp_path / "sub"
+    assert with_files("@sub/n.txt", ctx).endswith(f'<file path="{tmp_path}/sub/n.txt">\ninner\n</file>')
+    assert with_files("@n.txt", ctx).endswith('<file path="n.txt">\ninner\n</file>')
+    assert missing_files("@sub/n.txt", ctx) == []

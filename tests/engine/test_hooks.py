@@ -143,6 +143,7 @@ def test_a_changed_input_is_decided_from_the_start(tmp_path: Path) -> None:
     denied = Hooked(tmp_path, BASH, deny=("Bash(touch other:*)",)).hook("PreToolUse", change)
     denied.turn()
     assert denied.of(ToolStarted) == []
+    assert denied.results[0].text.endswith("[A hook changed the arguments to {'command': 'touch other'}.]")
     shown = pre(updatedInput={"command": "touch third"})
     asked = Hooked(tmp_path, BASH, answers=[Approve()]).hook("PreToolUse", shown)
     asked.turn()

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from agent_cli.config.skills import read_skill
+from agent_tools.base import ToolContext
+from agent_tools.skill import SkillArgs, UseSkill
+from agent_tools.workspace import Workspace
 from tests.headless.test_commands_and_images import openai
 from tests.helpers import agent, call, script
 from tests.model.server import ModelServer, Reply
@@ -81,6 +85,18 @@ def test_a_skill_that_allows_something_is_asked_about(work: Path) -> None:
     assert "Denied: Skill" in denied.stderr
 
 
+def test_what_a_skill_allows_is_asked_about_as_its_file_is_now(tmp_path: Path) -> None:
+    folder = skill(tmp_path, "make").parent
+    known = read_skill("make", folder, None, [])
+    assert known is not None
+    ctx = ToolContext(Workspace(tmp_path), env={})
+    ctx.skills = {"make": known}
+    use, args = UseSkill(), SkillArgs("make")
+    assert [e.kind for e in use.effects(args, ctx)] == ["state"]
+    skill(tmp_path, "make", allowed_tools="Bash(touch:*)")
+    assert [e.kind for e in use.effects(args, ctx)] == ["prompt"]
+
+
 def test_a_projects_skills_and_agents_count_once_it_is_trusted(work: Path) -> None:
     skill(work, "deploy")
     keep(work, ".agent/agents/critic.md", "---\nname: critic\ndescription: Finds fault.\ntools: Read\n---\nBe strict.")
@@ -113,6 +129,7 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
     ("head", "why"),
     [
         ("name: x\ntools: Grap", "there is no tool named Grap; did you mean Grep?"),
+        ("name: x\ndisallowedTools: Bsh", "there is no tool named Bsh; did you mean Bash?"),
         ("name: x\nmodel: nobody/none", "model nobody/none: no provider is called 'nobody'"),
         ("name: x\ntools: TaskCreate", "none of its tools is here: TaskCreate"),
         ("description: no name", "a name and a prompt are needed"),
@@ -129,6 +146,12 @@ def test_a_wrong_agent_type_is_one_warning_and_left_out(work: Path, head: str, w
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"agent: {path}: ") and why in done.stderr and "left out" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["agents"] == ["explore", "general", "plan", "review"]
+
+
+def test_a_note_for_people_among_agent_types_is_no_warning(work: Path) -> None:
+    keep(home(work), ".claude/agents/README.md", "These are our agents.")
+    done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "x"], work)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_stream_json_tells_what_was_loaded(work: Path) -> None:

@@ -9,12 +9,23 @@ from typing import Any
 
 import pytest
 
+from agent_cli.config.agent_types import read_agent_type
 from agent_cli.core.answers import Approve, Defer, Reject, Reply
-from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolProgress, ToolStarted
+from agent_cli.core.events import (
+    ApprovalRequested,
+    MessageAdded,
+    QuestionAsked,
+    SubagentEvent,
+    ToolProgress,
+    ToolStarted,
+)
+from agent_cli.core.messages import ToolMessage
 from agent_cli.extensions.mcp.finding import ToolSearch, UseTool
 from agent_cli.extensions.mcp.servers import Servers
 from agent_cli.extensions.mcp.words import prompts_of, with_resources
 from agent_tools.base import ToolError
+from agent_tools.builtin import BUILTIN
+from tests.engine.test_subagents import story, task
 from tests.engine.world import World
 from tests.helpers import call
 from tests.mcp.company import GOOD, company, eventually, raw
@@ -91,9 +102,36 @@ def test_a_tool_is_found_by_words_and_used_by_name(tmp_path: Path) -> None:
         assert first.startswith("mcp__good__add\nAdd two numbers.\narguments: {")
         assert "mcp__many__tool_7\n" in second
         assert "mcp__good__greet\n" in second
-        assert none.startswith("No tool fits. There are: good (8 tools), many (200 tools).")
+        assert none.startswith("No tool fits. There are: good (9 tools), many (200 tools).")
         assert sum_ == "42"
         assert "Did you mean mcp__good__add, " in mistake
+
+
+@pytest.mark.parametrize(
+    ("head", "runs"),
+    [
+        ("tools: Read, mcp__raw", (True, True)),
+        ("tools: mcp__raw__*", (True, True)),
+        ("tools: mcp__raw__big", (False, False)),
+        ("disallowedTools: mcp__raw", (False, False)),
+        ("disallowedTools: mcp__raw__echo", (False, False)),
+        ("disallowedTools: mcp__raw__big, UseTool", (True, False)),
+        ("tools: Read", (False, False)),
+    ],
+)
+def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
+    tmp_path: Path, head: str, runs: tuple[bool, bool]
+) -> None:
+    with company(tmp_path, raw=raw()) as servers:
+        calls = [call("mcp__raw__echo", a=1), call("UseTool", tool="mcp__raw__echo", arguments={"a": 2})]
+        tools = (*BUILTIN, *servers.tools().values(), ToolSearch(servers), UseTool(servers.tools))
+        nested = [*({"calls": [c]} for c in calls), {"text": "done"}]
+        made, _ = story(tmp_path, [{"calls": [task("x")]}, {"text": "done"}], nested, tools=tools, allow=("mcp__raw",))
+        made.kit.agents = {"x": read_agent_type(f"---\nname: x\n{head}\n---\nBe.", "x.md")}
+        made.turn("go")
+        added = [e.event for e in made.of(SubagentEvent) if isinstance(e.event, MessageAdded)]
+        texts = [e.message.text for e in added if isinstance(e.message, ToolMessage)]
+        assert [text in ('{"a": 1}', '{"a": 2}') for text in texts] == list(runs), texts
 
 
 def test_progress_is_told_and_an_interrupt_reaches_the_server(tmp_path: Path) -> None:

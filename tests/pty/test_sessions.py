@@ -53,7 +53,8 @@ def test_a_message_is_shown_as_it_was_written_without_what_was_sent_along(work: 
     assert agent(["-p", "--model", model, "--permission-mode", "plan", "look at @a.txt"], work).returncode == 0
     shown = agent(["sessions", "list"], work).stdout
     assert shown.splitlines()[1].endswith("look at @a.txt")
-    shown += agent(["-c", "--model", model, "--plain"], work, stdin="/rewind\n1\n").stdout
+    shown += agent(["show"], work).stdout
+    shown += agent(["-c", "--model", model, "--plain"], work, stdin="/cost\n/pin\n\n/rewind\n1\n").stdout
     assert "> look at @a.txt\nI see." in shown and "1. look at @a.txt\n" in shown
     assert "much text" not in shown and "plan_mode" not in shown
 
@@ -200,3 +201,16 @@ def test_the_cost_goes_on_from_where_it_was(work: Path) -> None:
     terminal.type("/cost")
     terminal.expect("2,000 tokens in")
     terminal.leave()
+
+
+def test_the_state_of_a_first_session_is_private(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="echo x > made")]}, {"text": "Made."}])
+    with Drawn(["--model", model, "--trust", "--permission-mode", "bypassPermissions"], work) as screen:
+        screen.ready()
+        screen.line("make it")
+        screen.wait("Made.")
+        screen.leave()
+    state = work.parent / "home/state"
+    folders = [p for p in (state, *state.rglob("*")) if p.is_dir()]
+    assert any(p.name == "snapshots" for p in folders) and list(state.rglob("input.history"))
+    assert [p for p in folders if p.stat().st_mode & 0o077 and "git" not in p.relative_to(state).parts] == []

@@ -17,12 +17,13 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolStarted,
     TurnFinished,
+    UsageAdded,
 )
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.completing import complete
-from agent_cli.terminal.decisions import question
+from agent_cli.terminal.decisions import pick, question
 from agent_cli.terminal.live import ECHO
 from agent_cli.terminal.panels import status_line
 from agent_cli.terminal.transcript import Transcript
@@ -169,10 +170,20 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
     assert shown(events, plan=(written, added))[-3:] == ["  [x] tests", "  [ ] docs", "(0.0 s)"]
 
 
+def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
+    transcript(TextDelta("some words"))
+    transcript(UsageAdded("m", Usage(1_000, 5)))
+    assert (transcript.turn.input, transcript.received) == (1_000, 5)
+    transcript(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage(1_000, 5)))
+    assert (transcript.turn.input, transcript.received) == (0, 0)
+
+
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
         stage.press("one\rtwo\r")
-        stage.until(lambda: stage.live.queued == ["two"])
+        stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
         first = stage.live._count
         stage.session.finish()
         stage.until(lambda: stage.session.sent == ["one", "two"])
@@ -193,5 +204,21 @@ def test_up_in_a_reply_leaves_the_queue_alone() -> None:
         stage.press("\x1b[A")
         stage.settle()
         assert stage.live.queued == ["for later"] == stage.session.inbox
+
+    play(story)
+
+
+def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
+    def story(stage: Stage) -> None:
+        asking(stage, pick("Which one?", [("first", "")]))
+        stage.until(lambda: "? [Enter/Esc]" in stage.screen.drawn)
+
+    play(story, columns=25, rows=5)
+
+
+def test_a_paste_leaves_out_what_no_path_can_have() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("\x1b[200~a\0b\x1b[201~")
+        stage.has("ab")
 
     play(story)

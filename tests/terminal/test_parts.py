@@ -6,6 +6,7 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from agent_cli.terminal.history import MOST, ProjectHistory
 from agent_cli.terminal.output import reflows
 from agent_cli.terminal.panels import clock, folded, queue_lines, short_count, status_line, todo_lines, toolbar
 from agent_cli.terminal.pastes import Pastes
+from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.status_line import StatusLine
 from agent_tools.display import TodoItem
 
@@ -165,3 +167,10 @@ def test_the_branch_is_read_from_the_folder_of_a_repository_and_of_a_worktree(tm
     assert branch_of(tmp_path / "repo") == "main"
     assert branch_of(tree / "sub") == "01234567"
     assert branch_of(tmp_path) == ""
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/a.png", f"/{'x' * 300}.png", "/root\0/a.png"])
+def test_a_path_that_cannot_be_is_no_image(name: str, tmp_path: Path) -> None:
+    pictures = Pictures()
+    assert pictures.pasted(name) is None
+    assert pictures.within(f"see @{name}", tmp_path) == []

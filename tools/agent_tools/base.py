@@ -103,10 +103,7 @@ class UserCommand(Protocol):
 
 
 class UserSkill(UserCommand, Protocol):
-    """A skill; folder: where its files are. lends: it allows calls without a question while it is followed."""
-
-    @property
-    def lends(self) -> bool: ...
+    """A skill; folder: where its files are."""
 
     @property
     def folder(self) -> Path: ...

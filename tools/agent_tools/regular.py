@@ -69,6 +69,7 @@ def _below(path: Path | str, inside: Path) -> list[str]:
 
 def read_start(path: Path | str, count: int) -> bytes:
     """At most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
+    path = os.fspath(path)
     state = os.lstat(path)
     if stat.S_ISLNK(state.st_mode):
         path = os.path.realpath(path, strict=True)

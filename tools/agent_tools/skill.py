@@ -38,9 +38,10 @@ class UseSkill(Tool[SkillArgs]):
         return listed(ctx.skills)
 
     def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        name = _name(args)
-        runs = tuple(Effect("run", command) for command in self._prompt(args, ctx).commands)
-        return (Effect("prompt" if runs or ctx.skills[name].lends else "state", name), *runs)
+        # What the file says now, not at the start: it is what will hold.
+        prompt = self._prompt(args, ctx)
+        runs = tuple(Effect("run", command) for command in prompt.commands)
+        return (Effect("prompt" if runs or prompt.lent.rules else "state", _name(args)), *runs)
 
     def summary(self, args: SkillArgs, ctx: ToolContext) -> str:
         return f"Use the skill {shorten(one_line(f'{_name(args)} {args.args}'), 100).rstrip()}"

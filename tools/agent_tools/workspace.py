@@ -26,14 +26,15 @@ class Workspace:
     """Where a conversation works, and the only way its tools read and replace files.
 
     root: the directory of the project. extra: further directories that count as inside. cwd: where relative
-    paths start and commands run; it may move during a conversation. scratch: outputs of commands, for reading.
-    home: what ~ means; by default what the environment says. lent: folders outside that may be read: of skills.
+    paths start and commands run; it may move during a conversation. start: where it was at first. scratch: outputs of
+    commands, for reading. home: what ~ means; by default what the environment says. lent: folders outside that may be
+    read: of skills.
     """
 
     def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
         self.root = Path(os.path.realpath(root))
         self.roots = (self.root, *(Path(os.path.realpath(e)) for e in extra))
-        self.cwd = Path(os.path.realpath(cwd)) if cwd else self.root
+        self.cwd = self.start = Path(os.path.realpath(cwd)) if cwd else self.root
         self._home = home
         self.scratch = Scratch()
         self.lent: tuple[Path, ...] = ()

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from agent_cli.extensions.mcp.offers import fingerprint
 from agent_cli.extensions.mcp.sources import Found
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
@@ -31,14 +32,6 @@ class Approved(Value):
     when: str
     definition: str
     tools: dict[str, str] | None = None
-
-
-def fingerprint(data: Any) -> str:
-    """A hash of plain data."""
-    from hashlib import blake2b  # OpenSSL's library, which most runs do without
-
-    text = json.dumps(data, sort_keys=True, ensure_ascii=True, default=str)
-    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def definition_of(found: Found) -> str:
@@ -113,7 +106,7 @@ class Approvals:
         data = {"version": VERSION, "servers": {k: to_plain(e) for k, e in sorted(self._entries.items())}}
         temporary = self.path.with_name(f"{NAME}.{os.urandom(4).hex()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.path.parent)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(json.dumps(data, indent=1).encode("ascii"))
@@ -127,7 +120,7 @@ class Approvals:
 
 def may_start(found: Found, approvals: Approvals, trusted_for_run: bool) -> str:
     """ "" where the server may be started, else what stands against it."""
-    if found.scope != "project" or trusted_for_run or approvals.of(found) is not None:
+    if not found.needs_yes or trusted_for_run or approvals.of(found) is not None:
         return ""
     return "has changed since you approved it" if approvals.knows(found) else "was not approved"
 

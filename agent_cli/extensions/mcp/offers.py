@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from agent_cli.extensions.mcp.approvals import fingerprint
 from agent_tools.clipping import shorten
 from agent_tools.inert import inert
 from agent_tools.values import Value
@@ -36,6 +35,14 @@ class Offer(Value):
     def size(self) -> int:
         """How many characters it takes in a request."""
         return len(self.full) + len(self.description) + len(json.dumps(self.schema))
+
+
+def fingerprint(data: Any) -> str:
+    """A hash of plain data."""
+    from hashlib import blake2b  # OpenSSL's library, which most runs do without
+
+    text = json.dumps(data, sort_keys=True, ensure_ascii=True, default=str)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def full_name(server: str, tool: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.extensions.mcp.approvals import Approvals, changed_tools, listed, may_start
 from agent_cli.extensions.mcp.listings import keep, recall
 from agent_cli.extensions.mcp.logins import Logins, wants_login
 from agent_cli.extensions.mcp.loop import Loop
@@ -17,6 +17,7 @@ from agent_cli.extensions.mcp.sources import Found, Unset, filled
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from agent_cli.extensions.mcp.approvals import Approvals
     from agent_cli.extensions.mcp.keeping import Keeper
     from agent_cli.extensions.mcp.sdk import Link
 
@@ -41,7 +42,7 @@ class Setup:
         cwd: Path,
         roots: tuple[Path, ...],
         logs: Path | None,
-        approvals: Approvals,
+        approvals: Callable[[], Approvals],
         trusted_for_run: bool,
         start_timeout: float,
         call_timeout: float,
@@ -53,11 +54,16 @@ class Setup:
         self.roots = roots
         self.logs = logs
         self.listings = logs.parent / "mcp-tools" if logs is not None else None
-        self.approvals = approvals
+        self._approvals = approvals
         self.trusted_for_run = trusted_for_run
         self.start_timeout = start_timeout
         self.call_timeout = call_timeout
         self.logins = Logins(logins) if logins is not None else None
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """What the person agreed to; a run whose servers are known and the person's own never asks."""
+        return self._approvals()
 
 
 class Server:
@@ -107,6 +113,10 @@ class Server:
     @property
     def may_start(self) -> str:
         """ "" where it may be started, else what stands against it."""
+        if not self.found.needs_yes:
+            return ""
+        from agent_cli.extensions.mcp.approvals import may_start
+
         return may_start(self.found, self.setup.approvals, self.setup.trusted_for_run or self._allowed)
 
     def start(self) -> None:
@@ -208,6 +218,8 @@ class Server:
         self, tools: list[dict[str, Any]], prompts: list[dict[str, Any]], resources: list[dict[str, Any]], link: Link
     ) -> None:
         """Take what it lists; tools that were not seen like this before are withheld."""
+        from agent_cli.extensions.mcp.approvals import changed_tools, listed
+
         problems: list[str] = []
         self._all = offers_of(self.name, tools, problems)
         self.prompts = {str(p["name"]): p for p in prompts if p.get("name")}

@@ -5,6 +5,7 @@ The first of a name wins: a project cannot take the name of a server that the pe
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from agent_tools.values import Mismatch, Value, from_plain
 FILE = ".mcp.json"
 LIMIT = 1 << 20
 MOST = 100
-_NAME = r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,39}"
+_LONGEST = 40
 _VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 Scope = Literal["given", "own", "project"]
 
@@ -42,6 +43,11 @@ class Found(Value):
         if self.server.type == "sse":
             return "sse"
         return "http" if self.server.url else "stdio"
+
+    @property
+    def needs_yes(self) -> bool:
+        """Whether it starts only once a person has agreed to it as it is declared."""
+        return self.scope == "project"
 
     @property
     def line(self) -> str:
@@ -104,7 +110,7 @@ def _given(text: str) -> list[Found]:
     """The servers of one --mcp-config. Raises Mistake."""
     source = "--mcp-config"
     if not text.lstrip().startswith("{"):
-        path = Path(text).expanduser()
+        path = Path(os.path.expanduser(text))
         source = str(path)
         try:
             text = read_regular(path, LIMIT).decode("utf-8")
@@ -164,8 +170,8 @@ def mistake_in(found: Found) -> str:
     """What is wrong with a declaration; "" for nothing."""
     server = found.server
     name = f"the MCP server {shorten(found.name, 60)}"
-    if re.fullmatch(_NAME, found.name) is None:
-        return f"{name} has a name with more than 40 characters or other ones than letters, digits, - and single _"
+    if not _is_name(found.name):
+        return f"{name} has a name with more than {_LONGEST} characters or others than letters, digits, - and single _"
     if bool(server.command) == bool(server.url):
         return f"{name} needs either a command or a url"
     if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):
@@ -175,6 +181,14 @@ def mistake_in(found: Found) -> str:
     if why := mistake_in_terms(server):
         return f"{name} has {why}"
     return ""
+
+
+def _is_name(text: str) -> bool:
+    """Whether it is letters, digits and -, the first none of -, with a single _ between some of them."""
+    parts = text.split("_")
+    letters = "".join(parts)
+    plain = text.isascii() and letters.replace("-", "x").isalnum()
+    return plain and all(parts) and text[0] != "-" and len(letters) <= _LONGEST
 
 
 class Unset(ValueError):

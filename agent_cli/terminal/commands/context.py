@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent_cli.core.messages import typed
 from agent_cli.engine.context import Filling, compact_now, filling, pin, pinnable, speaker, uncompact
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import counted, shorten
@@ -92,7 +93,7 @@ def _pin(repl: Repl, words: str) -> None:
     place: int | None = 0
     if not words:
         found = sorted(found, key=lambda m: m.text not in pins)[:_CHOICES]
-        options = [(f"{'pinned, ' if m.text in pins else ''}{speaker(m)}", shorten(m.text, 80)) for m in found]
+        options = [(f"{'pinned, ' if m.text in pins else ''}{speaker(m)}", shorten(typed(m.text), 80)) for m in found]
         place = repl.choose("Which message? One that is pinned is unpinned.", options)
     if place is None:
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent_cli.core.messages import typed
 from agent_cli.core.usage import Usage
-from agent_cli.session.spending import Spending, spending
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import shorten
 
 if TYPE_CHECKING:
+    from agent_cli.session.spending import Spending
     from agent_cli.terminal.repl import Repl
 
 TURNS = 10
@@ -34,13 +35,15 @@ def _cost(repl: Repl, words: str) -> None:
         before = sum((t.usage for t in told.turns[:first]), Usage())
         repl.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
     for number, turn in enumerate(told.turns[first:], first + 1):
-        repl.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
+        repl.say(f"  turn {number}: {used(turn.usage)}  {shorten(typed(turn.query), 50)}")
 
 
 def _told(repl: Repl) -> Spending | None:
     """What the log says; None where there is none."""
     if not repl.agent.settings.save_sessions:
         return None
+    from agent_cli.session.spending import spending  # reads logs, which a start does not
+
     store = SessionStore(state_folder(repl.place.env), repl.place.root)
     try:
         return spending(store.path(repl.agent.header.session_id).read_bytes())

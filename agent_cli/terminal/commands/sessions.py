@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,6 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.place import Mistake
-from agent_cli.session.export.write import ENDINGS, document, format_of, write_document
-from agent_cli.session.finding import SeveralSessions, find_session
-from agent_cli.session.glance import Glance, glances
 from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.clipboard import to_clipboard
@@ -20,7 +18,9 @@ from agent_cli.terminal.slash import slash
 from agent_cli.titles import clean_name
 from agent_tools.clipping import counted
 
+# What reads and writes sessions is loaded by the first command that does: this module comes before the prompt.
 if TYPE_CHECKING:
+    from agent_cli.session.glance import Glance
     from agent_cli.terminal.repl import Repl
 
 _LISTED = 15
@@ -34,17 +34,22 @@ def _store(repl: Repl) -> SessionStore:
 
 @slash("sessions", "the latest sessions of this project", aside=True)
 def _sessions(repl: Repl, words: str) -> None:
+    from agent_cli.session.glance import glances
+
     found = list(glances(_store(repl).folder))
     now = datetime.now(UTC)
     for g in found[:_LISTED]:
         mark = "*" if g.session_id == repl.agent.header.session_id else " "
         repl.say(f" {mark} {g.session_id[:8]}  {row(g, _WIDTH, now).rstrip()}")
-    more = f"{counted(len(found) - _LISTED, 'more')} in agent sessions list; " if len(found) > _LISTED else ""
+    more = f"{len(found) - _LISTED} more in agent sessions list; " if len(found) > _LISTED else ""
     repl.say(f"{more}/resume goes on with one." if found else "There are no sessions of this project yet.")
 
 
 @slash("resume", "go on with another session", "[ID or words]")
 def _resume(repl: Repl, words: str) -> None:
+    from agent_cli.session.finding import SeveralSessions, find_session
+    from agent_cli.session.glance import glances
+
     here = repl.agent.header.session_id
     store = _store(repl)
     try:
@@ -94,11 +99,13 @@ def _rename(repl: Repl, words: str) -> None:
 
 @slash("export", "write this session as markdown, HTML or JSON, by the file's name", "[FILE]", aside=True)
 def _export(repl: Repl, words: str) -> None:
+    from agent_cli.session.export.write import document, format_of, write_document
+
     log = _store(repl).path(repl.agent.header.session_id)
     if not log.exists():
         repl.say("There is nothing to export: this session has no record on disk.")
         return
-    path = repl.place.cwd / Path(words).expanduser() if words else _free(repl.place.cwd, f"session-{log.stem[:8]}")
+    path = repl.place.cwd / os.path.expanduser(words) if words else _free(repl.place.cwd, f"session-{log.stem[:8]}")
     try:
         made = document(log, format_of(path.name) or "markdown")
         try:
@@ -117,7 +124,7 @@ def _export(repl: Repl, words: str) -> None:
 def _free(folder: Path, name: str) -> Path:
     """A name that nothing has yet."""
     numbers = ("", *(f"-{n}" for n in range(2, 1000)))
-    names = (folder / f"{name}{n}{ENDINGS['markdown']}" for n in numbers)
+    names = (folder / f"{name}{n}.md" for n in numbers)
     return next((path for path in names if not path.exists()), folder / f"{name}.md")
 
 
