@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.logging_in import log_in
-from agent_cli.extensions.mcp.logins import Login, Logins
+from agent_cli.extensions.mcp.logins import Login, Logins, key_of
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.terms import may_carry
 from tests.mcp.company import PATIENCE, ask, company, text_of
@@ -133,8 +133,9 @@ def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: L
         assert {token for _, token in thief.shown} == {""}
         # Not even where the file of the one is put in the place of the other's.
         (file,) = logins.folder.glob("*.json")
-        file.rename(logins._path(McpServer(url=thief.url)))
-        assert logins.of(McpServer(url=thief.url)) is None
+        for other in (McpServer(url=thief.url), declared.but(oauth={"clientId": "mine"})):
+            file = file.rename(logins._path(other))
+            assert logins.of(other) is None
 
 
 def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -
 
     declared = McpServer(url="https://tracker.example/mcp")
     logins = Logins(tmp_path / "logins")
-    logins.keep(declared, Login(declared.url, {"access_token": "secret"}, 0.0, {}))
+    logins.keep(declared, Login(key_of(declared), {"access_token": "secret"}, 0.0, {}))
     assert "secret" not in repr(logins.of(declared))
 
     async def header(url: str) -> str | None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+from binascii import crc32
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.approvals import fingerprint
 from agent_cli.extensions.mcp.terms import has_own_key
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
@@ -23,11 +24,11 @@ LIMIT = 1 << 20
 
 
 class Login(Value):
-    """What one login gave. client, resource and metadata: as the servers said them. expires: seconds since 1970, 0
-    where that is not known.
+    """What one login gave, and what it holds for. client, resource and metadata: as the servers said them. expires:
+    seconds since 1970, 0 where that is not known.
     """
 
-    url: str
+    key: tuple[str, ...]
     tokens: dict[str, Any]
     expires: float
     client: dict[str, Any]
@@ -35,7 +36,17 @@ class Login(Value):
     resource: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"Login({self.url!r}, ...)"
+        return f"Login({self.key!r}, ...)"
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self.key[0]
+
+
+def key_of(server: McpServer) -> tuple[str, ...]:
+    """What a login holds for: the address of the server, the client, and where the metadata are."""
+    return server.url, *(str(server.oauth.get(name, "")) for name in ("clientId", "authServerMetadataUrl"))
 
 
 class Unkept(Exception):
@@ -49,8 +60,7 @@ class Logins:
         self.folder = folder
 
     def _path(self, server: McpServer, ending: str = ".json") -> Path:
-        terms = [server.url, server.oauth.get("clientId", ""), server.oauth.get("authServerMetadataUrl", "")]
-        return self.folder / f"{fingerprint(terms)}{ending}"
+        return self.folder / f"{crc32(json.dumps(key_of(server)).encode()):08x}{ending}"
 
     def of(self, server: McpServer) -> Login | None:
         """The login for this server; None where there is none that counts."""
@@ -60,7 +70,7 @@ class Logins:
             login: Login = from_plain(Login, json.loads(read_regular(self._path(server), LIMIT)))
         except (OSError, ValueError, RecursionError, Mismatch):
             return None
-        return login if login.url == server.url else None
+        return login if login.key == key_of(server) else None
 
     def keep(self, server: McpServer, login: Login) -> None:
         """Keep a login in place of the one before. Raises Unkept."""
@@ -104,12 +114,13 @@ class Logins:
         """Whether the server, when it was last asked, wanted a login, or else there is one."""
         if not server.url or has_own_key(server):
             return ""
-        if self._path(server, ".wanted").exists():
+        # os.path and not Path, whose method raises in a closed folder.
+        if os.path.exists(self._path(server, ".wanted")):  # noqa: PTH110
             return "wanted"
         return "there" if self.of(server) is not None else ""
 
     def _make_folder(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.folder)
         self.folder.chmod(0o700)
 
     @contextmanager

@@ -30,7 +30,7 @@ from pydantic import AnyUrl, ValidationError
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.http import make_client
-from agent_cli.extensions.mcp.logins import Login, Logins, Unkept
+from agent_cli.extensions.mcp.logins import Login, Logins, Unkept, key_of
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.sdk import reason
 from agent_cli.extensions.mcp.terms import may_carry
@@ -188,7 +188,7 @@ async def authorize(
     if status == 401:
         raise Refused("it does not accept the token that its own authorization server gave")
     return Login(
-        server.url,
+        key_of(server),
         _plain(memory.tokens),
         _end_of(memory.tokens),
         _plain(memory.client),
