@@ -64,12 +64,18 @@ def log_out_of(name: str, options: RunOptions) -> int:
     place, layers, every = here(options)
     found = named(name, every, layers)
     server, logins = _reached(found, place), Logins(logins_folder(place))
+    login = logins.of(server)
     try:
         there = logins.forget(server)
     except Unkept as unkept:
         raise Mistake(f"The login to {name} is still there: {unkept}.") from None
     if there:
         logins.mark(server, wanted=True)
+    if login is not None:
+        from agent_cli.extensions.mcp.logging_in import revoke  # the SDK
+
+        if not revoke(login):
+            say("agent: The authorization server could not be told, and takes the tokens until they run out.")
     put(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
     return 0
 

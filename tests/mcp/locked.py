@@ -21,7 +21,7 @@ from mcp.server.auth.provider import (
     RefreshToken,
     construct_redirect_uri,
 )
-from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
@@ -42,6 +42,7 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
         self.refresh: dict[str, RefreshToken] = {}
         self.asked: list[AuthorizationParams] = []
         self.refreshed = 0
+        self.issued: list[str] = []
         self.lasts = 3600
         self.issuer = ""
 
@@ -84,6 +85,7 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
 
     def _tokens(self, client: str, scopes: list[str], resource: str | None) -> OAuthToken:
         access, refresh = f"access-{secrets.token_urlsafe(24)}", f"refresh-{secrets.token_urlsafe(24)}"
+        self.issued += [access, refresh]
         end = int(time.time()) + self.lasts
         self.access[access] = AccessToken(
             token=access, client_id=client, scopes=scopes, expires_at=end, resource=resource
@@ -96,6 +98,7 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self.access.pop(token.token, None)
+        self.refresh.pop(token.token, None)
 
 
 class Locked:
@@ -176,7 +179,7 @@ def locked(*, sse: bool = False) -> Iterator[Locked]:
             client_registration_options=ClientRegistrationOptions(
                 enabled=True, valid_scopes=["notes", "more"], default_scopes=["notes"]
             ),
-            validate_token_resource=True,
+            validate_token_resource=True, revocation_options=RevocationOptions(enabled=True),
         )  # fmt: skip
         server = MCPServer("locked", version="1", auth_server_provider=made.office, auth=auth)
 

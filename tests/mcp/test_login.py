@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.logging_in import log_in
+from agent_cli.extensions.mcp.logging_in import log_in, revoke
 from agent_cli.extensions.mcp.logins import Login, Logins, key_of
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.terms import may_carry
@@ -118,6 +118,15 @@ def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, 
     with company(tmp_path, web=declared):
         assert web.office.refreshed == 1
     assert logins.of(declared) is None
+
+
+def test_tokens_that_cannot_be_taken_back_are_said_to_be(web: Locked) -> None:
+    login = logged_in(McpServer(url=web.url))
+    assert login.metadata is not None
+    for nowhere in ("http://127.0.0.1:9/revoke", "http://elsewhere.example/revoke", f"{web.issuer}/nowhere"):
+        assert not revoke(login.but(metadata=login.metadata | {"revocation_endpoint": nowhere}))
+    assert revoke(login.but(metadata={k: v for k, v in login.metadata.items() if k != "revocation_endpoint"}))
+    assert revoke(login.but(metadata=None))
 
 
 def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: Locked) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # So long a person may take to sign in.
 LIMIT = 300.0
+_REVOCATION = 15.0
 _LOOK = 0.1
 _LINE = 65_536
 
@@ -91,3 +92,21 @@ def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -
     if line.strip() and not redirects.take(line):
         say("That is not the address that this sign-in led to; it begins with " + redirects.uri)
     return typed if line else None
+
+
+def revoke(login: Login) -> bool:
+    """Have the authorization server forget the tokens of a login, within bounds; False where that failed."""
+    loop = Loop()
+    try:
+        done: bool = loop.submit(_revoke(login)).result(_REVOCATION)
+    except TimeoutError:
+        done = False
+    finally:
+        loop.stop(1.0)
+    return done
+
+
+async def _revoke(login: Login) -> bool:
+    from agent_cli.extensions.mcp.oauth import revoke
+
+    return await revoke(login)

@@ -42,6 +42,7 @@ _ACCEPT = "application/json, text/event-stream"
 # A token that has less than this left is renewed first.
 _MARGIN = 10.0
 _RENEWAL = 30.0
+_REVOCATION = 5.0
 _BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _METHODS: tuple[TokenEndpointAuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
@@ -304,22 +305,55 @@ def _refresh_request(login: Login) -> httpx2.Request | None:
     token = login.tokens.get("refresh_token")
     if not token:
         return None
+    context = _context(login)
+    if context.oauth_metadata is not None:
+        address = str(context.oauth_metadata.token_endpoint)
+    else:
+        address = f"{context.get_authorization_base_url(login.url)}/token"
+    data = {"grant_type": "refresh_token", "refresh_token": str(token), "resource": context.get_resource_url()}
+    return _form(context, address, data)
+
+
+def _context(login: Login) -> OAuthContext:
+    """What the SDK knew when the login was made. Raises ValidationError."""
     client = OAuthClientInformationFull.model_validate(login.client)
     context = OAuthContext(
         login.url, OAuthClientMetadata(redirect_uris=client.redirect_uris), Memory(client), None, None
     )
     context.client_info = client
-    context.protocol_version = PROTOCOL
     if login.resource:
         context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(login.resource)
     if login.metadata:
-        address = str(OAuthMetadata.model_validate(login.metadata).token_endpoint)
-    else:
-        address = f"{context.get_authorization_base_url(login.url)}/token"
-    data = {"grant_type": "refresh_token", "refresh_token": str(token), "client_id": client.client_id}
-    data["resource"] = context.get_resource_url()
-    data, headers = context.prepare_token_auth(data, {"Content-Type": "application/x-www-form-urlencoded"})
+        context.oauth_metadata = OAuthMetadata.model_validate(login.metadata)
+    return context
+
+
+def _form(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.Request:
+    """A request of the client that was registered to its authorization server."""
+    assert context.client_info is not None
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    data, headers = context.prepare_token_auth({"client_id": context.client_info.client_id, **data}, headers)
     return httpx2.Request("POST", address, data=data, headers=headers)
+
+
+async def revoke(login: Login) -> bool:
+    """Have the authorization server forget the tokens; False where that failed, True where it offers no such thing."""
+    try:
+        context = _context(login)
+        if context.oauth_metadata is None or context.oauth_metadata.revocation_endpoint is None:
+            return True
+        address = str(context.oauth_metadata.revocation_endpoint)
+        if not may_carry(address, login.url):
+            return False
+        async with make_client(timeout=httpx2.Timeout(_REVOCATION)) as http:
+            for kind in ("refresh_token", "access_token"):
+                if token := login.tokens.get(kind):
+                    data = {"token": str(token), "token_type_hint": kind}
+                    if (await http.send(_form(context, address, data))).status_code != 200:
+                        return False
+    except (*_BROKEN, OAuthFlowError, ValueError):
+        return False
+    return True
 
 
 def _carry(request: httpx2.Request, login: Login) -> str:
