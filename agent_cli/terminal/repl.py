@@ -275,6 +275,8 @@ class Repl(Dialogs):
                 self.say(hint.format(mode=self.mode_key))
         else:
             self.say("  /help lists the commands")
+        if agent.mcp is not None:
+            agent.mcp.tell()
         # What takes its time begins when the prompt stands.
         self.agent.begin(AFTER_PROMPT)
 

@@ -37,7 +37,9 @@ class Approved(Value):
 def definition_of(found: Found) -> str:
     """The fingerprint of a declaration as it is written, before variables are filled in."""
     server = found.server
-    return fingerprint({name: getattr(server, name) for name in server._fields if name != "timeout"})
+    # Without terms of a login it reads as before there were any: what was approved then still is.
+    left_out = {"timeout"} if server.oauth else {"timeout", "oauth"}
+    return fingerprint({name: getattr(server, name) for name in server._fields if name not in left_out})
 
 
 class Approvals:
