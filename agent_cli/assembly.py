@@ -190,12 +190,8 @@ def build(
     kit.open_model = lambda name: later_model(name, settings, place)()
     kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
-    kept = store.path(header.session_id) if settings.save_sessions else None
-    opened = cache(lambda name: later_model(name, settings, place)())
-    kit.hooks = make_hooks(
-        settings, layers, place, context, (header.session_id, kept), answered,
-        lambda name: opened(name or settings.small_model or conversation.options.label),
-    )  # fmt: skip
+    known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
+    kit.hooks = make_hooks(settings, layers, place, context, known, answered, lambda: conversation.options.label)
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
@@ -208,6 +204,7 @@ def build(
     )
     if restored is not None:
         kit.window = Window(restored.compactions, restored.pins, restored.report)
+        conversation.plans = list(restored.plans)
     conversation.attached = attached
     conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, added.commands, context)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
+from agent_cli.core.rules import names_tool
 from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 # So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
 ATTENDED_WAIT = 3.0
-WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval"}
+WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
+         "login": "needs-auth"}  # fmt: skip
 
 
 def declares_servers(options: RunOptions, place: Place, layers: Layers) -> bool:
@@ -65,7 +68,13 @@ def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Call
         trusted_for_run=options.trust,
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
+        logins=logins_folder(place),
     )
+
+
+def logins_folder(place: Place) -> Path:
+    """Where logins to servers are kept."""
+    return state_folder(place.env) / "mcp-logins"
 
 
 def approvals_of(place: Place, warn: Callable[[str], None] = lambda text: None) -> Approvals:
@@ -150,6 +159,8 @@ class Joined:
             window = self._agent.info.context_window if self._agent.info else None
             sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
             self._send(sent)
+        else:
+            self.servers.come_back(ATTENDED_WAIT)
         self.tell()
 
     def _send(self, tools: Iterable[Tool[Any]]) -> None:
@@ -186,8 +197,3 @@ class Joined:
     def states(self) -> tuple[tuple[str, str], ...]:
         """Each server with a word for how it stands, as stream-json says it."""
         return tuple((name, WORDS.get(s.status, s.status)) for name, s in self.servers.all.items())
-
-
-def names_tool(names: Iterable[str], tool: str) -> bool:
-    """Whether one of the names is the tool's, or its server's."""
-    return any(n == tool or (n.startswith("mcp__") and n.count("__") == 1 and tool.startswith(f"{n}__")) for n in names)

@@ -16,6 +16,7 @@ from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.media import MediaKind
+from agent_tools.private import private_folder
 
 
 def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
@@ -97,7 +98,7 @@ def debugged(
     folder = state_folder(place.env) / "debug"
     path = folder / f"{header.session_id}.jsonl"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
     except OSError as error:
         raise Mistake(f"--debug: cannot write to {folder}: {error.strerror}.") from None
     warn(f"requests and responses are written to {path}")

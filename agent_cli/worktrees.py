@@ -19,9 +19,9 @@ from agent_cli.options import ASK_WHICH
 from agent_cli.permission.trust import TrustStore, agree, fingerprints
 from agent_cli.permission.trust_scan import GIT
 from agent_cli.place import Mistake, Place
-from agent_cli.session.private import private_folder
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, one_line, shorten
+from agent_tools.private import private_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _PATIENCE = 300.0

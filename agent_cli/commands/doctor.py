@@ -13,6 +13,7 @@ from typing import Any
 from agent_cli import __version__
 from agent_cli.assembly import make_context, make_workspace
 from agent_cli.commands.check_extensions import check_extensions
+from agent_cli.commands.check_mcp import check_mcp
 from agent_cli.commands.check_model import check_model
 from agent_cli.commands.check_sandbox import check_sandbox
 from agent_cli.commands.checks import (
@@ -78,6 +79,7 @@ def collect(place: Place, layers: Layers, mistakes: list[str]) -> tuple[list[Fin
         *check_rules(layers, settings, place),
         *check_imports(layers),
         *check_extensions(layers, settings, place),
+        *check_mcp(layers, place),
         *check_memory(load_memory(memory_sources(place, settings, layers.trust, context.readable)), settings),
         *check_packages(),
     ]

@@ -14,12 +14,11 @@ from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
 from agent_cli.engine.drive import drive
 from agent_cli.engine.hooked import absolute
-from agent_cli.engine.turn import Opened
+from agent_cli.extensions.hooks import HookTable
 from agent_cli.headless.run import say
-from agent_cli.hooking import LaterHooks, active_hooks, make_hooks
+from agent_cli.hooking import active_hooks, make_hooks
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
-from agent_cli.wires import later_model
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import CancelToken
@@ -119,14 +118,9 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
     context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
     if name in _TOOL_EVENTS:
         _resolve(data, context)
-    settings = layers.settings()
-
-    def opened(model: str) -> Opened:
-        return later_model(model or settings.small_model or settings.model or "", settings, place)()
-
-    hooks = make_hooks(settings, layers, place, context, ("00000000-test", None), True, opened)
+    hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
     subject = str(data.get(MATCHED.get(name, ""), ""))
-    chosen = hooks.table.of(name, subject) if isinstance(hooks, LaterHooks) else []
+    chosen = hooks.of(name, subject) if isinstance(hooks, HookTable) else []
     if not as_json:
         for hook in held:
             put(f"held, as the project is not trusted: {one_line(str(hook))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 from agent_cli.commands.output import put, put_json, table
@@ -11,11 +12,12 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.approvals import changed_tools, may_start
 from agent_cli.extensions.mcp.editing import Unchanged, change_json, change_toml
+from agent_cli.extensions.mcp.logins import Logins, Unkept, wants_login
 from agent_cli.extensions.mcp.server import Server
 from agent_cli.extensions.mcp.servers import Servers
-from agent_cli.extensions.mcp.sources import FILE, Found, find_servers, mistake_in
+from agent_cli.extensions.mcp.sources import FILE, Found, Unset, filled, find_servers, mistake_in
 from agent_cli.headless.run import say
-from agent_cli.mcp_servers import approvals_of, make_setup
+from agent_cli.mcp_servers import approvals_of, logins_folder, make_setup
 from agent_cli.options import RunOptions
 from agent_cli.permission.trust import agree, fingerprints, keep_trust
 from agent_cli.place import Mistake, Place, find_place, read_settings
@@ -23,17 +25,18 @@ from agent_cli.session.store import state_folder
 from agent_tools.clipping import counted, one_line, shorten
 
 
-def _here() -> tuple[Place, Layers, dict[str, Found]]:
+def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, Found]]:
     """The servers that count here, by name; what is wrong with declarations is told. Raises Mistake."""
+    options = options or RunOptions()
     place = find_place(os.environ)
-    layers = read_settings(RunOptions(), place)
-    found, problems = find_servers(RunOptions(), place, layers)
+    layers = read_settings(options, place)
+    found, problems = find_servers(options, place, layers)
     for text in (*layers.ignored, *problems):
         say(f"agent: {one_line(text)}.")
     return place, layers, {f.name: f for f in found}
 
 
-def _named(name: str, found: dict[str, Found], layers: Layers) -> Found:
+def named(name: str, found: dict[str, Found], layers: Layers) -> Found:
     """Raises Mistake where there is none of that name."""
     if name in found:
         return found[name]
@@ -42,23 +45,34 @@ def _named(name: str, found: dict[str, Found], layers: Layers) -> Found:
     raise Mistake(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
 
 
-def _state(found: Found, place: Place, layers: Layers) -> str:
+def state_of(found: Found, place: Place, layers: Layers) -> str:
+    """How a server stands, as far as is known without starting it."""
     if found.name in layers.settings().mcp.disabled:
         return "disabled"
-    return may_start(found, approvals_of(place), False) or "may start"
+    return may_start(found, approvals_of(place), False) or login_state(found, place) or "may start"
+
+
+def login_state(found: Found, place: Place) -> str:
+    """How it stands with a login to a server, as far as is known without reaching it; "" for nothing."""
+    try:
+        server = filled(found.server, place.env)
+    except Unset:
+        return ""
+    words = {"wanted": wants_login(found.name, "it"), "there": "logged in"}
+    return words.get(Logins(logins_folder(place)).state(server), "")
 
 
 def list_servers(as_json: bool) -> int:
     """Print the servers; the exit code."""
-    place, layers, found = _here()
+    place, layers, found = here()
     if as_json:
         put_json([
-            {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source, "state": _state(f, place, layers),
+            {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source, "state": state_of(f, place, layers),
              "target": f.line}
             for f in found.values()
         ])  # fmt: skip
         return 0
-    rows = [(f.name, f.kind, f.scope, _state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
+    rows = [(f.name, f.kind, f.scope, state_of(f, place, layers), shorten(f.line, 80)) for f in found.values()]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
     put("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
     return 0
@@ -66,8 +80,8 @@ def list_servers(as_json: bool) -> int:
 
 def get_server(name: str) -> int:
     """Print a declaration. Raises Mistake."""
-    place, layers, found = _here()
-    put("\n".join(described(_named(name, found, layers), place, layers)))
+    place, layers, found = here()
+    put("\n".join(described(named(name, found, layers), place, layers)))
     return 0
 
 
@@ -75,17 +89,29 @@ def described(found: Found, place: Place, layers: Layers) -> list[str]:
     """A declaration in lines; of the person's own secrets only the names."""
     server = found.server
     lines = [
-        f"{found.name}: {_state(found, place, layers)}",
+        f"{found.name}: {state_of(found, place, layers)}",
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
     return lines + [f"  {word}  {told}" for word, told in found.given.items()]
 
 
-def add_server(name: str, target: list[str], scope: str, transport: str, env: list[str], header: list[str]) -> int:
-    """Write a declaration to a file. Raises Mistake."""
+def add_server(
+    name: str,
+    target: list[str],
+    scope: str,
+    transport: str,
+    env: list[str],
+    header: list[str],
+    oauth: dict[str, str | int],
+) -> int:
+    """Write a declaration to a file. oauth: the terms of a login. Raises Mistake."""
     url = target[0] if len(target) == 1 and target[0].startswith(("http://", "https://")) else ""
-    pairs: dict[str, Any] = {"env": _pairs(env, "=", "--env"), "headers": _pairs(header, ":", "--header")}
+    pairs: dict[str, Any] = {
+        "env": _pairs(env, "=", "--env"),
+        "headers": _pairs(header, ":", "--header"),
+        "oauth": oauth,
+    }
     if url:
         server = McpServer(url=url, type="sse" if transport == "sse" else "", **pairs)
     else:
@@ -107,9 +133,21 @@ def remove_server(name: str, scope: str) -> int:
     place = find_place(os.environ)
     path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
     found = Found(name, McpServer(), str(path), "project" if scope == "project" else "own")
+    declared, _ = find_servers(RunOptions(), place, read_settings(RunOptions(), place))
     _change(place, found, None)
+    for gone in declared:
+        if (gone.name, gone.scope) == (name, found.scope):
+            _forget_login(gone, [f for f in declared if f is not gone], place)
     put(f"Removed {name} from {path}.")
     return 0
+
+
+def _forget_login(gone: Found, others: list[Found], place: Place) -> None:
+    """Also the login to a server goes with it, unless another declaration reaches the same one."""
+    if any(f.server.url == gone.server.url for f in others):
+        return
+    with suppress(Unset, Unkept):
+        Logins(logins_folder(place)).forget(filled(gone.server, place.env))
 
 
 def _change(place: Place, found: Found, server: McpServer | None) -> None:
@@ -162,8 +200,8 @@ def _brought_up(found: Found, place: Place, layers: Layers, *, trusted: bool) ->
 
 def test_server(name: str, as_json: bool) -> int:
     """Start a server and print what it offers; 0, or 1 where it does not come up. Raises Mistake."""
-    place, layers, every = _here()
-    found = _named(name, every, layers)
+    place, layers, every = here()
+    found = named(name, every, layers)
     servers, server, seconds = _brought_up(found, place, layers, trusted=False)
     try:
         if as_json:
@@ -198,8 +236,8 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 
 def approve_server(name: str) -> int:
     """Show a server's declaration and its tools, and remember that the person agrees. Raises Mistake."""
-    place, layers, every = _here()
-    found = _named(name, every, layers)
+    place, layers, every = here()
+    found = named(name, every, layers)
     put("\n".join(described(found, place, layers)))
     approvals = approvals_of(place)
     entry = approvals.of(found)

@@ -89,6 +89,9 @@ def _remove(g: Glance) -> str:
         for path in reversed(store.files(g.session_id)):
             path.unlink(missing_ok=True)
         take_plan(store.folder, g.session_id)
+        # Without them the contents go with the next clean-up of the snapshots.
+        snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
+        (snapshots / "sessions" / f"{g.session_id}.records").unlink(missing_ok=True)
     except SessionBusy:
         return f"Session {g.session_id[:8]} is open in another process and was not removed."
     except OSError as error:

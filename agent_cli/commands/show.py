@@ -73,8 +73,11 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
         lines += [f"        {fact}" for fact in call.facts]
     lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
+    lines += [f"  {note}" for note in turn.notes]
     for call_id, used in turn.agents.items():
         lines.append(f"  sub-agent {call_id}: {_used(used)}")
+    if turn.copied:
+        return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
     how = turn.terminal_reason or "not ended"
     lines.append(f"  {how}: {turn.rounds} rounds, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
     return lines

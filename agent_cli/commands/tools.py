@@ -21,7 +21,7 @@ from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Kit, Opened, Turn, TurnOptions
+from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.extending import load_extensions
 from agent_cli.gate import make_policy
 from agent_cli.headless.run import Signals, deny, say
@@ -30,7 +30,6 @@ from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
 from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, Place, check_mode, find_place, read_settings
-from agent_cli.wires import later_model
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import Cancelled
@@ -72,11 +71,7 @@ def alone(options: RunOptions) -> Alone:
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, demand_read=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-
-    def opened(model: str) -> Opened:
-        return later_model(model or settings.small_model or settings.model or "", settings, place)()
-
-    hooks = make_hooks(settings, layers, place, context, ("", None), False, opened)
+    hooks = make_hooks(settings, layers, place, context, ("", None), asked=False)
     return Alone(place, layers, settings, context, policy, hooks)
 
 

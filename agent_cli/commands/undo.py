@@ -39,10 +39,10 @@ def undo_session(
                 raise Mistake("There is nothing to redo in this session.")
             number, plan = found
             chosen = _chosen(plan, place, yes=yes, force=force, files=files)
-            return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place)
+            return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place, "undo")
         turns = _turns(work, to)
         chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files)
-        return 1 if chosen is None else _told(work.undo(turns, chosen), chosen, place)
+        return 1 if chosen is None else _told(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
     except StoreError as error:
         raise Mistake(f"The snapshots cannot be used: {error}.") from None
 
@@ -110,8 +110,8 @@ def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence
     return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
 
 
-def _told(failed: dict[str, str], items: Sequence[Item], place: Place) -> int:
-    put(f"Put back {counted(len(items) - len(failed), 'file')}. agent undo --redo takes that back.")
+def _told(failed: dict[str, str], items: Sequence[Item], place: Place, back: str) -> int:
+    put(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} takes that back.")
     for path, why in failed.items():
         say(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
     return 1 if failed else 0

@@ -10,6 +10,7 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, find_place, read_settings
 from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.why import who_wrote
+from agent_tools.clipping import number_in
 from agent_tools.inert import inert
 from agent_tools.regular import read_regular
 
@@ -19,7 +20,7 @@ _LARGEST = 20_000_000
 def explain_line(text: str) -> int:
     """Say who wrote a line; 1 where that was none of ours. Raises Mistake."""
     name, _, number = text.rpartition(":")
-    if not name or not number.isdigit() or int(number) < 1:
+    if not name or number_in(number) < 1:
         raise Mistake("Say which line, as in: agent why src/app.py:42")
     place = find_place(os.environ)
     path = os.path.realpath(place.cwd / name)

@@ -22,7 +22,7 @@ _SPELLED = (
     r"[^:]*\w\.(?:py|js|jsx|ts|tsx|md|txt|json|toml|ya?ml|rs|go|c|h|cc|cpp|java|rb|php|sh|html|css|sql|cfg|ini|xml|csv)"
     r"(?::\d+(?:-\d+)?)?"
 )
-_LINES = r"(.+):(\d+)(?:-(\d+))?"
+_LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:

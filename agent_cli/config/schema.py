@@ -139,6 +139,7 @@ class McpServer(Value):
     url: str = ""
     headers: dict[str, str] = {}  # noqa: RUF012
     timeout: float = 0.0
+    oauth: dict[str, str | int] = {}  # noqa: RUF012
 
 
 class Mcp(Value):

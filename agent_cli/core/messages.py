@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from agent_tools.media import Media
 from agent_tools.values import Value
@@ -76,6 +76,18 @@ class ToolMessage(Value):
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+# How the messages begin that the program writes on its own. A person's may begin with any other tag, as of HTML.
+OF_PROGRAM = (
+    "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>", "<undo>",
+    "<user_command>", "<workspace_change>", "[Background command ", "(A message was lost here",
+)  # fmt: skip
+
+
+def by_person(message: Message) -> TypeGuard[UserMessage]:
+    """Whether a person wrote it, as far as that can be told."""
+    return isinstance(message, UserMessage) and not message.text.startswith(OF_PROGRAM)
 
 
 def typed(text: str) -> str:

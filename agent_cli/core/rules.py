@@ -11,6 +11,7 @@ working directory; a pattern without a slash matches at any depth, and a folder 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -120,3 +121,9 @@ def split_rules(text: str) -> list[str]:
     if depth:
         raise BadRule(f"{text!r}: a parenthesis is not closed")
     return rules
+
+
+def names_tool(names: Collection[str], tool: str) -> bool:
+    """Whether one of the names is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
+    servers = (n.removesuffix("__*") for n in names if n.startswith("mcp__"))
+    return tool in names or any(s.count("__") == 1 and tool.startswith(f"{s}__") for s in servers)

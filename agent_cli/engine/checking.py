@@ -60,6 +60,8 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         if together and tool.alone(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
         tool, args = tool.stands_for(args, context)
+        if tool.name != call.name and not turn.kit.offered(tool.name):
+            return f"The tool {tool.name} is not offered here."
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.name == "WebFetch":

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from agent_cli.config.prompts import prompt
 from agent_cli.core.counting import clipped, tokens_of, tokens_of_message, tokens_of_text
 from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
-from agent_cli.core.messages import Message, ToolMessage, UserMessage
+from agent_cli.core.messages import Message, ToolMessage, UserMessage, by_person
 from agent_cli.core.outcome import Failure
 from agent_cli.engine.measuring import filled, fixed_tokens, limit_of, scaled, size_of
 from agent_cli.engine.restated import Restated, restated
@@ -236,7 +236,7 @@ def too_large(turn: Turn, size: int) -> str:
         )
     largest = max(turn.view, key=tokens_of_message)
     count = scaled(window, tokens_of_message(largest))
-    whose = "Your message" if isinstance(largest, UserMessage) and not largest.text.startswith("<") else "One message"
+    whose = "Your message" if by_person(largest) else "One message"
     if count > size * 0.5:
         return (
             f"{whose} alone has about {count:,} tokens, and {options.label} takes {size:,}. Send a part of it, put it "

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from agent_cli.core.counting import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
 from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person
 from agent_cli.engine.drive import Conversation, Listener, drive
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.measuring import filled, limit_of, size_of
@@ -124,7 +124,7 @@ def pinnable(history: Iterable[Message]) -> list[Message]:
     """The messages that can be pinned, the newest first: what a person or the model said, and results."""
     found: dict[str, Message] = {}
     for message in history:
-        if message.text.strip() and not (isinstance(message, UserMessage) and message.text.startswith("<")):
+        if message.text.strip() and (by_person(message) or not isinstance(message, UserMessage)):
             found.pop(message.text, None)
             found[message.text] = message
     return list(reversed(found.values()))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.limits import Spent
-from agent_cli.core.messages import Message, Reason, UserMessage, pending_calls, with_open_calls_closed
+from agent_cli.core.messages import OF_PROGRAM, Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled
@@ -47,7 +47,8 @@ class Conversation:
     something that waited. expand: what a message means, where it names a command of the person's. kept: what held in
     the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
     the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
-    prepare: called before each turn, on its thread; it may change `kit` and `options`.
+    prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
+    with how many messages there were then.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -67,6 +68,7 @@ class Conversation:
         self.prepare: Callable[[], None] = lambda: None
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
+        self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
         self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -153,6 +155,8 @@ class Conversation:
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
             self._under_way.append(event.message)
+        elif isinstance(event, PlanChanged):
+            self.plans.append((len(self.so_far), event.items))
 
     @property
     def so_far(self) -> list[Message]:
@@ -162,25 +166,30 @@ class Conversation:
     def rewind(self, messages: int) -> None:
         """Go back to where the history had so many messages; what came after is no part of it any more.
 
-        Files that the model has read are no longer known to it.
+        The plan is what it was then. Files that the model has read are no longer known to it.
         """
         self.history = self.history[:messages]
         self.kit.window.cut_back(messages)
         self.inbox.clear()
-        self.kit.context.plan, self.kit.context.seen = (), {}
+        self.plans = [(count, items) for count, items in self.plans if count <= messages]
+        self.kit.context.plan, self.kit.context.seen = self.plans[-1][1] if self.plans else (), {}
+        if self.kit.context.nearby is not None:
+            # What was told of memory on the way is told again where it is touched again.
+            self.kit.context.nearby = self.kit.context.nearby.nested()
         self.last = None
-        self.record(Rewound(messages))
+        self.record(Rewound(messages, self.kit.context.plan))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
         self.kit.context.plan = items
+        self.plans.append((len(self.so_far), items))
         self.record(PlanChanged(items))
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{spelled(items)}\n</plan_change>")
 
     def _take_inbox(self) -> list[str]:
         texts, self.inbox = self.inbox, []
-        # What is ours begins with a tag, and mentions nothing.
-        return [text if text.startswith("<") else prompted(self.expand(text)).text() for text in texts]
+        # What is ours mentions nothing.
+        return [text if text.startswith(OF_PROGRAM) else prompted(self.expand(text)).text() for text in texts]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from agent_cli.engine.executor import Ended, Steps
 
 LAST_ROUND = (
-    "The limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what was done, "
-    "what is left, and what to do next."
+    "<reminder>\nThe limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what "
+    "was done, what is left, and what to do next.\n</reminder>"
 )
 CAP_WORDS: dict[Cap, str] = {
     "rounds": "rounds", "duration": "time", "tool_calls": "tool calls", "cost": "cost",

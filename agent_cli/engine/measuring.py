@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_cli.core.counting import tokens_of, tokens_of_text, tokens_of_tools
+from agent_cli.core.effort import WORDS, thinking_budget
 from agent_cli.core.media import has_media
 from agent_cli.core.messages import Message
 from agent_cli.core.window import Window
@@ -53,5 +54,9 @@ def size_of(window: Window, options: TurnOptions) -> int | None:
 
 def limit_of(size: int, options: TurnOptions) -> int:
     """Where a conversation is compacted: at its share of the window, and before the answer would not fit any more."""
-    answer = options.max_tokens or (options.thinking_tokens or 0)
-    return min(int(size * (options.compact_at or DEFAULT_SHARE)), size - min(answer, size // 2))
+    share = int(size * (options.compact_at or DEFAULT_SHARE))
+    if options.max_tokens:
+        return min(share, size - min(options.max_tokens, size // 2))
+    thinking = thinking_budget(options.effort, options.thinking_tokens)
+    # Some providers refuse what leaves no room for all that the effort allows; few answers need it.
+    return min(share, size - min(thinking + WORDS, size // 3)) if thinking else share

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, PlanContinued
-from agent_cli.core.messages import AssistantMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, by_person
 from agent_tools.display import TodoItem
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def spelled(plan: Sequence[TodoItem]) -> str:
 
 def goal_of(turn: Turn) -> str:
     """What the person asked for last, in their words."""
-    said = [m.text for m in turn.history if isinstance(m, UserMessage) and not m.text.startswith("<")]
+    said = [m.text for m in turn.history if by_person(m)]
     return said[-1][:500] if said else ""
 
 
@@ -67,8 +67,8 @@ def failing_check(turn: Turn) -> str | None:
         return None
     turn.nudges["verify"] = 1
     return (
-        f"The last check you ran, {check}. If the work is not done, go on. If this is expected or cannot be mended "
-        "here, say so plainly in your answer."
+        f"<reminder>\nThe last check you ran, {check}. If the work is not done, go on. If this is expected or cannot "
+        "be mended here, say so plainly in your answer.\n</reminder>"
     )
 
 

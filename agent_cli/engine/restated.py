@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.counting import clipped, tokens_of_text
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person
 from agent_cli.engine.checking import check
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.superseded import file_of
@@ -66,11 +66,6 @@ def restated(turn: Turn, border: int, room: int, files: int) -> Restated:
         told.append(path)
     seen = {p: f for p, f in turn.kit.context.seen.items() if before.get(p) != f}
     return Restated(tuple(texts), tuple(told), tuple(media), seen)
-
-
-def by_person(message: Message) -> bool:
-    """Whether a person wrote it, as far as that can be told: what is ours begins with a tag."""
-    return isinstance(message, UserMessage) and not message.text.startswith("<")
 
 
 def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tuple[str, str] | None:

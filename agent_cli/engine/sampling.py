@@ -152,6 +152,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     draft = Draft()
     take = draft.take
     first = True
+    failed: ModelError | Cancelled | None = None
     try:
         for chunk in turn.transport.stream(request, turn.kit.context.cancel):
             if isinstance(chunk, TextChunk):
@@ -174,10 +175,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
     except (ModelError, Cancelled) as error:
-        partial = draft.message("interrupted" if isinstance(error, Cancelled) else "error", with_calls=False)
-        if partial is not None:
-            yield from turn.add(partial)
-        raise
+        failed = error
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
         if draft.usage is not None:
@@ -186,6 +184,12 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             turn.budget.cost += draft.usage.cost
     if draft.usage is not None:
         yield UsageAdded(draft.started.model or request.model, draft.usage)
+    if failed is not None:
+        partial = draft.message("interrupted" if isinstance(failed, Cancelled) else "error", with_calls=False)
+        if partial is not None:
+            yield from turn.add(partial)
+        raise failed
+    assert draft.stopped is not None
     turn.stop_reason = draft.stopped.raw or draft.stopped.reason
     message = draft.message(turn.stop_reason)
     if draft.usage is not None:

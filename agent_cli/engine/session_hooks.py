@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
+from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.outcome import Complete, Denial, Diagnostics, Failed, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.engine.hooked import fields
@@ -22,8 +23,6 @@ from agent_tools.shell_state import exports
 if TYPE_CHECKING:
     from agent_cli.engine.drive import Conversation
 
-# Messages that are no words of the person's: what changed the plan, and what hooks say.
-OURS = ("<plan_change>", "<hook_context", "<hook_feedback>")
 _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
 _SECONDS = 30.0
 
@@ -91,7 +90,7 @@ def incoming(kit: Kit, texts: list[str]) -> Generator[Event, None, list[str]]:
     """Messages that came while a turn ran, as its hooks leave them: one that is blocked is not sent."""
     found = []
     for text in texts:
-        if text.startswith(OURS):
+        if text.startswith(OF_PROGRAM):
             found.append(text)
             continue
         added, blocked = yield from prompt_submit(kit, text)

@@ -63,7 +63,7 @@ def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
     if reminders >= _REMINDERS:
         return None
     turn.nudges[NAME] = reminders + 1
-    return f"Give the final answer by calling {NAME}, with arguments that fit its schema."
+    return f"<reminder>\nGive the final answer by calling {NAME}, with arguments that fit its schema.\n</reminder>"
 
 
 def read_schema(text: str) -> dict[str, Any]:

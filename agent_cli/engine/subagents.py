@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.core.events import Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
+from agent_cli.core.rules import names_tool
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.model.transport import ModelError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agent_cli.config.agent_types import AgentType
 
 MOST_DEPTH = 2
+FINDERS = ("ToolSearch", "UseTool")
 
 
 def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | Suspended]:
@@ -86,8 +88,14 @@ def _type_of(turn: Turn, name: str) -> AgentType:
 def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     """The parent's kit with the type's tools and a context of its own: what it read, and its plan."""
     parent = turn.kit
-    allowed = (set(kind.tools) or set(parent.tools)) - set(kind.not_tools)
-    tools = [t for t in parent.tools.values() if t.name in allowed and t.name != "ExitPlanMode"]
+    # A tool of a server may be one that is only found.
+    wanted = (*kind.tools, *FINDERS) if any(name.startswith("mcp__") for name in kind.tools) else kind.tools
+
+    def offered(name: str) -> bool:
+        named = not wanted or names_tool(wanted, name)
+        return named and parent.offered(name) and not names_tool(kind.not_tools, name)
+
+    tools = [t for t in parent.tools.values() if offered(t.name) and t.name != "ExitPlanMode"]
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
     context = parent.context.nested()
@@ -110,6 +118,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
     kit.nested_windows = parent.nested_windows
+    kit.offered = offered
     kit.hooks, kit.agent = parent.hooks, kind.name
     kit.watch = parent.watch
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule

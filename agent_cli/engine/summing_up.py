@@ -8,11 +8,10 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.counting import clipped, tokens_of, tokens_of_text
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.media import only_taken
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person
 from agent_cli.core.outcome import Failure
 from agent_cli.engine.aside import answer_of
 from agent_cli.engine.plan_guard import spelled
-from agent_cli.engine.restated import by_person
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Opened, Turn
 from agent_cli.model.transport import ModelError, Request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from agent_cli.core.counting import tokens_of_text
@@ -14,12 +15,19 @@ _LOOKS = ("Read", "Bash", "Grep", "Glob", "LS", "WebFetch", "WebSearch")
 # What the engine answers instead of running a call: it points to the earlier result.
 SKIPPED = "Skipped: unchanged since"
 _LEAST = 60
+# How Read says that there is more of the file.
+MORE = "go on with offset="
+# Before what means something else in another directory.
+_HERE = "here: "
+_MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
+_FROM_ANYWHERE = re.compile(r"\s*cd\s+/")
 
 
 def superseded(messages: Sequence[Message], cwd: str, pins: Iterable[str] = ()) -> dict[str, str]:
     """What to put in the place of results that later ones have replaced, by call; a line each.
 
-    A later reading of the whole file replaces every reading of it; so does writing it anew.
+    A later reading of the whole file replaces every reading of it; so does writing it anew. A command replaces the same
+    command only where both ran in one directory.
     """
     calls = {call.id: call for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
     kept = set(pins)
@@ -29,11 +37,13 @@ def superseded(messages: Sequence[Message], cwd: str, pins: Iterable[str] = ()) 
         call = calls.get(message.call_id) if isinstance(message, ToolMessage) else None
         if call is None or not isinstance(message, ToolMessage):
             continue
+        if call.name == "Bash" and _MOVES.search(str(call.arguments.get("command"))):
+            later = {key for key in later if not key.startswith(_HERE)}
         keys = _keys(call, cwd)
         if any(key in later for key in keys) and tokens_of_text(message.text) > _LEAST and message.text not in kept:
             found[call.id] = f"[Cut: {_why(call)}. The later result is the one that counts.]"
         if not message.text.startswith(SKIPPED) and (not message.is_error or call.name == "Bash"):
-            later.update(_replaces(call, cwd))
+            later.update(_replaces(call, cwd, whole=MORE not in message.text[-300:]))
     return found
 
 
@@ -50,17 +60,18 @@ def _keys(call: ToolCall, cwd: str) -> list[str]:
     return [_exactly(call), *([f"file {path}"] if call.name == "Read" and (path := file_of(call, cwd)) else [])]
 
 
-def _replaces(call: ToolCall, cwd: str) -> list[str]:
-    """Which results before it a call replaces."""
+def _replaces(call: ToolCall, cwd: str, *, whole: bool) -> list[str]:
+    """Which results before it a call replaces. whole: what was read went to the end of the file."""
     path = file_of(call, cwd)
-    whole = call.name == "Write" or (call.name == "Read" and not (call.arguments.keys() - {"file_path"}))
+    whole = call.name == "Write" or (call.name == "Read" and whole and not (call.arguments.keys() - {"file_path"}))
     return [*([f"file {path}"] if whole and path else []), *([_exactly(call)] if call.name in _LOOKS else [])]
 
 
 def _exactly(call: ToolCall) -> str:
     # What a command is said to be for does not make it another.
     given = {k: v for k, v in call.arguments.items() if k != "description"}
-    return f"{call.name} {json.dumps(given, sort_keys=True)}"
+    bound = call.name == "Bash" and not _FROM_ANYWHERE.match(str(given.get("command")))
+    return f"{_HERE if bound else ''}{call.name} {json.dumps(given, sort_keys=True)}"
 
 
 def file_of(call: ToolCall, cwd: str) -> str:

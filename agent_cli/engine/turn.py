@@ -205,6 +205,8 @@ class Kit:
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
         self.watch = Watch()
+        # Which tools may be used through one that stands for others.
+        self.offered: Callable[[str], bool] = lambda name: True
         # What runs at named steps, and the type of the sub-agent that this is the kit of.
         self.hooks: Hooks = NO_HOOKS
         self.agent = ""

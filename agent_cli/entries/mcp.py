@@ -50,11 +50,19 @@ def mcp_add(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME: VALUE", help="Repeatable.")
     ] = None,
+    client_id: Annotated[
+        str, typer.Option("--client-id", metavar="ID", help="Log in as this client, for servers that register none.")
+    ] = "",
+    callback_port: Annotated[
+        int, typer.Option("--callback-port", metavar="PORT", help="The port that the client is registered with.")
+    ] = 0,
 ) -> None:  # fmt: skip
     """Add a server. ${NAME} and ${NAME:-default} stand for variables of the environment, as in --env KEY='${KEY}'."""
     from agent_cli.commands.mcp import add_server
 
-    raise typer.Exit(add_server(name, target, scope, transport, env or [], header or []))
+    said: dict[str, str | int] = {"clientId": client_id, "callbackPort": callback_port}
+    oauth = {key: value for key, value in said.items() if value}
+    raise typer.Exit(add_server(name, target, scope, transport, env or [], header or [], oauth))
 
 
 @mcp_app.command("remove")
@@ -79,6 +87,34 @@ def mcp_approve(name: Name) -> None:
     from agent_cli.commands.mcp import approve_server
 
     raise typer.Exit(approve_server(name))
+
+
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-config", metavar="FILE|JSON", help="Also servers that are declared there. Repeatable."),
+]
+
+
+@mcp_app.command("login")
+def mcp_login(
+    name: Name,
+    mcp_config: Config = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the browser, or only say where.")
+    ] = True,
+) -> None:
+    """Log in to a server by OAuth: sign in in the browser, within 5 minutes. The address is also printed."""
+    from agent_cli.commands.mcp_login import log_in_to
+
+    raise typer.Exit(log_in_to(name, RunOptions(mcp_config=tuple(mcp_config or ())), browser=browser))
+
+
+@mcp_app.command("logout")
+def mcp_logout(name: Name, mcp_config: Config = None) -> None:
+    """Forget the login to a server."""
+    from agent_cli.commands.mcp_login import log_out_of
+
+    raise typer.Exit(log_out_of(name, RunOptions(mcp_config=tuple(mcp_config or ()))))
 
 
 @mcp_app.command("serve")

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent_cli.core.effort import WORDS, thinking_budget
 from agent_cli.core.media import claude_blocks
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
-from agent_cli.core.modes import Effort
 from agent_cli.model.anthropic_stream import MessageReader
 from agent_cli.model.http import Reply, Timeouts
 from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
@@ -23,18 +23,8 @@ from agent_tools.cancel import CancelToken
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 8192
-ROOM = 4096
 LEAST_BUDGET = 1024
 
-# What a level of effort means to models that take a budget.
-_BUDGETS: dict[Effort, int] = {
-    "minimal": 1024,
-    "low": 4096,
-    "medium": 10000,
-    "high": 20000,
-    "xhigh": 32000,
-    "max": 48000,
-}
 # Models that take a budget and no effort; everything newer decides by itself how much to think.
 _WITH_BUDGET = r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))"
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
@@ -96,7 +86,7 @@ class Anthropic(Wire):
 
     def _budget(self, request: Request) -> int:
         """The tokens to think with, or 0."""
-        wanted = request.thinking_tokens or _BUDGETS.get(request.effort or "none", 0)
+        wanted = thinking_budget(request.effort, request.thinking_tokens)
         if wanted and request.max_tokens:
             wanted = min(wanted, request.max_tokens - 1)
         return wanted if wanted >= LEAST_BUDGET else 0
@@ -145,7 +135,7 @@ class Anthropic(Wire):
         """The part of the body that is neither system, tools nor messages, in a fixed order."""
         thinking = self._thinking(request)
         budget = 0 if request.effort == "none" else self._budget(request.but(max_tokens=None))
-        most = request.max_tokens or max(MAX_TOKENS, budget + ROOM if thinking else 0)
+        most = request.max_tokens or max(MAX_TOKENS, budget + WORDS if thinking else 0)
         options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
         if thinking:
             options["thinking"] = thinking

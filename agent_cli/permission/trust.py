@@ -19,6 +19,7 @@ from agent_cli.core.trust import Trust
 from agent_cli.permission.trust_scan import Scan
 from agent_tools.base import ToolError
 from agent_tools.globs import compile_glob, split_base
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain
 
@@ -78,7 +79,7 @@ class TrustStore:
     def _write(self) -> None:
         entries = {root: {"when": a.when, "files": a.files} for root, a in sorted(self.agreed.items())}
         data = json.dumps({"version": VERSION, "trusted": entries}, indent=1).encode("ascii")
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.path.parent)
         temporary = self.path.with_name(f"{NAME}.{os.urandom(4).hex()}")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

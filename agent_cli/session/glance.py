@@ -19,7 +19,7 @@ from agent_tools.values import Mismatch, Value, from_plain
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _SAID = b'"message":{"type":"UserMessage",'
-_TOLD = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+_TOLD = {b"Compacted", b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
 _WORDS = 80
 # How a turn ended that did not do what it was asked for.
 _FAILED = ("inference_error", "failed", "cancelled", "interrupted")
@@ -73,7 +73,8 @@ def glance(path: Path) -> Glance | None:
                 found["first"] = first_words(_data(line).get("message", {}).get("text", ""))
         elif kind in _TOLD:
             record = _data(line)
-            used = record.get("usage", {})
+            # What a turn compacted is in its own account.
+            used = {} if kind == b"Compacted" and record.get("trigger") != "manual" else record.get("usage", {})
             cost += used.get("cost", 0.0)
             reliable = reliable and used.get("reliable", True)
             found |= _told(kind, record)
@@ -92,6 +93,8 @@ def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
         return {"ended": "failed" if data.get("diagnostics", {}).get("terminal_reason") in _FAILED else "done"}
     if kind == b"SessionNamed":
         return {"name": data.get("name", "")}
+    if kind == b"Compacted":
+        return {}
     try:
         header: Header = from_plain(Header, data)
     except Mismatch:

@@ -22,7 +22,6 @@ class History:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.open: dict[str, ToolCall] = {}
-        self.unfinished = False
         self._answered: set[str] = set()
         self._told_of: dict[str, ToolCall] = {}
         self._partial = ""
@@ -69,25 +68,24 @@ class History:
         self.flush()
         del self.messages[messages:]
         self.open.clear()
-        self.unfinished = False
 
     def flush(self) -> None:
         """What came of an answer is all there will be of it."""
         text, self._partial = self._partial, ""
         if text.strip():
             self.add(AssistantMessage((Text(text),), CUT))
-            self.unfinished = True
 
     def end(self) -> tuple[Message, ...]:
         """The whole history; calls at its end may be open."""
         self.flush()
-        if self.messages and not isinstance(self.messages[0], UserMessage):
-            self.messages.insert(0, UserMessage(LOST_MESSAGE))
         return tuple(self.messages)
 
     def _put(self, message: Message) -> None:
+        if not self.messages and not isinstance(message, UserMessage):
+            # At once, so that messages have the numbers that they have for who goes on with the session.
+            self.messages.append(UserMessage(LOST_MESSAGE))
         self.messages.append(message)
-        self._gap = self.unfinished = False
+        self._gap = False
 
     def _answer_open(self) -> None:
         for call in self.open.values():

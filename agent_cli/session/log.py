@@ -36,8 +36,9 @@ from agent_cli.core.usage import Usage
 from agent_cli.session.lines import VERSION, sealed
 from agent_cli.session.owner import claim, holder, release
 from agent_cli.session.partial import Unfinished
-from agent_cli.session.private import private_folder, sync_folder
+from agent_cli.session.private import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
+from agent_tools.private import private_folder
 from agent_tools.values import Value, to_plain
 
 
@@ -179,11 +180,14 @@ class SessionLog:
 
     def _copy(self, session: Restored) -> None:
         self._begin()
-        for message in session.history:
+        plans = list(session.plans)
+        for count, message in enumerate(session.history, 1):
             self._add("MessageAdded", MessageAdded(message))
+            while plans and plans[0][0] <= count:
+                self._add("PlanChanged", PlanChanged(plans.pop(0)[1]))
         if session.seen or session.shell:
             self._add("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
-        if session.plan:
+        if session.plan and not (session.plans and session.plans[-1][1] == session.plan):
             self._add("PlanChanged", PlanChanged(session.plan))
         for pin in session.pins:
             self._add("Pinned", Pinned(pin))

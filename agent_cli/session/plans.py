@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_tools.plan import plan_text
+from agent_tools.private import private_folder
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 _NAME = "plan.json"
@@ -28,7 +29,7 @@ class WaitingPlan(Value):
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
     """Keep the plan, in place of an earlier one. A folder that cannot be written keeps nothing."""
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         temporary = folder / f"{_NAME}.{os.urandom(4).hex()}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "wb") as file:

@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from agent_tools.private import private_folder
+
 # So many copies of one session are kept; the last makes room for a newer one, the first is the nearest to what was.
 COPIES = 3
 
@@ -18,23 +20,14 @@ def draft_file(log: Path) -> Path:
     return log.with_suffix(".draft")
 
 
+def fresh_copy(log: Path) -> Path:
+    """What a damaged log is written anew as; it is left behind where the process is killed meanwhile."""
+    return log.with_name(f"{log.stem}.mending")
+
+
 def kept_copies(log: Path) -> list[Path]:
     """The names that copies of a damaged log have, whether they are there or not."""
     return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]
-
-
-def private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for the owner alone. Raises OSError."""
-    missing = []
-    # os.path and not Path: the methods raise in a closed folder.
-    while not os.path.isdir(folder):  # noqa: PTH112
-        missing.append(folder)
-        if folder.parent == folder:
-            break
-        folder = folder.parent
-    for each in reversed(missing):
-        with suppress(FileExistsError):
-            each.mkdir(mode=0o700)
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from agent_cli.core.events import (
     TurnFinished,
     Warned,
 )
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, typed
+from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, typed
+from agent_cli.session.history import CUT
 from agent_cli.session.lines import Line, read
+from agent_cli.session.records import Partial
 from agent_tools.display import CommandOutput
 from agent_tools.values import Mismatch, Value, from_plain
 
@@ -51,29 +54,82 @@ class Exchange(Value):
     skipped: int = 0
 
 
-def last_exchange(log: Path) -> Exchange | None:
+def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
     """Of the session in a log; None where nothing was said, or its beginning is too far away."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
+            file.seek(max(0, size - tail))
             lines = [line for line in read(file) if line is not None]
     except OSError:
         return None
+    if any(line.type == "Rewound" for line in lines):
+        if size > tail:
+            # How far the person went back counts from the beginning.
+            return last_exchange(log, size)
+        lines = _standing(lines)
     start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
     if start is None:
         return None
-    question = lines[start].data["message"]["text"]
-    events = [e for line in lines[start + 1 :] if (e := _event(line)) is not None]
-    return bounded(typed(question), events)
+    # What hooks add to a message stands behind it.
+    while start and _said_by(lines[start - 1]) == "UserMessage":
+        start -= 1
+    return bounded(typed(lines[start].data["message"]["text"]), _events(lines[start + 1 :]))
 
 
 def _begins(lines: list[Line], number: int) -> bool:
     """Whether a turn begins there: a message, and the start of the turn right behind it."""
-    line, after = lines[number], lines[number + 1] if number + 1 < len(lines) else None
-    if line.type != "MessageAdded" or (after is not None and after.type != "TurnStarted"):
-        return False
-    return bool(line.data["message"]["type"] == "UserMessage")
+    after = lines[number + 1] if number + 1 < len(lines) else None
+    return (after is None or after.type == "TurnStarted") and _said_by(lines[number]) == "UserMessage"
+
+
+def _said_by(line: Line) -> str:
+    """The type of the message in a line; "" where there is none."""
+    return str(line.data["message"]["type"]) if line.type == "MessageAdded" else ""
+
+
+def _standing(lines: list[Line]) -> list[Line]:
+    """All lines of a log without those that the person went back from."""
+    standing: list[Line] = []
+    places: list[int] = []
+    cut_off = False
+    for line in lines:
+        if line.type == "Rewound":
+            messages = line.data["messages"]
+            del standing[places[messages] if messages < len(places) else len(standing) :]
+            del places[messages:]
+            cut_off = False
+            continue
+        if line.type == "Partial":
+            cut_off = True
+        elif line.type == "MessageAdded":
+            # What there is of an answer that broke off is a message too.
+            places += [len(standing)] * (2 if cut_off and _said_by(line) != "AssistantMessage" else 1)
+            cut_off = False
+        standing.append(line)
+    return standing
+
+
+def _events(lines: list[Line]) -> list[Event]:
+    """What is to be shown of them, with what was saved of answers that broke off."""
+    events: list[Event] = []
+    text = ""
+    for line in lines:
+        if line.type == "Partial":
+            with suppress(Mismatch):
+                piece = from_plain(Partial, line.data)
+                text = text + piece.text if piece.start else piece.text
+        elif (event := _event(line)) is not None:
+            if isinstance(event, MessageAdded):
+                if not isinstance(event.message, AssistantMessage):
+                    events += _cut_off(text)
+                text = ""
+            events.append(event)
+    return events + _cut_off(text)
+
+
+def _cut_off(text: str) -> list[Event]:
+    return [MessageAdded(AssistantMessage((Text(text),), CUT))] if text.strip() else []
 
 
 def _event(line: Line) -> Event | None:

@@ -89,9 +89,9 @@ class Restored(Value):
 
     last: the end of the last turn; None while it runs, or where it broke off. missing: the numbers of records that are
     not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
-    started: the open calls that had begun. unfinished: the last message is what there was of an answer that never came
-    to its end. tokens: what the conversation fills of a window; from the last model call, and estimated since.
-    compactions, pins and report: what the model is shown of the history, see `Window`.
+    started: the open calls that had begun. tokens: what the conversation fills of a window; from the last model call,
+    and estimated since. compactions, pins and report: what the model is shown of the history, see `Window`. plans: what
+    the plan became, with how many messages there were then.
     name: what the session is called; empty where nobody named it.
     """
 
@@ -115,9 +115,9 @@ class Restored(Value):
     missing: int = 0
     rebuilt: bool = False
     started: frozenset[str] = frozenset()
-    unfinished: bool = False
     tokens: int = 0
     name: str = ""
+    plans: tuple[tuple[int, tuple[TodoItem, ...]], ...] = ()
 
 
 class SessionInfo(Value):

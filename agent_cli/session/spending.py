@@ -6,6 +6,7 @@ from typing import Any
 
 from agent_cli.core.usage import Usage
 from agent_cli.session.restore import records
+from agent_cli.session.story import beginnings
 from agent_tools.values import Value, from_plain
 
 
@@ -25,15 +26,15 @@ class Spending(Value):
 
 
 def spending(data: bytes) -> Spending:
-    """The usage that a log tells of. A turn begins with the person's message and goes on until it ends."""
+    """The usage that a log tells of; a copy has no part in what was used before it."""
+    found = records(data)[0]
+    starts = beginnings(found)
     models: dict[str, Usage] = {}
     turns: list[TurnSpent] = []
-    idle = True
-    for record in records(data)[0]:
+    for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
-        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage" and idle:
+        if starts.get(number):
             turns.append(TurnSpent(event["message"]["text"], Usage()))
-            idle = False
         while kind == "SubagentEvent":
             event = event["event"]
             kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
@@ -42,7 +43,6 @@ def spending(data: bytes) -> Spending:
             models[event["model"]] = models.get(event["model"], Usage()) + used
             if turns:
                 turns[-1] = turns[-1].but(usage=turns[-1].usage + used)
-        idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
     return Spending(sum(models.values(), Usage()), models, tuple(turns))
 
 

@@ -69,6 +69,7 @@ class State:
         self.history = History()
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
+        self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
         self.usage = Usage()
         self.last: Diagnostics | None = None
         self.name = ""
@@ -115,10 +116,14 @@ class State:
                 self._seen_otherwise(event)
             case PlanChanged(items=items):
                 self.plan = items
+                self.plans.append((len(self.history.messages), items))
             case Rewound(messages=messages, plan=plan):
+                gone = sum(map(_characters, self.history.messages[messages:])) // _CHARACTERS
+                self._tokens, self._since = max(0, self.tokens - gone), 0
                 self.history.rewind(messages)
                 self.window.cut_back(messages)
                 self.plan, self.seen = plan, {}
+                self.plans = [(count, items) for count, items in self.plans if count <= messages]
             case TurnStarted():
                 self.turn, self.paused, self.last = event, None, None
                 self.history.turn_started()
@@ -200,11 +205,8 @@ class State:
         used, self._used = self._used, None
         if isinstance(message, AssistantMessage) and used is not None and used.input:
             self._tokens, self._since = used.input + used.output, 0
-        elif isinstance(message, AssistantMessage):
-            calls = sum(len(call.name) + len(str(call.arguments)) for call in message.calls)
-            self._since += len(message.text) + calls
         else:
-            self._since += len(message.text)
+            self._since += _characters(message)
 
     @property
     def tokens(self) -> int:
@@ -231,3 +233,8 @@ class State:
             nested={call_id: history.end() for call_id, history in self.nested.items()},
             nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
         )
+
+
+def _characters(message: Message) -> int:
+    calls = message.calls if isinstance(message, AssistantMessage) else ()
+    return len(message.text) + sum(len(call.name) + len(str(call.arguments)) for call in calls)

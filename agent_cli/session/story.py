@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from agent_cli.core.events import HookRan
+from agent_cli.core.compacting import compacted_line, uncompacted_line
+from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
+from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.usage import Usage
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import records
@@ -39,7 +42,9 @@ class CallTold(Value):
 class TurnTold(Value):
     """A turn: the query, its calls, what it used, how it ended.
 
-    agents: the usage of each sub-agent, by its Task call.
+    usage: with what it cost afterwards: a title, a compaction that the person asked for. agents: the usage of each
+    sub-agent, by its Task call. copied: it was held in another session. notes: compactions, and where the person went
+    back, in words.
     """
 
     query: str
@@ -57,18 +62,22 @@ class TurnTold(Value):
     text: str = ""
     warnings: tuple[str, ...] = ()
     hooks: tuple[HookRan, ...] = ()
+    notes: tuple[str, ...] = ()
+    copied: bool = False
 
 
 class _Turn:
-    """A turn while its records are read."""
+    """A turn while its records are read. before: how many messages the history had when it began."""
 
-    def __init__(self, query: str, time: str) -> None:
-        self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": ""}
+    def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
+        self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
+        self.before = before
         self.calls: dict[str, CallTold] = {}
         self.round = 0
         self.agents: dict[str, Usage] = {}
         self.warnings: list[str] = []
         self.hooks: list[HookRan] = []
+        self.notes: list[str] = []
 
     def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
         match kind:
@@ -95,6 +104,16 @@ class _Turn:
                 self.warnings.append(data["text"])
             case "HookRan":
                 self.hooks.append(from_plain(HookRan, data))
+            case "Compacted":
+                event: Compacted = from_plain(Compacted, data)
+                self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
+                if event.trigger == "manual":
+                    self._used(event.usage)
+            case "Uncompacted" if not agent:
+                self.notes.append(uncompacted_line(from_plain(Uncompacted, data)))
+            case "SessionNamed":
+                named: SessionNamed = from_plain(SessionNamed, data)
+                self._used(named.usage)
             case "SubagentEvent":
                 self._nested(data)
             case "TurnFinished" if not agent:
@@ -102,12 +121,15 @@ class _Turn:
                 self.fields |= {
                     "rounds": done["rounds"],
                     "duration_ms": done["duration_ms"],
-                    "usage": self.fields.get("usage", Usage()) + from_plain(Usage, data["usage"]),
                     "result": data["result"],
                     "terminal_reason": done["terminal_reason"],
                     "stop_reason": done["stop_reason"],
                     "text": data.get("text", ""),
                 }
+                self._used(from_plain(Usage, data["usage"]))
+
+    def _used(self, usage: Usage) -> None:
+        self.fields["usage"] = self.fields.get("usage", Usage()) + usage
 
     def _nested(self, data: dict[str, Any]) -> None:
         event = data["event"]
@@ -127,20 +149,28 @@ class _Turn:
             agents=self.agents,
             warnings=tuple(self.warnings),
             hooks=tuple(self.hooks),
+            notes=tuple(self.notes),
         )
 
 
 def tell(data: bytes) -> list[TurnTold]:
     """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
+    found = records(data)[0]
+    starts = beginnings(found)
     turns: list[_Turn] = []
     early: list[HookRan] = []  # hooks that run before the message that they belong to
-    idle = True
-    for record in records(data)[0]:
+    idle, messages = True, 0
+    for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
-        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage" and idle:
-            turns.append(_Turn(event["message"]["text"], record["time"]))
+        if number in starts:
+            turns.append(_Turn(event["message"]["text"], record["time"], messages, not starts[number]))
             turns[-1].hooks, early = early, []
             idle = False
+        if kind == "MessageAdded":
+            messages += 1
+        elif kind == "Rewound":
+            messages = event["messages"]
+            _taken_back(turns, messages)
         if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
             early.append(from_plain(HookRan, event))
         elif turns:
@@ -149,6 +179,40 @@ def tell(data: bytes) -> list[TurnTold]:
     if turns:
         turns[-1].hooks += early
     return [t.told() for t in turns]
+
+
+def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
+    """Which of the records are messages that a turn begins with, and whether it was begun in this session.
+
+    What is said while a turn runs is a part of it. In a copy stand the other session's messages without its turns.
+    """
+    starts: dict[int, bool] = {}
+    said, running = -1, False
+    for number, record in enumerate(found):
+        kind, event = record["type"], record["data"]
+        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
+            said = number if said < 0 else said
+        elif kind == "MessageAdded":
+            if said >= 0 and not running and not found[said]["data"]["message"]["text"].startswith(OF_PROGRAM):
+                starts[said] = False
+            said = -1
+        elif kind == "TurnStarted":
+            if said >= 0:
+                starts[said] = True
+            said, running = -1, True
+        elif kind == "Rewound" or (kind == "TurnFinished" and event["result"] != "Suspended"):
+            said, running = -1, False
+    if said >= 0 and not running:
+        starts[said] = True
+    return starts
+
+
+def _taken_back(turns: list[_Turn], messages: int) -> None:
+    """The person went back to where the history had so many messages."""
+    note = "taken back: the person went on from before this"
+    for turn in turns:
+        if turn.before >= messages and note not in turn.notes:
+            turn.notes.append(note)
 
 
 def stage_of(session: Restored) -> Stage:

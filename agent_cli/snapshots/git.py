@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agent_cli.permission.git_config import git_folders
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 
 _CONFIG = """[core]
@@ -39,6 +40,9 @@ _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
 # What no project wants to have kept, where no .gitignore of a repository says so.
 _JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 SECONDS = 60.0
+
+# A file that differs between two trees: path, old and new mode, old and new object.
+Row = tuple[str, str, str, str, str]
 
 
 class StoreError(Exception):
@@ -69,6 +73,7 @@ class Git:
     def __init__(self, home: Path, program: str, objects: Sequence[str] = (), ignored: str | None = None) -> None:
         self.home = home
         self.program = program
+        self._objects = tuple(objects)
         self._env = {
             "PATH": os.defpath, "HOME": "/nonexistent", "LC_ALL": "C", "GIT_DIR": str(home),
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
@@ -83,7 +88,7 @@ class Git:
 
     def _make(self, ignored: str) -> None:
         for folder in ("objects/info", "objects/pack", "refs", "info"):
-            (self.home / folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.home / folder)
         for name, text in (
             ("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("info/exclude", ignored),
             ("HEAD", "ref: refs/heads/none\n"),
@@ -167,6 +172,48 @@ class Git:
         out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, own=own)
         rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+    def differences(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
+        """For each pair of trees that are not the same, the files that differ. Raises StoreError."""
+        wanted = {pair for pair in pairs if pair[0] != pair[1]}
+        feed = "".join(f"{old} {new}\n" for old, new in wanted).encode()
+        out = self.run("diff-tree", "--stdin", "-r", "-z", "--no-renames", feed=feed) if wanted else b""
+        found: dict[tuple[str, str], list[Row]] = {}
+        at = 0
+        while at < len(out):
+            if out[at : at + 1] != b":":
+                end = out.index(b"\n", at)
+                old, new = out[at:end].decode("ascii").split()
+                rows = found.setdefault((old, new), [])
+                at = end + 1
+                continue
+            head = out.index(b"\0", at)
+            end = out.index(b"\0", head + 1)
+            mode, mode2, oid, oid2, _ = out[at + 1 : head].decode("ascii").split()
+            rows.append((os.fsdecode(out[head + 1 : end]), mode, mode2, oid, oid2))
+            at = end + 1
+        if found.keys() != wanted:
+            raise StoreError("a state is no longer in the store")
+        return found
+
+    def borrowed(self) -> str:
+        """A mark that changes when objects that are not kept again may have gone: packed anew, another repository."""
+        marks = []
+        for folder in self._objects:
+            try:
+                state = os.stat(os.path.join(folder, "pack"))  # noqa: PTH116 - as elsewhere
+                marks.append(f"{state.st_ino}.{state.st_mtime_ns}")
+            except OSError:
+                marks.append("none")
+        return " ".join(marks)
+
+    def is_whole(self, tree: str) -> bool:
+        """Whether everything in a tree is there."""
+        try:
+            found = self.run("rev-list", "--objects", "--no-object-names", "--missing=print", tree)
+        except StoreError:
+            return False
+        return b"?" not in found
 
     def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
         """Keep the objects as a pack of our own; its name. Raises StoreError."""

@@ -28,21 +28,24 @@ _ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", 
 
 
 class Named(Value):
-    """Absolute paths of files. short: folders of which not every file is listed, with why. elsewhere: what a command
-    destroys that is no file. cleans: folders in which a `git clean` deletes ignored files."""
+    """Absolute paths of files. short: folders whose files are not listed, each with why. elsewhere: what a command
+    destroys that is no file. cleans: folders in which a `git clean` deletes ignored files. history: what is deleted of
+    git's own folders."""
 
     files: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
+    short: tuple[tuple[str, str], ...] = ()
     elsewhere: tuple[str, ...] = ()
     cleans: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
 
 
 def named_by(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: Bounds) -> Named:
     """What the effects of a call name. Never raises for a command that cannot be read."""
     files: dict[str, None] = {}
-    short: list[str] = []
+    short: dict[str, str] = {}
     elsewhere: list[str] = []
     cleans: list[str] = []
+    history: list[str] = []
     for effect in effects:
         if effect.kind == "write":
             files[effect.target] = None
@@ -59,10 +62,13 @@ def named_by(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, .
                     cleans += danger.part.cwds or ()
                 elif danger.kind in _TAKEN:
                     for target in _targets(danger):
-                        below, why = _below(target, bounds)
-                        short += [f"{target} ({why})"] if why else []
+                        below, why, gits = _below(target, bounds)
+                        history += gits if danger.kind in ("delete", "tree") and not _chooses(danger) else []
+                        if why:
+                            short[target] = why
                         files.update(dict.fromkeys(below))
-    return Named(tuple(files), tuple(dict.fromkeys(short)), tuple(dict.fromkeys(elsewhere)), tuple(cleans))
+    told = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
+    return Named(tuple(files), tuple(short.items()), *told)
 
 
 def _words(part: Part, roots: tuple[str, ...]) -> Iterator[str]:
@@ -95,14 +101,23 @@ def _expanded(word: Word, cwd: str) -> list[str]:
     return [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
 
 
-def _below(target: str, bounds: Bounds) -> tuple[list[str], str]:
-    """The files at and below a path, links not followed; and why that is not all of them."""
+def _chooses(danger: Danger) -> bool:
+    """Whether a `find` deletes only what fits its conditions."""
+    return "~" in danger.flags and any(w.text[:1] == "-" and w.text != "-delete" for w in danger.part.words)
+
+
+def _below(target: str, bounds: Bounds) -> tuple[list[str], str, list[str]]:
+    """The files at and below a path, links not followed; why that is not all of them; and git's own folders there."""
+    if ".git" in target.split("/"):
+        return [], "", [target] if os.path.lexists(target) else []
     if not _is_folder(target):
-        return ([_real(target)] if os.path.lexists(target) else []), ""
+        return ([_real(target)] if os.path.lexists(target) else []), "", []
     found: list[str] = []
+    gits: list[str] = []
     size = 0
     until = time.monotonic() + _WALK_SECONDS
     for here, folders, names in os.walk(target):
+        gits += [os.path.join(here, f) for f in folders if f == ".git"]
         folders[:] = [f for f in folders if f != ".git"]
         for name in names:
             path = os.path.join(here, name)
@@ -112,12 +127,12 @@ def _below(target: str, bounds: Bounds) -> tuple[list[str], str]:
                 continue
             found.append(_real(path))
         if len(found) > MOST_BELOW:
-            return [], f"more than {counted(MOST_BELOW, 'file')}"
+            return [], f"more than {counted(MOST_BELOW, 'file')}", gits
         if size > bounds.total:
-            return [], f"more than {bounds.total / 1e6:.0f} MB"
+            return [], f"more than {bounds.total / 1e6:.0f} MB", gits
         if time.monotonic() > until:
-            return [], "too many to look through"
-    return found, ""
+            return [], "too many to look through", gits
+    return found, "", gits
 
 
 def _real(path: str) -> str:

@@ -17,7 +17,7 @@ from agent_cli.snapshots.records import Change
 from agent_cli.snapshots.scan import NESTED, look, mark_of
 from agent_cli.snapshots.states import State, Touched, Unclear, current, touched
 from agent_cli.snapshots.store import Store
-from agent_tools.clipping import counted
+from agent_tools.clipping import counted, one_line
 from agent_tools.values import Value
 
 Kind = Literal["ready", "ask", "lost"]
@@ -64,7 +64,16 @@ def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
         wanted = [t.before.oid for t in found.values() if t.before is not None]
         there = store.git.have(wanted)
         items = [i for t in found.values() if (i := _item(t, there, found)) is not None]
+        items = [_if_redoable(i, store.where.bounds.total) for i in items]
         return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
+
+
+def _if_redoable(item: Item, most: int) -> Item:
+    """The item; to be asked about where what is there now could not be kept for a redo."""
+    state = look("/", item.path) if item.kind == "ready" and item.now is not None else None
+    if state is None or state.st_size <= most:
+        return item
+    return item.but(kind="ask", why="too large to come back by a redo")
 
 
 def _stands(t: Touched) -> bool:
@@ -97,7 +106,8 @@ def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item 
         return Item(t.path, t.before, now, "lost", f"was not kept: {t.before.unkept}")
     if now == t.before:
         return None
-    if t.before is not None and t.before.oid not in there:
+    same = now is not None and t.before is not None and now.oid == t.before.oid
+    if t.before is not None and t.before.oid not in there and not same:
         return Item(t.path, t.before, now, "lost", "its content is no longer in the store")
     if t.doubt:
         return Item(t.path, t.before, now, "ask", t.doubt)
@@ -139,14 +149,14 @@ def account(items: Sequence[Item], root: str) -> list[str]:
     """The files of a plan, a line each, with the reason where they are not simply put back."""
     lines = []
     for item in items:
-        name = os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path
+        name = one_line(os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path)
         lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
     return lines
 
 
-def summed(store: Store, changes: Sequence[Change]) -> str:
-    """What changes did, in words: "3 files created, 2 modified"; "" for nothing. Raises StoreError."""
-    found = [t for t in touched(store, changes).values() if t.before != t.after]
+def summed(work: Mapping[str, Touched]) -> str:
+    """What was done to files, in words: "3 files created, 2 modified"; "" for nothing."""
+    found = [t for t in work.values() if t.before != t.after]
     created = sum(t.before is None for t in found)
     deleted = sum(t.after is None for t in found)
     modified = len(found) - created - deleted

@@ -99,9 +99,10 @@ def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
     match record:
         case After(call=call):
             return record if call in calls else None
-        case Undone(turns=undone):
+        case Undone(turns=undone, part=part):
             # A redo names its undo by its place among them, so none is left out.
-            return record if set(undone) & turns else record.but(before=(), after=())
+            whose = {*undone, part} - {0}
+            return record if not whose or whose & turns else record.but(before=(), after=())
         case _:
             return record if record.turn in turns else None
 

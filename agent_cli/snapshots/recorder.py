@@ -71,6 +71,8 @@ class Recorder:
                 loose = store.loose(files) if whole else files
                 if loose:
                     shots = (*shots, *store.shots(loose, whole=False))
+                if named.history and shots:
+                    store.keep_whole(shots)
                 kept = tuple(_short(s) for s in shots)
                 record = Before(0, call, tool, self._redact(summary), kept, store.head(), _now(), tuple(loose))
                 record = record.but(turn=self._turn_number())
@@ -108,9 +110,9 @@ class Recorder:
 
         if not any(dangers(analyse(e.target, cwd, home)) for e in effects if e.kind == "run"):
             return ()
-        named = self._named(effects, cwd)
-        missing = [*named.short, *named.elsewhere]
         try:
+            named = self._named(effects, cwd)
+            missing = [*named.history, *(f"{folder} ({why})" for folder, why in named.short), *named.elsewhere]
             states = [(p, state.st_size) for p in named.files if (state := look("/", p))]
             large = [p for p, size in states if size > bounds.file]
             missing += [f"{p} (too large)" for p in self.store.untracked(large)]
@@ -123,7 +125,14 @@ class Recorder:
 
     def _named(self, effects: Iterable[Effect], cwd: str) -> Named:
         roots = tuple(str(r) for r in self._where.roots)
-        return named_by(effects, cwd, self._where.home, roots, self._where.bounds)
+        found = named_by(effects, cwd, self._where.home, roots, self._where.bounds)
+        files, short = list(found.files), []
+        for folder, why in found.short:
+            # Of a large folder the snapshot has what git tracks, and only the rest is to be named.
+            more = self.store.untracked_below(folder)
+            short += [(folder, why)] if more is None else []
+            files += more or []
+        return found.but(files=tuple(files), short=tuple(short))
 
     def _all_named(self, named: Named) -> list[str]:
         """The named files, and the ignored ones that a `git clean` would take."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_cli.snapshots.scan import Shot
+from agent_tools.private import private_folder
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
@@ -49,7 +50,7 @@ class After(Value):
 class Undone(Value):
     """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that.
 
-    Without turns it took back a part of the turn that ran, and is a change of it like any other.
+    Without turns it took back a part of the turn `part` (0: of the one that ran), and is a change of it like any other.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Undone(Value):
     after: tuple[Shot, ...]
     of: int = -1
     time: str = ""
+    part: int = 0
 
 
 Record = Turn | Before | After | Undone
@@ -72,7 +74,7 @@ class Manifest:
     def add(self, record: Record) -> None:
         """Append a record. Raises OSError."""
         line = json.dumps(to_plain(record), separators=(",", ":")).encode("ascii") + b"\n"
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.path.parent)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(descriptor).st_size
@@ -130,23 +132,27 @@ def tell(records: list[Record]) -> Story:
     """Join the records."""
     turns: dict[int, Turn] = {}
     begun: dict[str, Before] = {}
-    changes: dict[str, Change] = {}
+    changes: list[Change] = []
+    # Where the latest call of an ID stands: after going back some providers give the same ones again.
+    places: dict[str, int] = {}
     undone: set[int] = set()
     ops: list[Undone] = []
     redoable: list[int] = []
     for record in records:
         if isinstance(record, Undone) and not record.turns and turns:
             call = f"undone {len(ops)}"
-            changes[call] = Change(max(turns), call, record.kind, "", record.before, record.after, time=record.time)
+            turn = record.part or max(turns)
+            changes.append(Change(turn, call, record.kind, "", record.before, record.after, time=record.time))
         match record:
             case Turn():
                 turns[record.turn] = record
                 redoable.clear()
             case Before():
                 begun[record.call] = record
-                changes[record.call] = _change(record, None)
+                places[record.call] = len(changes)
+                changes.append(_change(record, None))
             case After(call=call) if call in begun:
-                changes[call] = _change(begun[call], record)
+                changes[places[call]] = _change(begun[call], record)
             case Undone(kind="redo", of=of):
                 ops.append(record)
                 undone -= set(record.turns)
@@ -155,7 +161,7 @@ def tell(records: list[Record]) -> Story:
                 redoable.append(len(ops))
                 ops.append(record)
                 undone |= set(record.turns)
-    return Story(turns, tuple(changes.values()), frozenset(undone), tuple(ops), tuple(redoable))
+    return Story(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
 
 
 def _change(before: Before, after: After | None) -> Change:

@@ -67,10 +67,13 @@ def _remove(store: Store, item: Item) -> None:
 def _write(item: Item, contents: dict[str, bytes]) -> None:
     want = item.want
     assert want is not None
+    folder, name = os.path.split(item.path)
+    if item.now is not None and item.now.but(mode=want.mode) == want:
+        _set_mode(folder, name, want.mode)
+        return
     if want.oid not in contents:
         raise Unclear("its content is no longer in the store")
     data = contents[want.oid]
-    folder, name = os.path.split(item.path)
     directory = open_directory(Path(folder), create=True)
     try:
         with suppress(FileNotFoundError):
@@ -86,6 +89,18 @@ def _write(item: Item, contents: dict[str, bytes]) -> None:
             raise
     finally:
         os.close(directory)
+
+
+def _set_mode(folder: str, name: str, mode: int) -> None:
+    directory = open_directory(Path(folder))
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    finally:
+        os.close(directory)
+    try:
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
 
 
 def _make(name: str, directory: int, want: State, data: bytes) -> None:

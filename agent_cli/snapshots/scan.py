@@ -59,11 +59,36 @@ class Scanner:
         self.index = index
         self._state = index.with_name(f"{index.name}.json")
         self._bounds = bounds
+        self._renewed = False
 
     def scan(self) -> Shot:
         """The folder as it is now. Called under the store's lock. Raises StoreError."""
+        try:
+            return self._scan()
+        except TooMany:
+            raise
+        except StoreError:
+            if self._renewed or not self.index.exists():
+                raise
+            # The index may be damaged, as by a power cut: it is made anew, once.
+            self._renewed = True
+            self._state.unlink(missing_ok=True)
+            return self._scan()
+
+    def _scan(self) -> Shot:
         known, began = self._known(), int(time.time())
+        borrowed = self._git.borrowed()
+        if known is not None and known.get("borrowed") != borrowed:
+            if self._git.is_whole(known["tree"]):
+                known["borrowed"] = borrowed
+                write_whole(self._state, json.dumps(known).encode("ascii"))
+            else:
+                # The repository has dropped what was not kept again.
+                known = None
         fresh = known is None or not self.index.exists()
+        if fresh:
+            # All is read from the disk once more.
+            self.index.unlink(missing_ok=True)
         first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
         gone, dirty, others = self._differences()
         if known is not None:
@@ -76,10 +101,10 @@ class Scanner:
         # Whoever is killed from here on leaves an index whose tree is not known.
         self._state.unlink(missing_ok=True)
         update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
-        return self._written(known, fresh, removed, wanted, began)
+        return self._written(known, fresh, removed, wanted, began, borrowed)
 
     def _written(
-        self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted, began: int
+        self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted, began: int, borrowed: str
     ) -> Shot:  # fmt: skip
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
         if fresh or known is None:
@@ -90,7 +115,7 @@ class Scanner:
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
         young = [p for p in added if (s := look(self.base, p)) and s.st_ctime >= began - 1]
-        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young}
+        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
         write_whole(self._state, json.dumps(state).encode("ascii"))
         return Shot(self.base, tree, perms, wanted.skipped)
 

@@ -54,10 +54,19 @@ class Touched(Value):
     late: bool = False
 
 
+# The files that a change left other than it found them, by absolute path.
+Differences = dict[str, tuple[State | None, State | None]]
+
+
 def touched(store: Store, changes: Sequence[Change]) -> dict[str, Touched]:
     """What changes, in order, did to each file; by absolute path. Raises StoreError."""
+    return joined(changes, all_differences(store, changes))
+
+
+def joined(changes: Sequence[Change], each: Sequence[Differences]) -> dict[str, Touched]:
+    """What changes, in order, did to each file, from what each of them did."""
     found: dict[str, Touched] = {}
-    for number, (change, differences) in enumerate(zip(changes, _all_differences(store, changes), strict=True)):
+    for number, (change, differences) in enumerate(zip(changes, each, strict=True)):
         for path, (old, new) in differences.items():
             doubt = "" if change.after is not None else "the program ended while it was being changed"
             known = found.get(path)
@@ -70,42 +79,40 @@ def touched(store: Store, changes: Sequence[Change]) -> dict[str, Touched]:
     return {path: t for path, t in found.items() if t.doubt or t.before != t.after}
 
 
-def _all_differences(store: Store, changes: Sequence[Change]) -> list[dict[str, tuple[State | None, State | None]]]:
-    """For each change the files that differ. A change without an end is compared with how things are now."""
-    reader = _Reader(store)
-    found = []
+def all_differences(store: Store, changes: Sequence[Change]) -> list[Differences]:
+    """For each change the files that differ. A change without an end is compared with how things are now.
+
+    Raises StoreError.
+    """
+    ends = []
     for change in changes:
-        after = change.after
-        if after is None:
-            now = {s.base: s for s in store.shots(change.named)}
-            after = tuple(now.get(s.base, s) for s in change.before)
-        ends = {s.base: s for s in after}
-        merged: dict[str, tuple[State | None, State | None]] = {}
-        for start in change.before:
-            merged |= reader.differences(start, ends.get(start.base, start))
+        after = change.after if change.after is not None else store.shots(change.named)
+        there = {s.base: s for s in after}
+        ends.append([(start, there.get(start.base, start)) for start in change.before])
+    reader = _Reader(store, [pair for pairs in ends for pair in pairs])
+    found: list[Differences] = []
+    for pairs in ends:
+        merged: Differences = {}
+        for start, end in pairs:
+            merged |= reader.differences(start, end)
         found.append(merged)
     return found
 
 
 class _Reader:
-    """Reads trees and permissions of a store, each once."""
+    """Reads trees and permissions of a store, each once. pairs: the states that will be compared."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, pairs: Iterable[tuple[Shot, Shot]] = ()) -> None:
         self._store = store
+        self._rows = store.git.differences((start.tree, end.tree) for start, end in pairs)
         self._modes: dict[str, Modes] = {}
 
-    def differences(self, start: Shot, end: Shot) -> dict[str, tuple[State | None, State | None]]:
-        """The files of a folder that differ between two states. Raises StoreError."""
+    def differences(self, start: Shot, end: Shot) -> Differences:
+        """The files of a folder that differ between two of the states. Raises StoreError."""
         old, new = self.modes(start.perms), self.modes(end.perms)
-        found: dict[str, tuple[State | None, State | None]] = {}
-        if start.tree != end.tree:
-            out = self._store.git.run("diff-tree", "-r", "-z", "--no-renames", start.tree, end.tree)
-            fields = out.split(b"\0")
-            for head, name in zip(fields[0::2], fields[1::2], strict=False):
-                mode, mode2, oid, oid2, _ = head.decode("ascii").lstrip(":").split()
-                path = os.fsdecode(name)
-                pair = (_state(path, mode, oid, old), _state(path, mode2, oid2, new))
-                found[os.path.join(start.base, path)] = pair
+        found: Differences = {}
+        for path, mode, mode2, oid, oid2 in self._rows.get((start.tree, end.tree), ()):
+            found[os.path.join(start.base, path)] = (_state(path, mode, oid, old), _state(path, mode2, oid2, new))
         for path in start.skipped.keys() | end.skipped.keys():
             place = os.path.join(start.base, path)
             was, left = found.get(place, (None, None))

@@ -12,11 +12,14 @@ from zlib import crc32
 from agent_cli.permission.git_config import git_folders
 from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of, write_whole
 from agent_cli.snapshots.records import Manifest
-from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture
+from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
+from agent_cli.snapshots.seed import user_index
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
 LOCK_SECONDS = 20.0
+_TREE, _NOTHING = "040000", "0" * 40
 
 
 class Where(Value):
@@ -39,7 +42,7 @@ class Store:
         self.manifest = Manifest(where.folder / "sessions" / f"{where.session}.records")
         root = where.roots[0]
         try:
-            where.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(where.folder)
             write_whole(where.folder / "root", os.fsencode(root))
             objects = [o for r in where.roots for o in objects_of(r)]
             program = find_git(where.path, str(root))
@@ -125,6 +128,23 @@ class Store:
             left = [p for p in left if p not in tracked]
         return left
 
+    def untracked_below(self, folder: str) -> list[str] | None:
+        """The files below a folder that git does not track, by absolute path: a snapshot has all the others.
+
+        None where they are too many, too large, or not known. Raises StoreError.
+        """
+        for base, scanner in self.scanners.items():
+            if not f"{folder}/".startswith(f"{base.rstrip('/')}/"):
+                continue
+            index = user_index(Path(base)) or scanner.index
+            out = self.git.run("ls-files", "-z", "--others", "--", folder, tree=base, index=index)
+            found = [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n]
+            sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look("/", p))]
+            nested = any(p.endswith("/") for p in found)
+            fits = len(found) <= MOST_BELOW and sum(sizes) <= self.where.bounds.total
+            return found if fits and not nested else None
+        return None
+
     def ignored(self, folder: str) -> list[str]:
         """The ignored files below a folder that is worked in, by absolute path; not too many. Raises StoreError."""
         for base in self.scanners:
@@ -135,16 +155,36 @@ class Store:
         return []
 
     def pin(self, before: Iterable[Shot], after: Iterable[Shot]) -> None:
-        """Keep the old contents of what changed as objects of our own: the user's repository may drop its own."""
+        """Keep what an undo needs, old contents and trees, as our own: the user's repository may drop its objects."""
         ends = {s.base: s for s in after}
-        old: set[str] = set()
+        needed: set[str] = set()
         for start in before:
             end = ends.get(start.base, start)
-            if start.tree != end.tree:
-                out = self.git.run("diff-tree", "-r", "--no-renames", start.tree, end.tree)
-                old |= {row.split()[2] for row in out.decode("ascii", "replace").splitlines()}
-        old.discard("0" * 40)
-        if missing := sorted(old - self.git.have(old, own=True).keys()):
+            if (start.tree, start.perms) == (end.tree, end.perms):
+                continue
+            needed |= {start.tree, end.tree}
+            out = self.git.run("diff-tree", "-r", "-t", "--no-renames", start.tree, end.tree)
+            for row in out.decode("ascii", "replace").splitlines():
+                _, mode, old, new, _ = row.split(maxsplit=4)
+                needed |= {old, new} if mode == _TREE else {old}
+            if start.perms != end.perms:
+                # What has other permissions only is looked up in the whole tree.
+                rows = self.git.run("ls-tree", "-r", "-d", end.tree).decode("ascii", "replace").splitlines()
+                needed |= {row.split(maxsplit=3)[2] for row in rows}
+        needed.discard(_NOTHING)
+        self._own(needed)
+
+    def keep_whole(self, shots: Iterable[Shot]) -> None:
+        """Keep everything in these states as our own: the repository is about to go. Raises StoreError."""
+        trees = "\n".join([*(s.tree for s in shots), ""]).encode()
+        found = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin", feed=trees)
+        sizes = self.git.have(found.decode("ascii").split())
+        if sum(sizes.values()) > self.where.bounds.total:
+            raise StoreError(f"the repository has more than {self.where.bounds.total / 1e6:.0f} MB")
+        self._own(set(sizes))
+
+    def _own(self, oids: set[str]) -> None:
+        if missing := sorted(oids - self.git.have(oids, own=True).keys()):
             self.git.pack(missing)
 
     def head(self) -> str:

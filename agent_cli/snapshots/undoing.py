@@ -13,7 +13,7 @@ from agent_cli.snapshots.plan import Item, Plan, account, make_plan, summed
 from agent_cli.snapshots.records import Change, Story, Turn, Undone, tell
 from agent_cli.snapshots.restore import put_back
 from agent_cli.snapshots.scan import Bounds, capture
-from agent_cli.snapshots.states import State, Touched, touched
+from agent_cli.snapshots.states import State, Touched, all_differences, joined, touched
 from agent_cli.snapshots.store import Store
 from agent_tools.diffing import unified
 from agent_tools.display import Diff
@@ -28,6 +28,16 @@ class Step(Value):
     turn: Turn
     changes: tuple[Change, ...]
     undone: bool
+
+
+def _from_message(story: Story, messages: int) -> list[int]:
+    way: list[Turn] = []
+    for turn in story.turns.values():
+        while way and way[-1].messages >= turn.messages:
+            way.pop()
+        way.append(turn)
+    first = next((t.turn for t in way if t.messages >= messages), None)
+    return [n for n in story.turns if first is not None and n >= first]
 
 
 class Undoing:
@@ -58,14 +68,7 @@ class Undoing:
 
     def from_message(self, messages: int) -> list[int]:
         """The turns whose work came after the history had this many messages, on the way that it took since."""
-        turns = self.story().turns
-        way: list[Turn] = []
-        for turn in turns.values():
-            while way and way[-1].messages >= turn.messages:
-                way.pop()
-            way.append(turn)
-        first = next((t.turn for t in way if t.messages >= messages), None)
-        return [n for n in turns if first is not None and n >= first]
+        return _from_message(self.story(), messages)
 
     def changes(self, turns: Iterable[int]) -> list[Change]:
         """What the turns did, in order, as far as it stands."""
@@ -79,11 +82,29 @@ class Undoing:
     def summed(self, turns: Iterable[int]) -> str:
         """What turns did, in words; "" for nothing. Raises StoreError."""
         with self.store.locked():
-            return summed(self.store, self.changes(turns))
+            return summed(touched(self.store, self.changes(turns)))
 
-    def undo(self, turns: Sequence[int], items: Sequence[Item]) -> dict[str, str]:
-        """Put files back; those that could not be, with why. Raises StoreError where nothing was done."""
+    def summed_since(self, counts: Sequence[int]) -> list[str]:
+        """What was done since the history had so many messages, in words, for each of the counts. Raises StoreError."""
+        story = self.story()
+        standing = [c for c in story.changes if c.turn not in story.undone]
+        with self.store.locked():
+            work = list(zip(standing, all_differences(self.store, standing), strict=True))
+        found = []
+        for count in counts:
+            turns = set(_from_message(story, count))
+            since = [pair for pair in work if pair[0].turn in turns]
+            found.append(summed(joined([c for c, _ in since], [d for _, d in since])))
+        return found
+
+    def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
+        """Put files back; those that could not be, with why. Raises StoreError where nothing was done.
+
+        part: what else a single turn did still stands, and can be undone later.
+        """
         standing = tuple(n for n in turns if n not in self.story().undone)
+        if part and len(standing) == 1:
+            return self._carry_out("undo", (), items, -1, standing[0])
         return self._carry_out("undo", standing, items, -1)
 
     def take_back(self, calls: Collection[str], root: str) -> str:
@@ -92,7 +113,9 @@ class Undoing:
         Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.
         """
         story = self.story()
-        plan = make_plan(self.store, [c for c in story.changes if c.call in calls and c.turn not in story.undone])
+        here = max(story.turns, default=0)
+        mine = [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
+        plan = make_plan(self.store, mine)
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
@@ -113,9 +136,12 @@ class Undoing:
 
     def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
         """Take an undo back. As `undo`."""
-        return self._carry_out("redo", self.story().ops[number].turns, items, number)
+        op = self.story().ops[number]
+        return self._carry_out("redo", op.turns, items, number, op.part)
 
-    def _carry_out(self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int) -> dict[str, str]:
+    def _carry_out(
+        self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int, part: int = 0
+    ) -> dict[str, str]:
         if not items:
             return {}
         store = self.store
@@ -125,9 +151,10 @@ class Undoing:
             before = capture(store.git, index, paths, everything)
             failed = put_back(store, items)
             after = capture(store.git, index, paths, everything)
+            store.pin((before,), (after,))
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             if len(failed) < len(items):
-                store.manifest.add(Undone(kind, turns, (before,), (after,), of, now))
+                store.manifest.add(Undone(kind, turns, (before,), (after,), of, now, part))
         return failed
 
     def diffs(self, turns: Iterable[int]) -> list[Diff]:

@@ -16,6 +16,7 @@ from agent_cli.terminal.console import prose
 from agent_cli.terminal.editor import NO_EDITOR, in_editor
 from agent_cli.terminal.reviewing import HINT, read_review, review_lines
 from agent_tools.cancel import Cancelled
+from agent_tools.clipping import number_in
 from agent_tools.plan import plan_text
 
 _LISTS = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
@@ -88,9 +89,9 @@ def asked_lines(question: dict[str, Any], console: Console) -> Iterator[Text]:
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:
     """The labels that numbers stand for; anything else is the person's own words."""
-    numbers = words.replace(",", " ").split()
-    if options and numbers and all(n.isdigit() and 1 <= int(n) <= len(options) for n in numbers):
-        return ", ".join(str(options[int(n) - 1]["label"]) for n in numbers)
+    numbers = [number_in(word) for word in words.replace(",", " ").split()]
+    if numbers and all(1 <= n <= len(options) for n in numbers):
+        return ", ".join(str(options[n - 1]["label"]) for n in numbers)
     return words or "(no answer)"
 
 

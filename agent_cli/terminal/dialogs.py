@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from agent_cli.terminal.approval import forget_typed_ahead
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.input import read_line
-from agent_tools.clipping import one_line
+from agent_tools.clipping import number_in, one_line
 from agent_tools.inert import inert
 
 # A choice: what it is called, and what it means.
@@ -38,8 +38,8 @@ class Dialogs(ABC):
         words = self.ask(f"[1-{len(options)}, or nothing] ") if options else None
         if not words:
             return None
-        if words.isdigit() and 1 <= int(words) <= len(options):
-            return int(words) - 1
+        if 1 <= number_in(words) <= len(options):
+            return number_in(words) - 1
         starts = [n for n, (label, _) in enumerate(options) if label.lower().startswith(words.lower())]
         found = starts or [n for n, (label, _) in enumerate(options) if words.lower() in label.lower()]
         if len(found) == 1:

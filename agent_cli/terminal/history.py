@@ -9,6 +9,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from agent_tools.private import private_folder
+
 MOST = 1_000
 
 
@@ -33,7 +35,7 @@ class ProjectHistory(History):
         if self._path is None or not string.strip():
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._path.parent)
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "ab") as file:
                 file.write(json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n")

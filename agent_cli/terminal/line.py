@@ -101,6 +101,7 @@ class InputLine:
         self._put(Document(text))
 
     def paste(self, text: str) -> None:
+        text = text.replace("\0", "")  # no name of a file and no argument of a program can have one
         self.buffer.insert_text(self.pictures.pasted(text) or self.pastes.fold(text))
 
     def newline_for_backslash(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 LINES, CHARS = 4, 800
-_FOLD = re.compile(r"\[Pasted #(\d+) (?:\d+ lines?|\d+ characters)\]")
+_FOLD = re.compile(r"\[Pasted #(\d{1,9}) (?:\d+ lines?|\d+ characters)\]")
 
 
 class Pastes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent_cli.session.ages import age, size
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.panels import fitted
-from agent_tools.clipping import one_line
+from agent_tools.clipping import number_in, one_line
 
 if TYPE_CHECKING:
     from agent_cli.session.glance import Glance
@@ -66,8 +66,8 @@ def pick_in_lines(found: Sequence[Glance]) -> Glance | None:
             return None
         if not words:
             return None
-        if words.isdigit() and 1 <= int(words) <= min(len(shown), IN_LINES):
-            return shown[int(words) - 1]
+        if 1 <= number_in(words) <= min(len(shown), IN_LINES):
+            return shown[number_in(words) - 1]
         fitting = narrowing.fits(words)
         if len(fitting) == 1:
             return fitting[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_tools.clipping import one_line
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_CHIP = re.compile(r"\[Image #(\d+) [^\]]*\]")
+_CHIP = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
 _MENTION = re.compile(r"(?<![\w@`])@(\S+\.(?:png|jpe?g|gif|webp))(?![\w.])", re.IGNORECASE)
 _SECONDS, _MOST = 5.0, 20_000_000
 # What gives the clipboard's image as PNG on standard output, by where there is such a clipboard.

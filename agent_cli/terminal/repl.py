@@ -40,7 +40,7 @@ from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
-from agent_cli.terminal.resuming import adopt, greet_back
+from agent_cli.terminal.resuming import adopt, greet_back, measure
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
@@ -217,6 +217,7 @@ class Repl(Dialogs):
             self.say(str(error))
         else:
             self._offer_undo()
+        measure(self)
         self.agent.keep_name()
         self._titles.turn_ended(self.agent)
 
@@ -274,6 +275,8 @@ class Repl(Dialogs):
                 self.say(hint.format(mode=self.mode_key))
         else:
             self.say("  /help lists the commands")
+        if agent.mcp is not None:
+            agent.mcp.tell()
         # What takes its time begins when the prompt stands.
         self.agent.begin(AFTER_PROMPT)
 

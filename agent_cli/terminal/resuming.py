@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_cli.core.events import TextDelta, Warned
-from agent_cli.core.messages import AssistantMessage
+from agent_cli.core.events import Warned
 from agent_cli.core.usage import Usage
-from agent_cli.session.recent import exchange_of, last_exchange, shortened
+from agent_cli.engine.context import context_used
+from agent_cli.session.recent import exchange_of, last_exchange
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, shorten
 
@@ -26,6 +26,15 @@ def adopt(repl: Repl) -> None:
     same = restored is not None and restored.header.session_id == repl.agent.header.session_id
     repl.show.usage = restored.usage if restored is not None and same else Usage()
     repl.show.context_tokens = restored.tokens if restored is not None else 0
+    measure(repl)
+
+
+def measure(repl: Repl) -> None:
+    """Have the toolbar say how full a window of known size is, also where no report of a provider's tells."""
+    conversation = repl.agent.conversation
+    used, size = context_used(conversation)
+    if size and conversation.history:
+        repl.show.context_tokens = used
 
 
 def greet_back(repl: Repl) -> None:
@@ -46,9 +55,6 @@ def greet_back(repl: Repl) -> None:
         repl.say(f"  … {counted(exchange.skipped, 'earlier step')} of this turn")
     for event in exchange.events:
         repl.listener(event)
-    last = restored.history[-1] if restored.history else None
-    if restored.unfinished and isinstance(last, AssistantMessage):
-        repl.listener(TextDelta(shortened(last.text)))
     if restored.last is None and restored.waiting is None:
         repl.listener(Warned(BROKE_OFF))
 

@@ -100,7 +100,8 @@ class Show:
                 self._nested(agent, innermost(inner))
             case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
-                self.context_tokens = self.context_tokens if aside else usage.input + usage.output
+                if usage.input and not aside:
+                    self.context_tokens = usage.input + usage.output
             case Compacting() | Compacted() | Uncompacted() | Pinned():
                 self._compaction(event)
             case HookRan(outcome=outcome):
@@ -171,11 +172,12 @@ class Show:
         self._partial = ""
         # What was just approved is not shown a second time, unless something came of it beside that.
         approved = self._shown.pop(call, None)
+        brief = result_of(display)
+        if self._summaries.get(call) and call not in self._started and (error or brief):
+            self._begin(call, event.tool)
         if display is None and error and self._summaries.get(call):
-            if call not in self._started:
-                self._begin(call, event.tool)
             self._out.end(call, self._failed(error.splitlines()[0]), "bad")
-        elif brief := result_of(display):
+        elif brief:
             well = not event.is_error
             style = "bad" if not well else "good" if isinstance(display, CommandOutput) else "dim"
             self._out.end(call, brief if well else self._failed(brief), style)

@@ -242,7 +242,8 @@ class Transcript(Show):
             case Warned(wait=wait) if wait:
                 self.retry_at = time.monotonic() + wait
             case TurnFinished():
-                self.doing = ""
+                # A command that comes next sends and receives nothing of this.
+                self.turn, self._streamed, self.doing = Usage(), 0, ""
 
     def status(self) -> str:
         """What is being done, in words."""

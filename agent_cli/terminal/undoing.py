@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_cli.core.messages import UserMessage, typed
+from agent_cli.core.messages import by_person, typed
 from agent_cli.keeping import undoing
 from agent_cli.place import Mistake
 from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.plan import Item, Plan, account
 from agent_cli.snapshots.undoing import Undoing
-from agent_tools.clipping import counted, shorten
+from agent_cli.terminal.resuming import measure
+from agent_tools.clipping import counted, number_in, shorten
 from agent_tools.display import Diffs
 
 if TYPE_CHECKING:
@@ -65,33 +66,48 @@ def redo(repl: Repl, words: str) -> None:
 
 def rewind(repl: Repl, words: str) -> None:
     conversation = repl.agent.conversation
-    said = [(n, m) for n, m in enumerate(conversation.history) if isinstance(m, UserMessage) and m.text[:1] != "<"]
+    said = [(n, m) for n, m in enumerate(conversation.history) if by_person(m)]
     if not said:
         repl.say("Nothing was said yet.")
         return
+    kept = True
+    try:
+        with _work(repl) as work:
+            changes = work.summed_since([n for n, _ in said])
+    except Mistake as error:
+        repl.say(f"Only the conversation can go back. {error}")
+        kept, changes = False, [""] * len(said)
+    options = [
+        (shorten(" ".join(typed(message.text).split()), 70), f"since then: {changed}" if changed else "")
+        for (_, message), changed in zip(reversed(said), reversed(changes), strict=True)
+    ]
+    picked = repl.choose("Go back to before which message?", options)
+    if picked is None:
+        return
+    at, message = said[len(said) - 1 - picked]
+    if kept and not _rewind_files(repl, at):
+        return
+    conversation.rewind(at)
+    measure(repl)
+    repl.say(f"The conversation goes on from before: {shorten(' '.join(typed(message.text).split()), 80)}")
+    # To be said again, or otherwise.
+    repl.propose(typed(message.text))
+
+
+def _rewind_files(repl: Repl, at: int) -> bool:
+    """Put files back as they were at a message, where the person wants that; whether the conversation goes back too.
+
+    Raises Mistake.
+    """
+    ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
+    way = repl.choose("What is to go back?", ways)
+    if way is None:
+        return False
     with _work(repl) as work:
-        options = []
-        for n, message in reversed(said):
-            changed = work.summed(work.from_message(n))
-            options.append(
-                (shorten(" ".join(typed(message.text).split()), 70), f"since then: {changed}" if changed else "")
-            )
-        picked = repl.choose("Go back to before which message?", options)
-        if picked is None:
-            return
-        at, message = said[len(said) - 1 - picked]
-        ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
-        way = repl.choose("What is to go back?", ways)
-        if way is None:
-            return
         turns = work.from_message(at)
         if way != 1 and turns and not _undo_turns(repl, work, turns, quiet=way == 0):
-            return
-        if way != 2:
-            conversation.rewind(at)
-            repl.say(f"The conversation goes on from before: {shorten(' '.join(typed(message.text).split()), 80)}")
-            # To be said again, or otherwise.
-            repl.propose(typed(message.text))
+            return False
+    return way != 2
 
 
 def diff(repl: Repl, words: str) -> None:
@@ -99,15 +115,15 @@ def diff(repl: Repl, words: str) -> None:
         turns = [s.turn.turn for s in work.steps() if not s.undone]
         if words == "last":
             turns = turns[-1:]
-        elif words.startswith("since ") and words[6:].strip().isdigit():
-            turns = [n for n in turns if n >= int(words[6:])]
+        elif words.startswith("since ") and (first := number_in(words[6:].strip())):
+            turns = [n for n in turns if n >= first]
         elif words:
-            if not words.isdigit() or int(words) not in turns:
+            if number_in(words) not in turns:
                 repl.say(
                     f"There is no such turn; those that changed something: {', '.join(map(str, turns)) or 'none'}."
                 )
                 return
-            turns = [int(words)]
+            turns = [number_in(words)]
         diffs = work.diffs(turns)
         if not diffs:
             repl.say("Nothing was changed.")

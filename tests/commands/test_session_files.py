@@ -172,3 +172,11 @@ def test_showing_takes_words_and_other_projects(work: Path, store: SessionStore,
     assert "> write docs" in agent(["sessions", "show", "-A", "docs"], elsewhere).stdout
     assert agent(["sessions", "show", "docs"], elsewhere).returncode == 2
     assert not list(elsewhere.iterdir())
+
+
+def test_with_a_session_goes_what_undo_kept_of_it(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Write", file_path="n.txt", content="x")]}, {"text": "A."}])
+    agent(["-p", "--model", model, "--permission-mode", "acceptEdits", "go"], work)
+    [records] = (work.parent / "home/state/snapshots").rglob("*.records")
+    assert agent(["sessions", "rm", "--yes", records.stem], work).returncode == 0
+    assert not records.exists()

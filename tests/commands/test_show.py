@@ -37,6 +37,28 @@ def test_a_session_is_told_turn_by_turn(work: Path) -> None:
     assert agent(["show", "ffffffff"], work).returncode == 2
 
 
+def test_turns_of_a_copy_and_behind_one_that_broke_off_are_told_apart(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": f"{n}.", "usage": {"input": 100, "output": 5}} for n in range(4)])
+    agent(["-p", "--model", model, "one"], work)
+    agent(["-p", "-c", "--model", model, "two"], work)
+    agent(["-p", "-c", "--fork-session", "--model", model, "three"], work)
+    told = json.loads(agent(["show", "--json"], work).stdout)
+    assert [(t["query"], t["copied"], t["rounds"]) for t in told["turns"]] == [
+        ("one", True, 0), ("two", True, 0), ("three", False, 1),
+    ]  # fmt: skip
+    assert told["usage"]["input"] == 100
+    assert agent(["show"], work).stdout.count("copied from another session") == 2
+    cost = agent(["--plain", "-c", "--model", model], work, stdin="/cost\nfour\n/cost\n").stdout
+    assert "turn 1: 100 tokens in, 5 out; $0.0000  three" in cost and "turn 2: 100" in cost
+
+    log = max((work.parent / "home/state/sessions").rglob("*.jsonl"), key=lambda p: p.stat().st_mtime)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))
+    agent(["-p", "-c", "--model", script(work / "t.toml", [{"text": "Five."}] * 5), "five"], work)
+    queries = [t["query"] for t in json.loads(agent(["show", "--json"], work).stdout)["turns"]]
+    assert queries == ["one", "two", "three", "four", "five"]
+
+
 def test_stages(work: Path) -> None:
     run = call("Bash", command="touch made")
     ask = call("AskUserQuestion", questions=[{"question": "Which?"}])

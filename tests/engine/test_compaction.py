@@ -13,8 +13,9 @@ from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMes
 from agent_cli.core.outcome import Complete, Failed, Suspended
 from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
+from agent_cli.engine.measuring import limit_of
 from agent_cli.engine.summing_up import SECTIONS
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import Opened, TurnOptions
 from agent_cli.extensions.hooks import Function, HookTable
 from agent_cli.model.scripted import Scripted
 from agent_cli.model.transport import Request
@@ -46,11 +47,12 @@ def world_with(root: Path, model: Narrow, files: int = 9, **kit: Any) -> World:
     return world
 
 
-def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tag", ["", "<li>"])
+def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: Path, tag: str) -> None:
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
     world.kit.context.plan = (TodoItem("read it all", "in_progress"), TodoItem("say what it is"))
-    result = world.turn("Read all nine, and mind the semicolons.", context_window=SIZE, plan_nudges=0)
+    result = world.turn(f"{tag}Read all nine, and mind the semicolons.", context_window=SIZE, plan_nudges=0)
     assert isinstance(result, Complete)
     assert result.text == "Done."
     assert model.refused == 0
@@ -60,7 +62,7 @@ def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: P
     assert (first.trigger, first.by) == ("auto", "model")
     assert first.tokens_after < first.tokens_before * 0.7
     head = first.head[0].text  # type: ignore[union-attr]
-    assert "mind the semicolons" in head
+    assert f"<message>\n{tag}Read all nine, and mind the semicolons.\n</message>" in head
     assert "[>] read it all" in head
     assert "Count to the end" in head
     assert first.restated[:2] == ("your last message", "the plan")
@@ -157,6 +159,16 @@ def test_what_is_wanted_of_the_answer_is_left_free(tmp_path: Path) -> None:
     world = world_with(tmp_path, model)
     world.turn("Read all nine.", context_window=SIZE, max_tokens=3_000)
     assert model.largest < SIZE - 2_900
+
+
+def test_what_an_effort_may_think_is_left_free() -> None:
+    def limit(size: int, **options: Any) -> int:
+        return limit_of(size, TurnOptions("m", "m", "", (), **options))
+
+    assert limit(200_000) == 184_000 == limit(200_000, effort="none")
+    assert limit(200_000, effort="high") == 200_000 - 24_096 == limit(200_000, thinking_tokens=20_000)
+    assert limit(200_000, effort="high", max_tokens=8_000) == 184_000
+    assert limit(30_000, effort="max") == 20_000, "a small window is not given away"
 
 
 def test_a_result_that_is_larger_than_the_window_is_shortened(tmp_path: Path) -> None:

@@ -120,6 +120,13 @@ def test_the_program_tells_it_and_an_answer_without_tools_costs_nothing(root: Pa
     assert log.count('project_memory path=\\"api/AGENTS.md') == 1
 
 
+def test_who_went_back_is_told_again(root: Path) -> None:
+    replies = [{"calls": [call("Read", file_path="api/b.py")]}, {"text": "Seen.", "expect": "Short names"}]
+    args = ["--plain", "--model", script(root.parent / "s.toml", replies)]
+    said = agent(args, root, stdin="look\n/rewind\n1\n2\nlook\n").stdout
+    assert said.count("Seen.") == 2, said
+
+
 def test_memory_that_changed_since_is_told_once_when_a_session_goes_on(root: Path) -> None:
     model = script(root.parent / "s.toml", [{"text": "Hi."}, {"text": "I see.", "expect": "Tabs."}, {"text": "Yes."}])
     agent(["-p", "--model", model, "one"], root)

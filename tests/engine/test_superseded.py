@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from agent_cli.engine.superseded import SKIPPED, superseded
+from agent_cli.engine.superseded import MORE, SKIPPED, superseded
 
 LONG = "a line of a result\n" * 40
 
@@ -39,10 +39,17 @@ def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
         ([read("a", offset=5), read("a")], ["c0"]),
         ([read("a", offset=5, limit=9), read("a", offset=5, limit=9)], ["c0"]),
         ([read("a"), read("a", offset=5)], []),
+        # Of a long file the beginning is no whole.
+        ([read("a", offset=2001), (*read("a"), f"{LONG}[lines 1-2000 of 3,000; go on with offset=2001]")], []),
         ([read("a"), ("Write", {"file_path": "a", "content": "x"}, "Written.")], ["c0"]),
         ([read("a"), ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y"}, "Done.")], []),
         ([bash("make test"), bash("make test", description="again")], ["c0"]),
         ([bash("make test"), bash("make lint")], []),
+        # The same words mean something else in another directory.
+        ([bash("make test"), bash("cd b"), bash("make test")], []),
+        ([bash("make test"), bash("make test"), bash("cd b && make"), bash("make test")], ["c0"]),
+        ([bash("cd /w/b && make test"), bash("ls"), bash("cd /w/b && make test")], ["c0"]),
+        ([bash("cd b && make test"), bash("cd b && make test")], []),
         ([("Grep", {"pattern": "x"}), ("Grep", {"pattern": "x"}), ("Grep", {"pattern": "y"})], ["c0"]),
         # What failed replaces nothing, except that a command failed is what it has to say.
         ([read("a"), (*read("a"), "error")], []),
@@ -63,6 +70,14 @@ def test_superseded(steps: list[Any], cut: list[str]) -> None:
 
 def test_what_is_pinned_is_not_cut() -> None:
     assert superseded(story(read("a"), read("a")), "/w", [LONG]) == {}
+
+
+def test_the_words_about_the_rest_of_a_file_are_those_that_are_looked_for() -> None:
+    from inspect import getsource
+
+    from agent_tools import read as reading
+
+    assert MORE in getsource(reading)
 
 
 def test_the_words_of_a_skipped_call_are_those_that_are_looked_for() -> None:

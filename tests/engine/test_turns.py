@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from agent_cli.core.events import (
     UsageAdded,
 )
 from agent_cli.core.limits import Limits, Spent
-from agent_cli.core.messages import AssistantMessage, ToolMessage, UserMessage, pending_calls
-from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended
+from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
+from agent_cli.core.outcome import Complete, Failed, Failure, MaxIterations, Suspended
 from agent_cli.core.usage import Usage
 from agent_cli.engine.turn import Opened
+from agent_cli.model.transport import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
@@ -283,6 +285,25 @@ def test_an_interrupt_answers_every_open_call(root: Path) -> None:
     assert [r.is_error for r in world.results] == [True, True]
     world.kit.context.cancel = CancelToken()
     assert isinstance(world.turn("go on"), Complete)
+
+
+class Breaking:
+    """A model whose answer breaks off, after it told what the request cost."""
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        yield Started("r", "m")
+        yield UsageChunk(Usage(1_000, 7))
+        yield TextChunk("Half of")
+        raise ModelError(Failure("network", "It broke off."))
+
+
+def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> None:
+    world = World(root, [])
+    world.kit.transport = Breaking()
+    result = world.turn()
+    assert isinstance(result, Failed)
+    assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]
+    assert world.history[-1] == AssistantMessage((Text("Half of"),), "error", "r", "m")
 
 
 def test_typed_messages_arrive_at_the_next_round(root: Path) -> None:

@@ -46,6 +46,7 @@ def company(folder: Path, scope: Scope = "given", **servers: McpServer) -> Itera
         trusted_for_run=False,
         start_timeout=PATIENCE,
         call_timeout=PATIENCE,
+        logins=folder / "logins",
     )
     made = Servers([Found(name, server, "the test", scope) for name, server in servers.items()], setup)
     try:

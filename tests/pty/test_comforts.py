@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import zlib
@@ -310,6 +311,31 @@ def test_the_toolbar_tells_the_branch_and_whether_it_has_changes(work: Path) -> 
         screen.line("go")
         screen.wait("A.")
         screen.until(lambda: screen.visible().rstrip().endswith("topic*"), "the star")
+        screen.leave()
+
+
+def test_the_toolbar_tells_how_full_the_window_is_where_no_provider_does(work: Path) -> None:
+    (work / "a.txt").write_text("a line of several words\n" * 1_500)
+    replies = [{"text": "A."}, {"calls": [call("Read", file_path="a.txt")]}, {"text": "B."}]
+    args = ["--model", script(work.parent / "s.toml", replies)]
+
+    def full() -> int:
+        found = re.findall(r"context (\d+)%", screen.visible())
+        return int(found[-1]) if found else 0
+
+    with Drawn(args, work, columns=200, AGENT_CONTEXT_WINDOW="60000") as screen:
+        screen.ready()
+        screen.line("one")
+        screen.wait("A.")
+        screen.until(lambda: full() > 0, "how full it is")
+        before = full()
+        screen.line("two")
+        screen.wait("B.")
+        screen.until(lambda: full() > before + 10, "that it is fuller")
+        screen.leave()
+    with Drawn([*args, "-c"], work, columns=200, AGENT_CONTEXT_WINDOW="60000") as screen:
+        screen.ready()
+        screen.until(lambda: full() > before + 10, "the same, in a session that is gone on with")
         screen.leave()
 
 

@@ -201,3 +201,16 @@ def test_the_cost_goes_on_from_where_it_was(work: Path) -> None:
     terminal.type("/cost")
     terminal.expect("2,000 tokens in")
     terminal.leave()
+
+
+def test_the_state_of_a_first_session_is_private(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="echo x > made")]}, {"text": "Made."}])
+    with Drawn(["--model", model, "--trust", "--permission-mode", "bypassPermissions"], work) as screen:
+        screen.ready()
+        screen.line("make it")
+        screen.wait("Made.")
+        screen.leave()
+    state = work.parent / "home/state"
+    folders = [p for p in (state, *state.rglob("*")) if p.is_dir()]
+    assert any(p.name == "snapshots" for p in folders) and list(state.rglob("input.history"))
+    assert [p for p in folders if p.stat().st_mode & 0o077 and "git" not in p.relative_to(state).parts] == []

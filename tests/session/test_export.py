@@ -223,3 +223,11 @@ def test_a_file_that_is_there_stays_unless_it_is_said(tmp_path: Path) -> None:
     write_document(path, "three", replace=True)
     assert path.read_text() == "three"
     assert [p.name for p in tmp_path.iterdir()] == ["x.html"]
+
+
+def test_what_the_program_told_the_model_is_not_put_into_the_persons_mouth(tmp_path: Path) -> None:
+    notes = [said("<undo>\nThe user took back your changes to: a\n</undo>"), said("<b>mine</b>")]
+    path = keep(SessionStore(tmp_path, tmp_path), 1, [said("go"), answered("Done."), *notes])
+    text, html = document(path, "markdown"), document(path, "html")
+    assert text.count("## You, ") == 2 and text.count("## Note to the model, ") == 1
+    assert html.count("<h2>You, ") == 2 and html.count("<h2>Note to the model, ") == 1

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.events import SessionNamed, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnStarted
+from agent_cli.core.events import Rewound, SessionNamed, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnStarted
 from agent_cli.core.messages import ToolCall
 from agent_cli.session.ages import size
 from agent_cli.session.finding import SeveralSessions, find_session, says
 from agent_cli.session.glance import everywhere, glance, glances
-from agent_cli.session.recent import CHARACTERS, STEPS, exchange_of, last_exchange
+from agent_cli.session.recent import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
 from agent_cli.session.records import NoSession
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
@@ -141,6 +141,26 @@ def test_a_turn_that_was_gone_on_with_belongs_to_its_message(store: SessionStore
     assert found is not None
     assert found.question == "ask"
     assert [e.text for e in found.events if isinstance(e, TextDelta)] == ["Half.", "The rest."]
+
+
+def test_what_the_person_went_back_from_is_not_the_end(store: SessionStore) -> None:
+    def shown(path: Path, tail: int) -> tuple[str, list[str]]:
+        found = last_exchange(path, tail)
+        assert found is not None
+        return found.question, [e.text for e in found.events if isinstance(e, TextDelta)]
+
+    events = [*turn("one", "One."), *turn("two", "Two."), *turn("three", "Three."), Rewound(2)]
+    path = keep(store, 1, events)
+    assert shown(path, TAIL) == shown(path, 1_500) == ("one", ["One."])
+    path = keep(store, 2, [*events, *turn("again", "Two again."), Rewound(4), *turn("more", "More.")])
+    assert shown(path, TAIL) == ("more", ["More."])
+    assert shown(keep(store, 3, [*events, *turn("again", "Again."), *turn("x", "X."), Rewound(4)]), 400)[0] == "again"
+
+
+def test_a_message_with_what_hooks_added_is_one_question(store: SessionStore) -> None:
+    events = [*turn("one", "One."), said("two"), said("<hook>\nmind\n</hook>"), TurnStarted("m", "default"), ended()]
+    found = last_exchange(keep(store, 1, events))
+    assert found is not None and found.question == "two"
 
 
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:

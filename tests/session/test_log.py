@@ -180,6 +180,10 @@ def test_finding_by_the_beginning_of_an_id(tmp_path: Path) -> None:
         write(store.path(name))
     os.utime(store.path("aaaa-1"), (1, 1))
     assert store.latest() == "aaab-2"
+    # A program that ends lines in its own way leaves no line feed, and all the records.
+    path = store.path("aaab-2")
+    path.write_bytes(path.read_bytes().replace(b"\n", "\u2028".encode()))
+    assert store.latest() == "aaab-2"
     assert store.find("aaaa") == "aaaa-1"
     with pytest.raises(NoSession, match="2 sessions"):
         store.find("aaa")

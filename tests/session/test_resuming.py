@@ -10,15 +10,15 @@ from threading import Lock
 
 import pytest
 
-from agent_cli.core.events import Event, MessageAdded, TextDelta, ToolStarted, TurnStarted, UsageAdded
+from agent_cli.core.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.usage import Usage
-from agent_cli.session.ending import ending
 from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
 from agent_cli.session.lines import unsealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.partial import Unfinished
+from agent_cli.session.recent import last_exchange
 from agent_cli.session.records import NoSession, Restored
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
@@ -57,9 +57,9 @@ def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
         until_saved(path, word.encode())
     cut = AssistantMessage((Text("Once upon a time "),), CUT)
     found = read(path)
-    assert found.unfinished and found.history == (UserMessage("Tell."), cut)
-    shown = ending(path)
-    assert shown.unfinished and shown.events[-2:] == (TextDelta("Once upon a time "), MessageAdded(cut))
+    assert found.history == (UserMessage("Tell."), cut)
+    shown = last_exchange(path)
+    assert shown is not None and (shown.question, shown.events) == ("Tell.", (TextDelta("Once upon a time "),))
     # The next process goes on behind them.
     log._let_go()
     again = SessionLog(path, quiet)
@@ -67,7 +67,7 @@ def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
     again.go_on(found.seq, found.parent)
     again.record(MessageAdded(UserMessage("Go on.")))
     again.close()
-    assert read(path).history == (UserMessage("Tell."), cut, UserMessage("Go on.")) and not read(path).unfinished
+    assert read(path).history == (UserMessage("Tell."), cut, UserMessage("Go on."))
 
 
 def test_a_finished_answer_takes_the_place_of_its_pieces(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_finished_answer_takes_the_place_of_its_pieces(tmp_path: Path) -> None
     whole = AssistantMessage((Text("Once upon a time."),), "end_turn")
     log.record(MessageAdded(whole))
     log.close()
-    assert read(path).history == (UserMessage("Tell."), whole) and not read(path).unfinished
+    assert read(path).history == (UserMessage("Tell."), whole)
 
 
 def test_no_half_of_a_key_is_saved(tmp_path: Path) -> None:
@@ -192,6 +192,23 @@ def test_whatever_message_is_lost_the_history_holds(tmp_path: Path, lost: int) -
     assert (LOST_MESSAGE in texts) is (lost in (0, 5)) and (LOST_RESULT in texts) is (lost in (2, 3))
 
 
+def test_going_back_counts_a_lost_first_message_too(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    messages = [UserMessage("one"), AssistantMessage((Text("One."),)), UserMessage("two")]
+    log = written(path, *map(MessageAdded, messages))
+    log.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"one"' not in line))
+    found = read(path)
+    assert [m.text for m in found.history] == [LOST_MESSAGE, "One.", "two"]
+    again = SessionLog(path, quiet)
+    again.acquire()
+    again.go_on(found.seq, found.parent)
+    again.record(Rewound(2))
+    again.close()
+    assert [m.text for m in read(path).history] == [LOST_MESSAGE, "One."]
+
+
 def test_how_much_of_a_window_a_session_fills(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     log = written(path, MessageAdded(UserMessage("x" * 400)))
@@ -200,33 +217,10 @@ def test_how_much_of_a_window_a_session_fills(tmp_path: Path) -> None:
     log.record(MessageAdded(AssistantMessage((Text("y" * 800),))))
     assert read(path).tokens == 5_200
     log.record(MessageAdded(UserMessage("x" * 400)))
-    log.close()
     assert read(path).tokens == 5_300
-
-
-def test_the_end_of_a_conversation_as_it_was(work: Path) -> None:
-    replies = [
-        {"text": "First."},
-        {"text": "I look.", "calls": [call("Read", file_path="a.txt")]},
-        {"text": "It says hello."},
-    ]
-    model = script(work.parent / "s.toml", replies)
-    for words in ("one", "two"):
-        assert agent(["-p", "-c" if words == "two" else "--verbose", "--model", model, words], work).returncode == 0
-    [path] = (work.parent / "home/state/sessions").rglob("*.jsonl")
-    shown = ending(path)
-    kinds = [type(e).__name__ for e in shown.events]
-    assert shown.events[0] == MessageAdded(UserMessage("two")) and not shown.cut and not shown.unfinished
-    assert [e.text for e in shown.events if isinstance(e, TextDelta)] == ["I look.", "It says hello."]
-    assert (
-        kinds.index("TextDelta")
-        < kinds.index("ToolRequested")
-        < kinds.index("ToolFinished")
-        < kinds.index("TurnFinished")
-    )
-    assert any(isinstance(e, ToolStarted) for e in shown.events)
-    assert ending(path, 2).events[0] == MessageAdded(UserMessage("one"))
-    assert ending(path, 1, 600).cut and ending(path.with_name("none")).events == ()
+    log.record(Rewound(1))
+    log.close()
+    assert read(path).tokens == 5_000, "less what the person went back from"
 
 
 def test_no_word_is_lost_between_the_threads() -> None:

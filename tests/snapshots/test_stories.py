@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,6 @@ from agent_cli.snapshots.scan import Bounds
 from agent_cli.snapshots.store import Store, Where
 from agent_cli.snapshots.undoing import Undoing
 from agent_tools.base import Effect
-from tests.helpers import agent, call, script
 from tests.snapshots.playing import GIT, git, tree_of
 
 
@@ -239,14 +239,43 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     (repository / "big/f").write_bytes(b"x" * 5_000)
     recorder = Session(repository, Bounds(1_000, 100_000)).recorder
     facts = [
-        recorder.facts([Effect("run", c)], str(repository)) for c in ("ls", "rm a.txt", "rm -r big", "git stash drop")
+        recorder.facts([Effect("run", c)], str(repository))
+        for c in ("ls", "rm a.txt", "rm -r big", "git stash drop", "rm -rf .git", "find .git -name x -delete")
     ]
+    kept = "undo: what it destroys is kept first, and /undo brings it back"
     assert facts == [
         (),
-        ("undo: what it destroys is kept first, and /undo brings it back",),
+        (kept,),
         (f"undo cannot bring back: {repository}/big/f (too large)",),
         ("undo cannot bring back: stash entries",),
+        (f"undo cannot bring back: {repository}/.git",),
+        (kept,),
     ]
+
+
+def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_cli.snapshots.named.MOST_BELOW", 3)
+    monkeypatch.setattr("agent_cli.snapshots.store.MOST_BELOW", 3)
+    (repository / ".gitignore").write_text("*.log\n")
+    (repository / "src").mkdir()
+    for number in range(9):
+        (repository / f"src/f{number}").write_text(f"{number}\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "large")
+    (repository / "src/new").write_text("untracked\n")
+    (repository / "src/x.log").write_text("ignored\n")
+    before, session = tree_of(repository), Session(repository)
+    remove = [Effect("run", "rm -rf src")]
+    assert session.recorder.facts(remove, str(repository))[0].startswith("undo: what it destroys is kept first")
+    session.run("rm -rf src")
+    assert session.undo()[0] == []
+    assert tree_of(repository) == before
+    for number in range(4):
+        (repository / f"src/{number}.log").write_text("ignored\n")
+    facts = session.recorder.facts(remove, str(repository))
+    assert facts == (f"undo cannot bring back: {repository}/src (more than 3 files)",)
 
 
 def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
@@ -271,6 +300,28 @@ def test_objects_that_the_repository_drops_are_still_there(repository: Path) -> 
     assert (repository / "a.txt").read_text() == "only in the index\n"
 
 
+def test_what_came_after_each_message_is_told_at_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, history = Session(repository), [UserMessage("m")]
+    for number in range(6):
+        session.recorder.turn(history, new=True)
+        session.recorder.before(f"c{number}", "Bash", "x", [Effect("run", "x")], str(repository))
+        (repository / f"f{number % 4}").write_text(f"{number}\n")
+        session.recorder.after(f"c{number}")
+        history.append(UserMessage("m"))
+    work, started = session.work, []
+    start = work.store.git.start
+
+    def counted(*words: str, **how: Any) -> Any:
+        started.append(words)
+        return start(*words, **how)
+
+    monkeypatch.setattr(work.store.git, "start", counted)
+    told = work.summed_since(range(6))
+    assert len([words for words in started if words[0] == "diff-tree"]) == 1, "not for each message anew"
+    assert told[0] == "4 files created" and told[5] == "1 file modified"
+    assert told == [work.summed(work.from_message(count)) for count in range(6)]
+
+
 def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     session = Session(repository)
     for number in range(6):
@@ -290,6 +341,15 @@ def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     assert session.undo()[0] == []
 
 
+def test_calls_with_the_same_id_are_two(repository: Path) -> None:
+    before, session = tree_of(repository), Session(repository)
+    session.run("echo 1 > a.txt")
+    session.count = 0
+    session.run("echo 2 > b.txt")
+    assert session.undo()[0] == session.undo()[0] == []
+    assert tree_of(repository) == before
+
+
 def test_a_record_that_is_torn_costs_only_itself(repository: Path) -> None:
     session = Session(repository)
     session.run("echo 1 > a.txt")
@@ -299,49 +359,3 @@ def test_a_record_that_is_torn_costs_only_itself(repository: Path) -> None:
     assert session.undo()[0] == []
     assert session.undo()[0] == []
     assert (repository / "a.txt").read_text() == "one\n"
-
-
-def test_agent_undo_takes_back_what_a_run_did(repository: Path) -> None:
-    before = tree_of(repository)
-    replies = [
-        {"calls": [call("Bash", command="rm b.txt; echo x > new.txt")]},
-        {"calls": [call("Write", file_path="w.txt", content="w\n")]},
-        {"text": "Done."},
-    ]
-    model = script(repository.parent / "s.toml", replies)
-    rules = ["--allowedTools", "Bash(*)", "Write"]
-    done = agent(
-        ["-p", "--model", model, "--trust", *rules, "--permission-mode", "acceptEdits", "--", "go"], repository
-    )
-    assert (repository / "new.txt").exists() and (repository / "w.txt").exists(), done.stderr
-    listed = agent(["undo", "--list"], repository)
-    assert "2 files created, 1 deleted: go" in listed.stdout
-    refused = agent(["undo"], repository)
-    assert refused.returncode == 2 and "--yes" in refused.stderr
-    one = agent(["undo", "--yes", "--file", "new.txt"], repository)
-    assert one.returncode == 0 and not (repository / "new.txt").exists(), one.stderr
-    assert agent(["undo", "--redo", "--yes"], repository).returncode == 0
-    assert (repository / "new.txt").exists()
-    assert agent(["undo", "--yes"], repository).returncode == 0
-    assert tree_of(repository) == before
-    nothing = agent(["undo", "--yes"], repository)
-    assert (nothing.returncode, nothing.stderr) == (2, "agent: There is nothing to undo in this session.\n")
-
-
-def test_agent_why_says_which_turn_wrote_a_line(repository: Path) -> None:
-    replies = [
-        {"calls": [call("Write", file_path="w.py", content="first = 1\nsecond = 2\n")]},
-        {"text": "Done."},
-        {"calls": [call("Edit", file_path="w.py", old_string="second = 2", new_string="new = 0\nsecond = 3")]},
-        {"text": "Done."},
-    ]
-    model = script(repository.parent / "s.toml", replies)
-    for prompt, more in (("write it", ()), ("now three", ("--continue",))):
-        agent(["-p", "--model", model, *more, "--permission-mode", "acceptEdits", "--", prompt], repository)
-    (repository / "w.py").write_text("# mine\n" + (repository / "w.py").read_text())
-    asked = {n: agent(["why", f"w.py:{n}"], repository) for n in (1, 2, 3, 4)}
-    assert asked[1].returncode == 1 and "No session that is kept wrote this line" in asked[1].stdout
-    assert "asked: write it" in asked[2].stdout and f"written by {model} in turn 1" in asked[2].stdout
-    assert all("asked: now three" in asked[n].stdout and "in turn 2" in asked[n].stdout for n in (3, 4))
-    wrong = agent(["why", "w.py"], repository)
-    assert (wrong.returncode, wrong.stderr) == (2, "agent: Say which line, as in: agent why src/app.py:42\n")

@@ -47,6 +47,17 @@ def used(shown: str) -> list[int]:
     return [int(n.replace(",", "")) for n in re.findall(r"context: ([\d,]+) ", shown)]
 
 
+def test_what_was_compacted_is_told_afterwards(work: Path) -> None:
+    session(work, "Read all four, quietly.", "/compact the words", "/uncompact")
+    told = agent(["show"], work).stdout
+    exported = agent(["sessions", "export", "-"], work).stdout or agent(["sessions", "export"], work).stdout
+    for text in (told, exported):
+        assert "became a summary; the newest" in text
+        assert "the last compaction is taken back" in text
+    (turn,) = json.loads(agent(["show", "--json"], work).stdout)["turns"]
+    assert len(turn["notes"]) == 2
+
+
 def test_compact_and_back_again(work: Path) -> None:
     shown = session(
         work, "Read all four, quietly.", "/context", "/compact the words", "/context", "/context summary",

@@ -17,6 +17,7 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolStarted,
     TurnFinished,
+    UsageAdded,
 )
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
@@ -169,6 +170,16 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
     assert shown(events, plan=(written, added))[-3:] == ["  [x] tests", "  [ ] docs", "(0.0 s)"]
 
 
+def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
+    transcript(TextDelta("some words"))
+    transcript(UsageAdded("m", Usage(1_000, 5)))
+    assert (transcript.turn.input, transcript.received) == (1_000, 5)
+    transcript(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage(1_000, 5)))
+    assert (transcript.turn.input, transcript.received) == (0, 0)
+
+
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:
     def story(stage: Stage) -> None:
         stage.press("one\rtwo\r")
@@ -197,9 +208,28 @@ def test_up_in_a_reply_leaves_the_queue_alone() -> None:
     play(story)
 
 
+def test_a_choice_says_where_nothing_fits_what_was_typed() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, pick("Which one?", [("first", ""), ("second", "")]))
+        stage.press("xyz")
+        stage.until(lambda: "nothing fits" in stage.screen.drawn)
+        stage.press("\r\x15sec\r")
+        stage.until(lambda: found == [1])
+
+    play(story)
+
+
 def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
     def story(stage: Stage) -> None:
         asking(stage, pick("Which one?", [("first", "")]))
         stage.until(lambda: "? [Enter/Esc]" in stage.screen.drawn)
 
     play(story, columns=25, rows=5)
+
+
+def test_a_paste_leaves_out_what_no_path_can_have() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("\x1b[200~a\0b\x1b[201~")
+        stage.has("ab")
+
+    play(story)

@@ -74,6 +74,7 @@ def test_a_failure_is_told_in_words_where_there_are_no_colours(mode: Mode, line:
 def test_a_call_that_could_not_begin_is_named() -> None:
     asked, _, *failed = called(None, error="c was not read")
     assert Screen().see(asked, *failed) == ["● Do c · c was not read"]
+    assert Screen().see(asked, called(Note("for /review"))[-1]) == ["● Do c · for /review"]
 
 
 def test_the_words_about_a_plan_are_not_shown_a_second_time() -> None:

@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agent_cli.terminal import commands  # noqa: F401 - registers them
+from agent_cli.terminal.slash import REGISTRY
 from tests.helpers import agent, call, script
 
 DONE: dict[str, Any] = {"text": "Done.", "usage": {"input": 100, "output": 10, "cache_read": 50}}
@@ -25,6 +29,18 @@ def sent(work: Path) -> list[str]:
     log = next((work.parent / "home/state/sessions").rglob("*.jsonl")).read_text()
     data = [json.loads(line)["data"] for line in log.splitlines()]
     return [d["message"]["text"] for d in data if d.get("type") == "MessageAdded" and "text" in d["message"]]
+
+
+@pytest.mark.parametrize("words", ["²", "9" * 5000, "~nobody-of-this-name/x", "x" * 300, "'", "[", "/", "--", "a\0b"])
+def test_no_odd_words_end_a_session(work: Path, words: str) -> None:
+    (work / "AGENTS.md").write_text("x")
+    names = sorted(set(REGISTRY) - {"exit"})
+    lines = [line for name in names for line in ("hello", f"/{name} {words}")]
+    verbs = ["/todos drop", "/todos add", "/permissions remove", "/permissions allow", "/diff since", "/mcp reconnect"]
+    chips = [f"@AGENTS.md:{words}", f"[Image #{words} x]", f"[Pasted #{words} 3 lines]"]
+    more = [*(f"{verb} {words}" for verb in verbs), *chips, "/status"]
+    shown = session(work, *lines, *more, replies=[DONE] * 99)
+    assert shown.count("  version    agent") == 2
 
 
 def test_the_status_names_everything_and_no_key(work: Path) -> None:

@@ -63,6 +63,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def number_in(text: str) -> int:
+    """The number that a text is; 0 where it is none, as "²" is none, or has more than nine digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
 def cut_line(line: str, width: int = LINE, length: int = 0) -> str:
     """A line of at most about `width` characters, ending in how many more it has.
 

@@ -6,6 +6,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.clipping import number_in
 from agent_tools.display import TodoItem, TodoView
 from agent_tools.values import Value
 
@@ -121,7 +122,7 @@ def _find(plan: list[TodoItem], name: str) -> int:
     for index, item in enumerate(plan):
         if name in (item.id, item.content):
             return index
-    if name.isdigit() and 1 <= int(name) <= len(plan):
-        return int(name) - 1
+    if 1 <= number_in(name) <= len(plan):
+        return number_in(name) - 1
     steps = ", ".join(f"{t.id or n}: {t.content}" for n, t in enumerate(plan, 1))
     raise ToolError(f"The plan has no step {name!r}. Its steps are: {steps}.")

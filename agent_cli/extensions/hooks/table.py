@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
 from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
-from agent_cli.core.outcome import Failure
-from agent_cli.model.transport import ModelError
-from agent_tools.base import Effect
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from agent_cli.engine.turn import Opened
     from agent_cli.extensions.hooks.runner import Runner
+    from agent_tools.base import Effect
 
 
 class Function(Value):
@@ -47,6 +45,9 @@ class Session(Value):
 
 def no_model(name: str) -> Opened:
     """Raises ModelError."""
+    from agent_cli.core.outcome import Failure
+    from agent_cli.model.transport import ModelError
+
     raise ModelError(Failure("auth", "There is no model here that could judge it."))
 
 
@@ -96,6 +97,8 @@ class HookTable:
         """Whether a hook of the event is for the call that the data of the event tell of."""
         if not isinstance(hook, Hook) or not hook.only:
             return True
+        from agent_tools.base import Effect
+
         effects = [Effect(e["kind"], e["target"]) for e in data.get("effects", ())]
         return self._about(hook.only, str(data.get("tool_name", "")), effects)
 

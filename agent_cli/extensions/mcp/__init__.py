@@ -6,6 +6,7 @@
     server      one server: its state, what it offers, calls to it
     keeping     on the loop: bring it up, keep it, start it anew a bounded number of times
     sdk         the door of the SDK's client; serving is the door of its server
+    terms, logins, logging_in, redirects, oauth    logins to servers: what is declared, kept, and done for one
     pipes       a server's process and its streams, bounded; http is the same for what is reached by a URL
     tools, results, finding, forms, words    what a turn sees of all this
 

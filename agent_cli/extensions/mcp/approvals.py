@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agent_cli.extensions.mcp.offers import fingerprint
 from agent_cli.extensions.mcp.sources import Found
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
@@ -36,7 +37,9 @@ class Approved(Value):
 def definition_of(found: Found) -> str:
     """The fingerprint of a declaration as it is written, before variables are filled in."""
     server = found.server
-    return fingerprint({name: getattr(server, name) for name in server._fields if name != "timeout"})
+    # Without terms of a login it reads as before there were any: what was approved then still is.
+    left_out = {"timeout"} if server.oauth else {"timeout", "oauth"}
+    return fingerprint({name: getattr(server, name) for name in server._fields if name not in left_out})
 
 
 class Approvals:
@@ -103,7 +106,7 @@ class Approvals:
         data = {"version": VERSION, "servers": {k: to_plain(e) for k, e in sorted(self._entries.items())}}
         temporary = self.path.with_name(f"{NAME}.{os.urandom(4).hex()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.path.parent)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(json.dumps(data, indent=1).encode("ascii"))

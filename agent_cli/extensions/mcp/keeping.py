@@ -11,10 +11,13 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
+from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.logins import wants_login
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.pipes import Spawned
 from agent_cli.extensions.mcp.sdk import Link, connected, reason
 from agent_cli.extensions.mcp.sources import Unset, filled
+from agent_cli.extensions.mcp.terms import has_own_key
 
 if TYPE_CHECKING:
     from agent_cli.extensions.mcp.server import Asking, Server
@@ -36,6 +39,7 @@ class Keeper:
         self._woken = asyncio.Event()
         self._changed = False
         self._gone = False
+        self._denied = False
         self.spawned = Spawned(server.log)
 
     def stop(self) -> None:
@@ -67,7 +71,7 @@ class Keeper:
     async def _once(self, restart: int) -> bool:
         """Bring it up and keep it; whether it was up and ended by itself."""
         server = self._server
-        self._gone = self._changed = False
+        self._gone = self._changed = self._denied = False
         up = False
         try:
             # An end that was asked for while the SDK was imported comes first: nothing is started then.
@@ -86,10 +90,13 @@ class Keeper:
                             gone=self._on_gone,
                             elicit=self._elicit,
                             changed=self._on_changed,
+                            auth=self._login(declared),
+                            answered=self._on_answer,
                         )
                     )
                     await self._learn(link)
                 self._link, up = link, True
+                self._mark(declared, wanted=False)
                 server.become("ready")
                 await self._wait(link)
         except Unset as error:
@@ -98,12 +105,36 @@ class Keeper:
             server.become("failed", "it was ended")
             raise
         except Exception as error:  # noqa: BLE001 - whatever a server or its transport does, it costs that server only
-            if not up:
+            if not up and self._denied and has_own_key(server.found.server):
+                server.become("failed", "it does not accept the Authorization header that is declared (401)")
+            elif not up and self._denied:
+                self._mark(declared, wanted=True)
+                server.become("login", wants_login(server.name, "it"))
+            elif not up:
                 last = self.spawned.errors.last
                 server.become("failed", f"{reason(error)}{f' ({last})' if last else ''}")
         finally:
             self._link = None
         return up and not self._stop.is_set()
+
+    def _login(self, declared: McpServer) -> Any:
+        """What puts the login on requests; None, and nothing is loaded, where there is none."""
+        logins = self._setup.logins
+        if logins is None or logins.of(declared) is None:
+            return None
+        from agent_cli.extensions.mcp.oauth import Bearer
+
+        return Bearer(declared, logins)
+
+    def _mark(self, declared: McpServer, *, wanted: bool) -> None:
+        if self._setup.logins is not None and self._setup.logs is not None and declared.url:
+            self._setup.logins.mark(declared, wanted=wanted)
+
+    def _on_answer(self, status: int) -> None:
+        if status < 300 and self._denied and self._link is not None:
+            self._server.reason = ""
+        if status == 401 or status < 300:
+            self._denied = status == 401
 
     def _on_gone(self) -> None:
         self._gone = True
@@ -145,6 +176,12 @@ class Keeper:
         asking("ask", (params, reply))
         return await asyncio.wrap_future(reply)
 
+    def _shut_out(self) -> str:
+        """Name a server whose login does not count any more; what the request is told."""
+        self._server.reason = wants_login(self._server.name, "it")
+        self._server.name_login()
+        return self._server.reason
+
     def link(self) -> Link:
         """The open connection. Raises Refused."""
         if self._link is None:
@@ -160,6 +197,8 @@ class Keeper:
         except TimeoutError:
             raise Refused(f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled") from None
         except Refused as error:
+            if self._denied and was_open:
+                raise Refused(self._shut_out()) from None
             if self._gone and was_open:
                 raise Refused(f"the server {self._how_it_ended()} before it answered") from None
             raise error

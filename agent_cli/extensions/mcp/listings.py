@@ -15,6 +15,7 @@ from typing import Any
 
 from agent_cli.extensions.mcp.offers import Offer
 from agent_cli.extensions.mcp.sources import Found
+from agent_tools.private import private_folder
 from agent_tools.regular import read_regular
 from agent_tools.values import Value, to_plain
 
@@ -67,7 +68,7 @@ def keep(
         return
     temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(data)

@@ -22,6 +22,7 @@ from anyio.abc import ByteReceiveStream, Process
 from mcp.shared.message import SessionMessage
 
 from agent_tools.clipping import harmless
+from agent_tools.private import private_folder
 
 LINE_LIMIT = 16 << 20
 LOG_LIMIT = 1 << 20
@@ -51,7 +52,7 @@ class Errors:
                 self._fd = -1
                 self._path.replace(self._path.with_suffix(".old"))
             if self._fd < 0:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private_folder(self._path.parent)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._fd = os.open(self._path, flags, 0o600)
                 self._size = 0

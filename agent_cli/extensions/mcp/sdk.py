@@ -125,8 +125,13 @@ async def connected(
     gone: Callable[[], None],
     elicit: Elicit,
     changed: Heard,
+    auth: Any = None,
+    answered: Callable[[int], None] = lambda status: None,
 ) -> AsyncGenerator[Link, None]:
-    """Connect to a server whose declaration is filled in. Raises what the transport raises; see `reason`."""
+    """Connect to a server whose declaration is filled in. Raises what the transport raises; see `reason`.
+
+    auth: puts the login on requests over HTTP. answered: told the status of each answer to them.
+    """
 
     async def asked_for_roots(context: Any) -> mcp_types.ListRootsResult:
         return mcp_types.ListRootsResult(
@@ -141,13 +146,21 @@ async def connected(
         if method.endswith("/list_changed"):
             changed(method)
 
+    async def told_status(response: Any) -> None:
+        answered(response.status_code)
+
+    def http_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+        http = make_client(headers, timeout, auth)
+        http.event_hooks["response"].append(told_status)
+        return http
+
     async with AsyncExitStack() as stack, anyio.create_task_group() as group:
         if kind == "stdio":
             transport: Any = pipe([server.command, *server.args], env, cwd, spawned, gone)
         elif kind == "sse":
-            transport = sse_client(server.url, headers=dict(server.headers), httpx_client_factory=make_client)
+            transport = sse_client(server.url, dict(server.headers), httpx_client_factory=http_client, auth=auth)
         else:
-            http = await stack.enter_async_context(make_client(dict(server.headers)))
+            http = await stack.enter_async_context(http_client(dict(server.headers), auth=auth))
             transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=LINE_LIMIT)
         client = Client(
             transport,

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.extensions.mcp.listings import keep, recall
+from agent_cli.extensions.mcp.logins import Logins, wants_login
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.offers import Offer, Refused, offers_of
-from agent_cli.extensions.mcp.sources import Found
+from agent_cli.extensions.mcp.sources import Found, Unset, filled
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from agent_cli.extensions.mcp.keeping import Keeper
     from agent_cli.extensions.mcp.sdk import Link
 
-Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved"]
+Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
 # Takes what happens while a call runs: ("progress", text) or ("ask", (what, a future for the answer)).
 Asking = Callable[[str, Any], None]
 
@@ -29,7 +30,8 @@ class Setup:
     """What all servers of a session are started with.
 
     env: for `${NAME}`. server_env: what their processes are given beside what is declared. roots: the folders that they
-    are told to work in. logs: where their error output goes. trusted_for_run: this command line trusts the project.
+    are told to work in. logs: where their error output goes. logins: the folder of logins to servers.
+    trusted_for_run: this command line trusts the project.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Setup:
         trusted_for_run: bool,
         start_timeout: float,
         call_timeout: float,
+        logins: Path | None = None,
     ) -> None:
         self.env = env
         self.server_env = server_env
@@ -55,6 +58,7 @@ class Setup:
         self.trusted_for_run = trusted_for_run
         self.start_timeout = start_timeout
         self.call_timeout = call_timeout
+        self.logins = Logins(logins) if logins is not None else None
 
     @cached_property
     def approvals(self) -> Approvals:
@@ -84,7 +88,7 @@ class Server:
         self.about = self.protocol = self.instructions = ""
         self.restarts = 0
         self._asking: list[Asking] = []
-        self._allowed = False
+        self._allowed = self._login_named = False
         self.log = setup.logs / f"{found.name}.log" if setup.logs is not None else None
         self._all: dict[str, Offer] = {}
         self._baseline: dict[str, str] | None = None
@@ -95,6 +99,8 @@ class Server:
         if off:
             self._settled.set()
 
+        if self.login_state() == "wanted" and not self.may_start:
+            self.name_login()
         # Whether what it offers is known from an earlier time: then it is started when it is used.
         self.recalled = False
         if not off and setup.listings is not None and (listing := recall(setup.listings, found)) is not None:
@@ -177,11 +183,30 @@ class Server:
             self.tools = {} if status in ("disabled", "unapproved") else self.tools
         if status == "failed" and before == "starting":
             self.tell(f"the MCP server {self.name} did not come up: {reason}")
+        if status == "login":
+            self.name_login()
+        elif status == "ready":
+            self._login_named = False
         if status == "starting":
             self._settled.clear()
         else:
             self._settled.set()
         self.changed()
+
+    def name_login(self) -> None:
+        """Tell, once until it is up, that the server wants a login."""
+        if not self._login_named:
+            self._login_named = True
+            self.tell(f"the MCP server {wants_login(self.name)}")
+
+    def login_state(self) -> Literal["", "there", "wanted"]:
+        """How it stands with a login, as far as is known without asking the server."""
+        if self.setup.logins is None or not self.found.server.url or self.status == "disabled":
+            return ""
+        try:
+            return self.setup.logins.state(filled(self.found.server, self.setup.env))
+        except Unset:
+            return ""
 
     def wait(self, seconds: float | None) -> bool:
         """Whether it is up, or has failed, within so many seconds."""

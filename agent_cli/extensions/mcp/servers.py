@@ -71,6 +71,15 @@ class Servers:
             if server.status == "starting" and not (needed and server.recalled):
                 server.wait(max(0.0, end - time.monotonic()))
 
+    def come_back(self, seconds: float) -> None:
+        """Start those anew that wanted a login, where the person has logged in since, and wait so long for them."""
+        came = [s for s in self.all.values() if s.status == "login" and s.login_state() == "there"]
+        for server in came:
+            server.restart(0.0)
+        end = time.monotonic() + seconds
+        for server in came:
+            server.wait(max(0.0, end - time.monotonic()))
+
     def tools(self) -> dict[str, McpTool]:
         """The tools of all servers, by full name, in the order of the servers."""
         found: dict[str, McpTool] = {}

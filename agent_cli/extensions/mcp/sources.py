@@ -14,6 +14,7 @@ from typing import Any, Literal
 from agent_cli.config.layers import Layers
 from agent_cli.config.reading import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
+from agent_cli.extensions.mcp.terms import mistake_in_terms
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place
 from agent_tools.clipping import one_line, shorten
@@ -62,12 +63,16 @@ class Found(Value):
     def given(self) -> dict[str, str]:
         """What it is given as environment and as headers, each in words; of a project's server with the values as they
         are written, since a `${NAME}` in them is what the person agrees to hand over."""
-        tables = {"environment": self.server.env, "headers": self.server.headers}
+        tables: dict[str, dict[str, Any]] = {
+            "environment": self.server.env,
+            "headers": self.server.headers,
+            "oauth": self.server.oauth,
+        }
         return {what: one_line(", ".join(map(self._told, table.items()))) for what, table in tables.items() if table}
 
-    def _told(self, entry: tuple[str, str]) -> str:
+    def _told(self, entry: tuple[str, Any]) -> str:
         name, value = entry
-        return f"{name}={shorten(value, 1_000)}" if self.scope == "project" else name
+        return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
 
 
 def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[Found], list[str]]:
@@ -173,6 +178,8 @@ def mistake_in(found: Found) -> str:
         return f"{name} has a url that is none of http"
     if server.command and server.type not in ("", "stdio"):
         return f"{name} has a command, so its type cannot be {server.type}"
+    if why := mistake_in_terms(server):
+        return f"{name} has {why}"
     return ""
 
 
@@ -204,4 +211,5 @@ def filled(server: McpServer, env: Mapping[str, str]) -> McpServer:
     changed["args"] = tuple(fill(a) for a in server.args)
     for name in ("env", "headers"):
         changed[name] = {k: fill(v) for k, v in getattr(server, name).items()}
+    changed["oauth"] = {k: fill(v) if isinstance(v, str) else v for k, v in server.oauth.items()}
     return server.but(**changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_cli.session.export.prose import as_markdown, fenced, ticked
 from agent_cli.session.export.told import Answer, Done, Entry, Remark, Said, Told, title_of
-from agent_cli.session.export.words import arguments, changes, clock, facts, how, steps, words_of
+from agent_cli.session.export.words import arguments, changes, clock, facts, how, speaker, steps, words_of
 from agent_tools.clipping import counted
 
 
@@ -26,7 +26,7 @@ def _entry(entry: Entry) -> list[str]:
     match entry:
         case Said():
             shown = [f"({counted(entry.shown, 'attachment')})"] if entry.shown else []
-            return [f"## You, {clock(entry.time)}", _quoted(entry.text), *shown]
+            return [f"## {speaker(entry)}, {clock(entry.time)}", _quoted(entry.text), *shown]
         case Answer():
             thought = [_quoted(f"(thinking)\n\n{entry.thinking}")] if entry.thinking else []
             return [f"## Agent, {clock(entry.time)}", *thought, *([as_markdown(entry.text)] if entry.text else [])]

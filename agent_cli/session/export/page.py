@@ -9,7 +9,7 @@ from html import escape
 
 from agent_cli.session.export.prose import as_html
 from agent_cli.session.export.told import Answer, Done, Entry, Remark, Said, Told, title_of
-from agent_cli.session.export.words import arguments, changes, clock, facts, how, steps, words_of
+from agent_cli.session.export.words import arguments, changes, clock, facts, how, speaker, steps, words_of
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
 from agent_tools.inert import inert
@@ -70,7 +70,8 @@ def _entry(entry: Entry) -> str:
     match entry:
         case Said():
             shown = f'<p class="remark">{counted(entry.shown, "attachment")}</p>' if entry.shown else ""
-            return f'<h2>You, {_safe(clock(entry.time))}</h2>\n<div class="you">{_safe(entry.text)}</div>{shown}'
+            head = f"<h2>{speaker(entry)}, {_safe(clock(entry.time))}</h2>"
+            return f'{head}\n<div class="you">{_safe(entry.text)}</div>{shown}'
         case Answer():
             thought = f"<details><summary>Thinking</summary><pre>{_safe(entry.thinking)}</pre></details>\n"
             return (

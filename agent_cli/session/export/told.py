@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_cli.core.compacting import compacted_line, uncompacted_line
 from agent_cli.core.events import (
     ApprovalResolved,
+    Compacted,
     Event,
     MessageAdded,
     QuestionAnswered,
+    Rewound,
     SessionNamed,
     SubagentEvent,
     ToolFinished,
     ToolRequested,
     TurnFinished,
+    Uncompacted,
     Warned,
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
 from agent_cli.session.records import Header, NoSession
 from agent_cli.session.restore import records
+from agent_tools.clipping import shorten
 from agent_tools.display import Display
 from agent_tools.values import Mismatch, Value, from_plain
 
@@ -62,7 +67,7 @@ class Done(Value):
 
 
 class Remark(Value):
-    """What the program said: a warning, how a turn ended."""
+    """What the program said: a warning, how a turn ended, a compaction, that the person went back."""
 
     text: str
     time: str
@@ -85,13 +90,16 @@ class Told(Value):
 
 _EVENTS: tuple[Any, ...] = (
     ApprovalResolved,
+    Compacted,
     MessageAdded,
     QuestionAnswered,
+    Rewound,
     SessionNamed,
     SubagentEvent,
     ToolFinished,
     ToolRequested,
     TurnFinished,
+    Uncompacted,
     Warned,
 )
 _KINDS: dict[str, Any] = {c.__name__: c for c in _EVENTS}
@@ -105,10 +113,13 @@ class _Telling:
         self.calls: dict[str, Done] = {}
         self.inner: dict[str, list[str]] = {}
         self._open: dict[str, str] = {}
+        self._messages: list[str] = []
         self.name = ""
         self.usage = Usage()
 
     def take(self, event: Event, time: str, task: str = "") -> None:
+        if isinstance(event, MessageAdded) and not task:
+            self._messages.append(event.message.text)
         match event:
             case MessageAdded(message=UserMessage(text=text, media=media)) if not task:
                 self.entries.append(Said(text, time, len(media)))
@@ -128,6 +139,15 @@ class _Telling:
                 self.take(inner, time, call_id)
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
+            case Compacted() if not task:
+                self.entries.append(Remark(compacted_line(event), time))
+                self.usage += event.usage if event.trigger == "manual" else Usage()
+            case Uncompacted() if not task:
+                self.entries.append(Remark(uncompacted_line(event), time))
+            case Rewound(messages=messages):
+                there = "".join(self._messages[messages : messages + 1])
+                del self._messages[messages:]
+                self.entries.append(Remark(f"the person went back to before: {shorten(there, 80)}", time))
             case Warned(text=text):
                 self.entries.append(Remark(f"warning: {text}", time))
             case TurnFinished() if not task:

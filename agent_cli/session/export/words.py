@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from agent_cli.session.export.told import Done, Told
+from agent_cli.core.messages import OF_PROGRAM
+from agent_cli.session.export.told import Done, Said, Told
 from agent_tools.clipping import counted
 from agent_tools.display import Diff, Diffs, TodoView
 
@@ -28,6 +29,11 @@ def facts(session: Told) -> list[tuple[str, str]]:
         ("Damaged", counted(session.bad, "record") + " left out" if session.bad else ""),
     ]
     return [(name, value) for name, value in known if value]
+
+
+def speaker(said: Said) -> str:
+    """Whose words they are, for a heading."""
+    return "Note to the model" if said.text.startswith(OF_PROGRAM) else "You"
 
 
 def clock(time: str) -> str:

@@ -54,6 +54,8 @@ def _mcp(repl: Repl, words: str) -> None:
 
 def line_of(server: Any) -> str:
     """A server in one line."""
+    if server.status == "login":
+        return f"{server.name} {server.reason.removeprefix('it ')}"
     parts = [counted(len(server.tools), "tool")] if server.status == "ready" else []
     if server.withheld:
         parts.append(f"{len(server.withheld)} withheld")

@@ -13,7 +13,7 @@ from agent_cli.config.notes import LIMIT, add_note, change_file, note_file
 from agent_cli.place import memory_sources
 from agent_cli.terminal.slash import slash
 from agent_tools.base import ToolError
-from agent_tools.clipping import one_line
+from agent_tools.clipping import number_in, one_line
 from agent_tools.files import read_file
 from agent_tools.textfile import decode, line_end
 
@@ -46,7 +46,7 @@ def _memory(repl: Repl, words: str) -> None:
         repl.say(line)
     files = _editable(repl, (*memory.files, *added))
     if words:
-        number = int(words) - 1 if words.isdigit() and 1 <= int(words) <= len(files) else None
+        number = number_in(words) - 1 if 1 <= number_in(words) <= len(files) else None
         if number is None:
             repl.say(f"There is no memory file {one_line(words)}; say a number from 1 to {len(files)}, or show.")
     else:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.terminal.slash import slash
+from agent_tools.clipping import number_in
 from agent_tools.display import TodoItem
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]
         return (*plan, TodoItem(rest))
     if verb not in ("drop", "done", "first"):
         raise ValueError("Say: add TEXT, drop N, done N, or first N.")
-    if not rest.isdigit() or not 1 <= int(rest) <= len(plan):
+    if not 1 <= number_in(rest) <= len(plan):
         raise ValueError(f"There is no step {rest or '(none named)'}; the plan has {len(plan)}.")
-    index = int(rest) - 1
+    index = number_in(rest) - 1
     others = plan[:index] + plan[index + 1 :]
     if verb == "drop":
         return others

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 from agent_cli.core.modes import Effort
 from agent_cli.core.rules import BadRule, RuleList
 from agent_cli.terminal.slash import slash
-from agent_tools.clipping import one_line
+from agent_tools.clipping import number_in, one_line
 from agent_tools.values import to_plain
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def _permissions(repl: Repl, words: str) -> None:
             repl.say(f"{error}.")
             return
         repl.say(f"{rule.list} {rule.text} holds for this session.")
-    elif verb == "remove" and rest.isdigit() and 1 <= int(rest) <= len(rules):
-        rule = rules[int(rest) - 1]
+    elif verb == "remove" and 1 <= number_in(rest) <= len(rules):
+        rule = rules[number_in(rest) - 1]
         try:
             policy.remove(rule)
         except ValueError:

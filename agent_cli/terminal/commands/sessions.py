@@ -41,7 +41,7 @@ def _sessions(repl: Repl, words: str) -> None:
     for g in found[:_LISTED]:
         mark = "*" if g.session_id == repl.agent.header.session_id else " "
         repl.say(f" {mark} {g.session_id[:8]}  {row(g, _WIDTH, now).rstrip()}")
-    more = f"{counted(len(found) - _LISTED, 'more')} in agent sessions list; " if len(found) > _LISTED else ""
+    more = f"{len(found) - _LISTED} more in agent sessions list; " if len(found) > _LISTED else ""
     repl.say(f"{more}/resume goes on with one." if found else "There are no sessions of this project yet.")
 
 

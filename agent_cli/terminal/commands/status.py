@@ -15,6 +15,7 @@ from agent_cli.engine.context import window_size
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import one_line
+from agent_tools.private import private_folder
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -67,7 +68,7 @@ def _bug(repl: Repl, words: str) -> None:
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
     text = report(repl, words)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)

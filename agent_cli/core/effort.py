@@ -1,0 +1,21 @@
+"""How much room an answer wants: what a level of effort means in tokens of reasoning, and what is left for words."""
+
+from __future__ import annotations
+
+from agent_cli.core.modes import Effort
+
+BUDGETS: dict[Effort, int] = {
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 10000,
+    "high": 20000,
+    "xhigh": 32000,
+    "max": 48000,
+}
+# Beside the reasoning.
+WORDS = 4096
+
+
+def thinking_budget(effort: Effort | None, tokens: int | None) -> int:
+    """The tokens to think with; those that are named win."""
+    return tokens or BUDGETS.get(effort or "none", 0)
