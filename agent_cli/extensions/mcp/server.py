@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.extensions.mcp.listings import keep, recall
-from agent_cli.extensions.mcp.logins import Logins, wants_login
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.offers import Offer, Refused, offers_of
 from agent_cli.extensions.mcp.sources import Found, Unset, filled
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from agent_cli.extensions.mcp.approvals import Approvals
     from agent_cli.extensions.mcp.keeping import Keeper
+    from agent_cli.extensions.mcp.logins import Logins
     from agent_cli.extensions.mcp.sdk import Link
 
 Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
@@ -58,12 +58,19 @@ class Setup:
         self.trusted_for_run = trusted_for_run
         self.start_timeout = start_timeout
         self.call_timeout = call_timeout
-        self.logins = Logins(logins) if logins is not None else None
+        self._logins = logins
 
     @cached_property
     def approvals(self) -> Approvals:
         """What the person agreed to; a run whose servers are known and the person's own never asks."""
         return self._approvals()
+
+    @cached_property
+    def logins(self) -> Logins | None:
+        """The logins to servers, which only those with an address have."""
+        from agent_cli.extensions.mcp.logins import Logins
+
+        return Logins(self._logins) if self._logins is not None else None
 
 
 class Server:
@@ -196,12 +203,14 @@ class Server:
     def name_login(self) -> None:
         """Tell, once until it is up, that the server wants a login."""
         if not self._login_named:
+            from agent_cli.extensions.mcp.logins import wants_login
+
             self._login_named = True
             self.tell(f"the MCP server {wants_login(self.name)}")
 
     def login_state(self) -> Literal["", "there", "wanted"]:
         """How it stands with a login, as far as is known without asking the server."""
-        if self.setup.logins is None or not self.found.server.url or self.status == "disabled":
+        if not self.found.server.url or self.status == "disabled" or self.setup.logins is None:
             return ""
         try:
             return self.setup.logins.state(filled(self.found.server, self.setup.env))

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from agent_cli.config.layers import Layers
 from agent_cli.config.reading import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.terms import mistake_in_terms
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place
 from agent_tools.clipping import one_line, shorten
@@ -178,8 +177,11 @@ def mistake_in(found: Found) -> str:
         return f"{name} has a url that is none of http"
     if server.command and server.type not in ("", "stdio"):
         return f"{name} has a command, so its type cannot be {server.type}"
-    if why := mistake_in_terms(server):
-        return f"{name} has {why}"
+    if server.oauth:
+        from agent_cli.extensions.mcp.terms import mistake_in_terms  # few servers declare a login
+
+        if why := mistake_in_terms(server):
+            return f"{name} has {why}"
     return ""
 
 
