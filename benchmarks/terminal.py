@@ -49,9 +49,9 @@ def prompt(stage: Stage, runs: int) -> Iterator[Row]:
     ours, floor, script = (typical(found[n]) for n in ("ours", "floor", "script"))
     most = 0.3 * 1.2 * script / FLOOR_ELSEWHERE
     peers = "Codex 0.14 s, Claude Code 1.2, gptme 3.3, Gemini 4.1, aider 4.7, OpenCode 15"
-    goal = f"<= 0.3x Claude Code = {most * 1000:.0f} ms here"
-    note = "The floor is the import of prompt_toolkit and rich."
-    yield Row("prompt", "usable prompt, CPU", ours * 1000, "ms", goal, ours <= most, floor * 1000, peers, note)
+    note = f"The floor is the import of prompt_toolkit and rich; 0.3x Claude Code would be {most * 1000:.0f} ms here."
+    met = ours <= min(most, 1.6 * floor)
+    yield Row("prompt", "usable prompt, CPU", ours * 1000, "ms", "<= 1.6x floor", met, floor * 1000, peers, note)
     wall = typical(found["ours"], "wall")
     yield Row("prompt", "  exec to usable prompt", wall * 1000, "ms", "", None)
     five = typical(found["servers"])
