@@ -28,7 +28,7 @@ _SPELLED = {"async": "background", "allowedEnvVars": "allowed_env_vars"}
 _KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
 _OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
 _KEYS = ("event", "matcher", "if", "timeout", "strict", "background", *chain.from_iterable(_OWN.values()))
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 # Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
 ELSEWHERE = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
@@ -115,22 +115,24 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
     if why:
         problems.append(f"{where}: {why}")
         return None
-    return Hook(
-        fields["event"],
-        fields[_KINDS[kind]],
-        fields.get("matcher", ""),
-        tuple(fields.get("args") or ()),
-        float(seconds),
-        fields.get("strict", False),
-        source,
-        own,
-        fields.get("background", False),
-        kind,  # type: ignore[arg-type]
-        fields.get("if") or "",
-        dict(fields.get("headers") or {}),
-        tuple(fields.get("allowed_env_vars") or ()),
-        fields.get("model") or "",
-    )
+    found = {
+        "event": fields["event"],
+        "command": fields[_KINDS[kind]],
+        "matcher": fields.get("matcher", ""),
+        "args": tuple(fields.get("args") or ()),
+        "timeout": float(seconds),
+        "strict": fields.get("strict", False),
+        "source": source,
+        "own": own,
+        "background": fields.get("background", False),
+        "kind": kind,
+        "only": fields.get("if") or "",
+        "headers": dict(fields.get("headers") or {}),
+        "variables": tuple(fields.get("allowed_env_vars") or ()),
+        "model": fields.get("model") or "",
+    }
+    # Only what differs from the defaults: the record of each turn has the settings in it.
+    return Hook(**{name: value for name, value in found.items() if value != getattr(Hook, name, None)})
 
 
 def _misplaced(fields: dict[str, Any], kind: str) -> str:
@@ -152,7 +154,7 @@ def _bad_server(fields: dict[str, Any]) -> str:
 
     headers = fields.get("headers") or {}
     if not isinstance(headers, dict) or not all(
-        _HEADER.fullmatch(n) and isinstance(v, str) for n, v in headers.items()
+        re.fullmatch(_HEADER, n) and isinstance(v, str) for n, v in headers.items()
     ):
         return "headers: expected a table of text"
     if not _is_texts(fields.get("allowed_env_vars") or ()):

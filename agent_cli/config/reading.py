@@ -92,7 +92,8 @@ def line_of(text: str, key: str, table: str = "") -> int:
     for number, line in enumerate(lines[first:], first + 1):
         if line.strip().strip("\"'").startswith(key) or f'"{key}"' in line or f"'{key}'" in line:
             return number
-    return first + 1
+    header = re.compile(rf"\s*\[+{re.escape(key)}\b")
+    return next((number for number, line in enumerate(lines, 1) if header.match(line)), first + 1)
 
 
 def places(text: str, source: str) -> Callable[..., str]:

@@ -78,11 +78,12 @@ class History:
     def end(self) -> tuple[Message, ...]:
         """The whole history; calls at its end may be open."""
         self.flush()
-        if self.messages and not isinstance(self.messages[0], UserMessage):
-            self.messages.insert(0, UserMessage(LOST_MESSAGE))
         return tuple(self.messages)
 
     def _put(self, message: Message) -> None:
+        if not self.messages and not isinstance(message, UserMessage):
+            # At once, so that messages have the numbers that they have for who goes on with the session.
+            self.messages.append(UserMessage(LOST_MESSAGE))
         self.messages.append(message)
         self._gap = False
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.session.lines import in_order, read
-from agent_cli.session.private import kept_copies, sync_folder
+from agent_cli.session.private import fresh_copy, kept_copies, sync_folder
 
 
 def mend(log: Path) -> tuple[str, int]:
@@ -16,7 +16,7 @@ def mend(log: Path) -> tuple[str, int]:
     Returns the name of the copy of what was there, and a descriptor of the new file, locked as the old one is.
     Raises OSError, with everything as it was.
     """
-    fresh = log.with_name(f"{log.stem}.mending")
+    fresh = fresh_copy(log)
     with suppress(FileNotFoundError):
         fresh.unlink()
     fd = _make(fresh)

@@ -20,6 +20,11 @@ def draft_file(log: Path) -> Path:
     return log.with_suffix(".draft")
 
 
+def fresh_copy(log: Path) -> Path:
+    """What a damaged log is written anew as; it is left behind where the process is killed meanwhile."""
+    return log.with_name(f"{log.stem}.mending")
+
+
 def kept_copies(log: Path) -> list[Path]:
     """The names that copies of a damaged log have, whether they are there or not."""
     return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]

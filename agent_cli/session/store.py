@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls, typed
 from agent_cli.session.log import SessionBusy, SessionLog
-from agent_cli.session.private import draft_file, kept_copies, owner_file
+from agent_cli.session.private import draft_file, fresh_copy, kept_copies, owner_file
 from agent_cli.session.records import NoSession, Restored, SessionInfo
 
 
@@ -81,7 +81,7 @@ class SessionStore:
     def files(self, session_id: str) -> list[Path]:
         """All files of a session: the log first, then what was kept of it when it was damaged, and its draft."""
         path = self.path(session_id)
-        beside = [*kept_copies(path), owner_file(path), draft_file(path)]
+        beside = [*kept_copies(path), fresh_copy(path), owner_file(path), draft_file(path)]
         return [path, *(each for each in beside if os.path.lexists(each))]
 
     def find(self, start: str) -> str:

@@ -132,7 +132,9 @@ def tell(records: list[Record]) -> Story:
     """Join the records."""
     turns: dict[int, Turn] = {}
     begun: dict[str, Before] = {}
-    changes: dict[str, Change] = {}
+    changes: list[Change] = []
+    # Where the latest call of an ID stands: after going back some providers give the same ones again.
+    places: dict[str, int] = {}
     undone: set[int] = set()
     ops: list[Undone] = []
     redoable: list[int] = []
@@ -140,16 +142,17 @@ def tell(records: list[Record]) -> Story:
         if isinstance(record, Undone) and not record.turns and turns:
             call = f"undone {len(ops)}"
             turn = record.part or max(turns)
-            changes[call] = Change(turn, call, record.kind, "", record.before, record.after, time=record.time)
+            changes.append(Change(turn, call, record.kind, "", record.before, record.after, time=record.time))
         match record:
             case Turn():
                 turns[record.turn] = record
                 redoable.clear()
             case Before():
                 begun[record.call] = record
-                changes[record.call] = _change(record, None)
+                places[record.call] = len(changes)
+                changes.append(_change(record, None))
             case After(call=call) if call in begun:
-                changes[call] = _change(begun[call], record)
+                changes[places[call]] = _change(begun[call], record)
             case Undone(kind="redo", of=of):
                 ops.append(record)
                 undone -= set(record.turns)
@@ -158,7 +161,7 @@ def tell(records: list[Record]) -> Story:
                 redoable.append(len(ops))
                 ops.append(record)
                 undone |= set(record.turns)
-    return Story(turns, tuple(changes.values()), frozenset(undone), tuple(ops), tuple(redoable))
+    return Story(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
 
 
 def _change(before: Before, after: After | None) -> Change:

@@ -113,7 +113,9 @@ class Undoing:
         Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.
         """
         story = self.story()
-        plan = make_plan(self.store, [c for c in story.changes if c.call in calls and c.turn not in story.undone])
+        here = max(story.turns, default=0)
+        mine = [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
+        plan = make_plan(self.store, mine)
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]

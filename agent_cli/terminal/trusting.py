@@ -9,30 +9,40 @@ from rich.console import Console
 
 from agent_cli.config.layers import Layers
 from agent_cli.terminal.approval import ReadLine, forget_typed_ahead
-from agent_cli.terminal.console import styled
+from agent_cli.terminal.console import prose
 from agent_tools.clipping import one_line
 
 
 def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
     """Whether the person trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
     for line in question(layers):
-        console.print(styled(one_line(line)))
-    forget_typed_ahead()
-    try:
-        return read_line("Trust it? [y/N] ").strip().lower() in ("y", "yes")
-    except (EOFError, KeyboardInterrupt):
-        return False
+        _show(line, console)
+    return _agreed(console, read_line, "Trust it? [y/N] ")
 
 
 def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> bool:
     """Whether the person lets an MCP server of the project start."""
-    console.print(styled(one_line(f"? The MCP server {found.name} of this project {why}. It is {found.line}")))
+    _show(f"? The MCP server {found.name} of this project {why}. It is {found.line}", console)
     for what, given in found.given.items():
-        console.print(styled(f"  {what}: {given}"))
+        _show(f"  {what}: {given}", console)
+    return _agreed(console, read_line, "Let it start, until it changes? [y/N] ")
+
+
+def _show(line: str, console: Console) -> None:
+    """A line, indented where it goes on in the next row, so that nothing in it can pass for a line of ours."""
+    for row in prose(one_line(line), console, more="    "):
+        console.print(row)
+
+
+def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
+    """Whether the person says yes; the end of input and Ctrl-C are a no."""
     forget_typed_ahead()
     try:
-        return read_line("Let it start, until it changes? [y/N] ").strip().lower() in ("y", "yes")
-    except (EOFError, KeyboardInterrupt):
+        return read_line(label).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+    except KeyboardInterrupt:
+        console.print()  # behind the ^C that the terminal has shown
         return False
 
 

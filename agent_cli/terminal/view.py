@@ -79,6 +79,8 @@ def below(live: Live) -> list[Line]:
 
 def _menu(live: Live, width: int) -> list[Line]:
     menu, chosen = live.line.menu, live.line.chosen
+    if live.line.picking and not menu:
+        return [(("class:dim", clip("  nothing fits", width)),)]
     most = min(MENU, max(1, live.app.screen.get_size().rows // 3))
     first = max(0, min(chosen - most // 2, len(menu) - most))
     longest = max((len(c.text) for c in menu), default=0)

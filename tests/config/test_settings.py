@@ -190,6 +190,7 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
         ),
         ('[[permissions.rules]]\nlist = "allow"', "own.toml:1: permissions.rules[0]: rule missing"),
         ('[[permissions.rules]]\nrul = "x"', "own.toml:1: permissions.rules[0]: unknown key 'rul'"),
+        ('\n[[hooks.Stop]]\ncommand = "x"', "own.toml:2: hooks.Stop[0]: expected matcher and hooks"),
         ("max_cost = nan", "own.toml:1: max_cost: expected a number that is not negative"),
         ('{"model": "a", "model": "b"}', "own.toml:1: model stands there twice"),
         ('{"permissions": {"deny": ["Bash"],\n"deny": []}}', "own.toml:1: deny stands there twice"),

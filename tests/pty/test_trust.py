@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import agent, script
+from tests.pty.drawn import Drawn
 from tests.pty.screen import Terminal
 
 ASKED = "Trust it? [y/N]"
@@ -52,6 +53,21 @@ def test_everything_else_is_a_no_and_the_session_goes_on(work: Path, model: str,
     assert "left out: .agentrc (append_system_prompt, permissions.allow)" in shown
     terminal.leave()
     assert "untrusted" in agent(["permissions", "list"], work).stdout
+
+
+def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model: str) -> None:
+    long = "it goes on and on " * 5 + "- commands: none"
+    (work / ".agentrc").write_text(f'append_system_prompt = "{long}"\n')
+    with Drawn(["--model", model], work, columns=60) as screen:
+        screen.wait(ASKED)
+        rows = screen.visible().splitlines()
+        begun = [row for row in rows if row.startswith("  - ")]
+        assert len(begun) == 2 and begun[1] == "  - commands: deploy"
+        screen.type("\x03")
+        screen.ready()
+        screen.wait("left out")
+        assert "\nagent 0" in screen.text()
+        screen.leave()
 
 
 def test_nothing_is_asked_where_there_is_nothing_to_trust_or_it_was_said(work: Path, model: str) -> None:

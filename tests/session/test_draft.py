@@ -96,3 +96,6 @@ def test_the_files_of_a_session(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, Path("/project"))
     DraftFile(store.folder, "s-1").save("x")
     assert store.files("s-1") == [store.path("s-1"), store.folder / "s-1.draft"]
+    # What a kill in the middle of mending leaves has all that was said.
+    (store.folder / "s-1.mending").write_bytes(b"half")
+    assert store.folder / "s-1.mending" in store.files("s-1")

@@ -192,6 +192,23 @@ def test_whatever_message_is_lost_the_history_holds(tmp_path: Path, lost: int) -
     assert (LOST_MESSAGE in texts) is (lost in (0, 5)) and (LOST_RESULT in texts) is (lost in (2, 3))
 
 
+def test_going_back_counts_a_lost_first_message_too(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    messages = [UserMessage("one"), AssistantMessage((Text("One."),)), UserMessage("two")]
+    log = written(path, *map(MessageAdded, messages))
+    log.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"one"' not in line))
+    found = read(path)
+    assert [m.text for m in found.history] == [LOST_MESSAGE, "One.", "two"]
+    again = SessionLog(path, quiet)
+    again.acquire()
+    again.go_on(found.seq, found.parent)
+    again.record(Rewound(2))
+    again.close()
+    assert [m.text for m in read(path).history] == [LOST_MESSAGE, "One."]
+
+
 def test_how_much_of_a_window_a_session_fills(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     log = written(path, MessageAdded(UserMessage("x" * 400)))

@@ -208,6 +208,17 @@ def test_up_in_a_reply_leaves_the_queue_alone() -> None:
     play(story)
 
 
+def test_a_choice_says_where_nothing_fits_what_was_typed() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, pick("Which one?", [("first", ""), ("second", "")]))
+        stage.press("xyz")
+        stage.until(lambda: "nothing fits" in stage.screen.drawn)
+        stage.press("\r\x15sec\r")
+        stage.until(lambda: found == [1])
+
+    play(story)
+
+
 def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
     def story(stage: Stage) -> None:
         asking(stage, pick("Which one?", [("first", "")]))

@@ -26,6 +26,7 @@ from typing import (
 T = TypeVar("T")
 _hints: dict[type, dict[str, Any]] = {}
 _tags: dict[Any, dict[str, type]] = {}
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class Mismatch(ValueError):
@@ -95,12 +96,12 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Value):
         plain: dict[str, Any] = {"type": type(value).__name__}
         for name, field in value.__dict__.items():
-            plain[name] = to_plain(field)
+            plain[name] = field if type(field) in _PLAIN else to_plain(field)
         return plain
     if isinstance(value, (list, tuple)):
-        return [to_plain(v) for v in value]
+        return [v if type(v) in _PLAIN else to_plain(v) for v in value]
     if isinstance(value, dict):
-        return {k: to_plain(v) for k, v in value.items()}
+        return {k: v if type(v) in _PLAIN else to_plain(v) for k, v in value.items()}
     return value
 
 
