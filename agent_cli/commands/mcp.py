@@ -12,7 +12,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.approvals import changed_tools, may_start
 from agent_cli.extensions.mcp.editing import Unchanged, change_json, change_toml
-from agent_cli.extensions.mcp.logins import Logins, Unkept, wants_login
+from agent_cli.extensions.mcp.logins import Logins, Unkept, key_of, wants_login
 from agent_cli.extensions.mcp.server import Server
 from agent_cli.extensions.mcp.servers import Servers
 from agent_cli.extensions.mcp.sources import FILE, Found, Unset, filled, find_servers, mistake_in
@@ -143,11 +143,16 @@ def remove_server(name: str, scope: str) -> int:
 
 
 def _forget_login(gone: Found, others: list[Found], place: Place) -> None:
-    """Also the login to a server goes with it, unless another declaration reaches the same one."""
-    if any(f.server.url == gone.server.url for f in others):
-        return
-    with suppress(Unset, Unkept):
-        Logins(logins_folder(place)).forget(filled(gone.server, place.env))
+    """Also the login to a server goes with it, unless another declaration has the same one."""
+
+    def key(found: Found) -> tuple[str, ...]:
+        with suppress(Unset):
+            return key_of(filled(found.server, place.env))
+        return ()
+
+    if key(gone) not in ((), *map(key, others)):
+        with suppress(Unkept):
+            Logins(logins_folder(place)).forget(filled(gone.server, place.env))
 
 
 def _change(place: Place, found: Found, server: McpServer | None) -> None:

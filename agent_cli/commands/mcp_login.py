@@ -37,7 +37,7 @@ def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
     def show(address: str) -> None:
         opens = browser and _may_open(place)
         where = "in the browser that opens, or here" if opens else "here"
-        say(f"To log in to {name} ({one_line(server.url)}), sign in {where}:")
+        say(f"To log in to {name} ({found.line}), sign in {where}:")
         say(address)
         if opens:
             # Some browsers keep whoever starts them waiting.
@@ -50,7 +50,7 @@ def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
     try:
         Logins(logins_folder(place)).keep(server, log_in(server, show, say, typed))
     except Refused as refused:
-        say(f"agent: You are not logged in to {name}: {one_line(str(refused))}.")
+        say(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
         return 1
     except Unkept as unkept:
         say(f"agent: The login to {name} cannot be kept: {one_line(str(unkept))}.")

@@ -28,6 +28,7 @@ STAGES = {
     "awaiting_answer": "a question waits",
     "executing": "not ended",
     "failed": "failed",
+    "interrupted": "interrupted",
 }
 _RIGHT = frozenset((1, 4, 5, 6))
 
@@ -69,7 +70,7 @@ def stage_word(g: Glance) -> str:
             return stage_of(restore(g.path.read_bytes(), g.session_id))
         except (NoSession, OSError):
             return "executing"
-    return {"open": "executing", "failed": "failed"}.get(g.ended, "completed")
+    return {"open": "executing", "done": "completed"}.get(g.ended, g.ended)
 
 
 def _whole(g: Glance, piece: str | None) -> dict[str, Any] | None:

@@ -187,7 +187,10 @@ class Conversation:
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{spelled(items)}\n</plan_change>")
 
     def _take_inbox(self) -> list[str]:
-        texts, self.inbox = self.inbox, []
+        texts: list[str] = []
+        # One by one from the same list: what another thread adds meanwhile is among these or the next ones.
+        while self.inbox:
+            texts.append(self.inbox.pop(0))
         # What is ours mentions nothing.
         return [text if text.startswith(OF_PROGRAM) else prompted(self.expand(text)).text() for text in texts]
 

@@ -21,13 +21,13 @@ _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","typ
 _SAID = b'"message":{"type":"UserMessage",'
 _TOLD = {b"Compacted", b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
 _WORDS = 80
-# How a turn ended that did not do what it was asked for.
-_FAILED = ("inference_error", "failed", "cancelled", "interrupted")
+# By its reason: how a turn ended that did not do what it was asked for.
+ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
 
 
 class Glance(Value):
-    """A session in a list. first: the first words of the person. ended: "done", "failed", "waiting", or "open" where
-    the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
+    """A session in a list. first: the first words of the person. ended: "done", "failed", "interrupted", "waiting", or
+    "open" where the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
 
     session_id: str
     path: Path
@@ -90,7 +90,7 @@ def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
     if kind == b"TurnFinished":
         if data.get("result") == "Suspended":
             return {"ended": "waiting"}
-        return {"ended": "failed" if data.get("diagnostics", {}).get("terminal_reason") in _FAILED else "done"}
+        return {"ended": ENDS.get(data.get("diagnostics", {}).get("terminal_reason", ""), "done")}
     if kind == b"SessionNamed":
         return {"name": data.get("name", "")}
     if kind == b"Compacted":

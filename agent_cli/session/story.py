@@ -9,13 +9,15 @@ from agent_cli.core.compacting import compacted_line, uncompacted_line
 from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
 from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.usage import Usage
+from agent_cli.session.glance import ENDS
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import records
 from agent_tools.values import Value, from_plain
 
 # fmt: off
 Stage = Literal[
-    "executing", "awaiting_tool_approval", "awaiting_plan_approval", "awaiting_answer", "completed", "failed",
+    "executing", "awaiting_tool_approval", "awaiting_plan_approval", "awaiting_answer",
+    "completed", "failed", "interrupted",
 ]
 # fmt: on
 
@@ -225,5 +227,5 @@ def stage_of(session: Restored) -> Stage:
         return "awaiting_plan_approval" if questions[0].kind == "plan" else "awaiting_answer"
     if session.last is None:
         return "executing" if session.history else "completed"
-    reason = session.last.terminal_reason
-    return "failed" if reason in ("inference_error", "failed", "cancelled", "interrupted") else "completed"
+    stage: Stage = ENDS.get(session.last.terminal_reason, "completed")  # type: ignore[assignment]
+    return stage

@@ -11,7 +11,7 @@ _BY_KIND = {
     "rate_limit": "Wait a moment and say it again, or go on with another model: /model NAME.",
     "overloaded": "Wait a moment and say it again, or go on with another model: /model NAME.",
     "network": "Check the connection and base_url (agent doctor tries it), then say it again.",
-    "context_too_long": "Make room: /compact sums the conversation up, /clear begins a new session.",
+    "context_too_long": "/clear begins a new session; /model NAME takes a model with a larger window.",
 }
 _NO_MODEL = re.compile(r"no model named|does not exist|not found")
 _NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)

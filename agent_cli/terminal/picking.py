@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 IN_LINES = 20
 # From so many letters on, what titles do not have is looked for in all that was said.
 _SEARCHED = 3
-_ENDS = {"failed": "failed", "waiting": "waits for you", "open": "broke off"}
+_ENDS = {"failed": "failed", "interrupted": "interrupted", "waiting": "waits for you", "open": "broke off"}
 
 
 class Narrowing:

@@ -32,7 +32,7 @@ def place(tmp_path: Path, web: Locked) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / ".agentrc").write_text(f'[mcp.servers.web]\nurl = "{web.url}"\n')
+    (tmp_path / "home" / ".agentrc").write_text(f'[mcp.servers.web]\nurl = "${{WHERE:-{web.url}}}"\n')
     return folder
 
 
@@ -62,7 +62,7 @@ def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
-    assert process.stderr.readline() == f"To log in to web ({web.url}), sign in here:\n"
+    assert process.stderr.readline() == f"To log in to web (${{WHERE:-{web.url}}}), sign in here:\n"
     assert browse(process.stderr.readline().strip())[0] == 200
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, "Logged in to web. What it offers: agent mcp test web\n"), err

@@ -42,6 +42,7 @@ def test_a_glance_says_what_reading_all_of_it_says(store: SessionStore) -> None:
     [
         (ended(result="Suspended", reason="await_approval"), "waiting"),
         (ended(result="Failed", reason="inference_error"), "failed"),
+        (ended(result="Failed", reason="interrupted"), "interrupted"),
         (TurnStarted("m", "default"), "open"),
     ],
 )

@@ -197,7 +197,7 @@ class Keeper:
         except TimeoutError:
             raise Refused(f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled") from None
         except Refused as error:
-            if self._denied and was_open:
+            if self._denied and was_open and not has_own_key(self._server.found.server):
                 raise Refused(self._shut_out()) from None
             if self._gone and was_open:
                 raise Refused(f"the server {self._how_it_ended()} before it answered") from None

@@ -41,7 +41,8 @@ PROTOCOL = "2025-06-18"
 _ACCEPT = "application/json, text/event-stream"
 # A token that has less than this left is renewed first.
 _MARGIN = 10.0
-_RENEWAL = 30.0
+# Seconds for one answer, and for waiting until another process has renewed a login.
+_ANSWER = 30.0
 _REVOCATION = 5.0
 _BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
 _RESOURCE = "/.well-known/oauth-protected-resource"
@@ -206,7 +207,7 @@ async def _first_request(server: McpServer, provider: _Asking) -> int:
     }  # fmt: skip
     headers = {**server.headers, "Accept": _ACCEPT, "MCP-Protocol-Version": PROTOCOL}
     try:
-        async with make_client(auth=provider) as http:
+        async with make_client(timeout=httpx2.Timeout(_ANSWER), auth=provider) as http:
             method, content = ("GET", None) if server.type == "sse" else ("POST", body)
             async with http.stream(method, server.url, headers=headers, json=content) as response:
                 return response.status_code
@@ -265,7 +266,7 @@ class Bearer(httpx2.Auth):
 
     async def _renewed(self, stale: Login) -> Login | None:
         """A newer login: of another process that was faster, else by the refresh token; None where there is none."""
-        end = time.monotonic() + _RENEWAL
+        end = time.monotonic() + _ANSWER
         while time.monotonic() < end:
             # A server may take a refresh token once only, so two must not use the same.
             with self._logins.alone(self._server) as alone:
@@ -282,7 +283,7 @@ class Bearer(httpx2.Auth):
             request = _refresh_request(login)
             if request is None or not may_carry(str(request.url), self._server.url):
                 return None
-            async with make_client(timeout=httpx2.Timeout(_RENEWAL)) as http:
+            async with make_client(timeout=httpx2.Timeout(_ANSWER)) as http:
                 response = await http.send(request)
             if response.status_code != 200:
                 return None
