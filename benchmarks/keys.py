@@ -19,7 +19,7 @@ from benchmarks.stage import Stage, say
 from benchmarks.table import Row
 from benchmarks.terminal import READY, until
 
-KEYS, PER_SECOND = 300, 500
+KEYS, PER_SECOND = 1_000, 500
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WRITING = re.compile(rb"writing")
 STOPPING = re.compile(rb"stopping|interrupted")
@@ -29,10 +29,10 @@ WAIT = 2.0
 
 def keys(stage: Stage, runs: int) -> Iterator[Row]:
     """Letters typed one by one into a session that shows 500 chunks a second; then Ctrl-C."""
-    stage.answer = say("".join("word\n" if i % 12 == 11 else "word " for i in range(20 * PER_SECOND)), 5)
+    stage.answer = say("".join("word\n" if i % 12 == 11 else "word " for i in range(60 * PER_SECOND)), 5)
     stage.server.per_second = PER_SECOND
     try:
-        echoes, shares, acknowledged, over = _typed(stage, KEYS * max(1, runs // 3))
+        echoes, shares, acknowledged, over = _typed(stage, KEYS)
     finally:
         stage.server.per_second = 0
     echoes.sort()
