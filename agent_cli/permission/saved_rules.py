@@ -6,15 +6,14 @@ brought nothing until now brings just this rule, so the answer that saves it is 
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.core.trust import Trust
 from agent_cli.permission.trust import agree, fingerprints, keep_trust
+from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 
 NAME = ".agentrc.local"
@@ -68,7 +67,7 @@ def add_rule(path: Path, rule: str) -> None:
     new = _with_rule(text, rule)
     if _rules(new) != [*before, rule]:
         raise ValueError("could not be changed safely; add the rule by hand")
-    _write(path, new)
+    write_whole(path, new.encode(), keep=True)
 
 
 def _rules(text: str) -> list[Any]:
@@ -94,20 +93,3 @@ def _with_rule(text: str, rule: str) -> str:
         return tomlkit.dumps(document)
     except TOMLKitError as error:
         raise ValueError(f"could not be changed ({error}); add the rule by hand") from None
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step, with the mode that it had."""
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    temporary = path.with_name(f"{NAME}.{os.urandom(4).hex()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

@@ -12,14 +12,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.core.trust import Trust
 from agent_cli.permission.trust_scan import Scan
 from agent_tools.base import ToolError
 from agent_tools.globs import compile_glob, split_base
-from agent_tools.private import private_folder
+from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain
 
@@ -79,19 +78,7 @@ class TrustStore:
     def _write(self) -> None:
         entries = {root: {"when": a.when, "files": a.files} for root, a in sorted(self.agreed.items())}
         data = json.dumps({"version": VERSION, "trusted": entries}, indent=1).encode("ascii")
-        private_folder(self.path.parent)
-        temporary = self.path.with_name(f"{NAME}.{os.urandom(4).hex()}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        write_whole(self.path, data)
         self.problem = ""
 
 

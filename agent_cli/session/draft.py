@@ -20,7 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.session.owner import is_running
-from agent_cli.session.private import draft_file, replace_file
+from agent_cli.session.private import draft_file
+from agent_tools.private import write_whole
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
@@ -59,7 +60,7 @@ class DraftFile:
         draft = Draft(text, now[1], self._session_id, os.getpid(), os.uname().nodename, time.time())
         try:
             # A lone half of a surrogate pair, which a terminal can send, is no UTF-8 but is ASCII JSON.
-            replace_file(self.path, json.dumps(to_plain(draft)).encode("ascii"))
+            write_whole(self.path, json.dumps(to_plain(draft)).encode("ascii"))
         except OSError:
             return False
         self._last = now

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_tools.plan import plan_text
-from agent_tools.private import private_folder
+from agent_tools.private import write_whole
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 _NAME = "plan.json"
@@ -29,12 +29,7 @@ class WaitingPlan(Value):
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
     """Keep the plan, in place of an earlier one. A folder that cannot be written keeps nothing."""
     with suppress(OSError):
-        private_folder(folder)
-        temporary = folder / f"{_NAME}.{os.urandom(4).hex()}"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(json.dumps(to_plain(plan)).encode("ascii"))
-        temporary.replace(folder / _NAME)
+        write_whole(folder / _NAME, json.dumps(to_plain(plan)).encode("ascii"), sync=False)
 
 
 def take_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:

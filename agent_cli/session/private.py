@@ -6,8 +6,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agent_tools.private import private_folder
-
 # So many copies of one session are kept; the last makes room for a newer one, the first is the nearest to what was.
 COPIES = 3
 
@@ -38,20 +36,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a whole file in place of an old one: it is the one or the other at any time. Raises OSError."""
-    private_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        os.rename(temporary, path)  # noqa: PTH104 - one name for what tests of crashes stop at
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agent_cli.permission.git_config import git_folders
-from agent_tools.private import private_folder
+from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import read_regular
 
 _CONFIG = """[core]
@@ -94,7 +94,7 @@ class Git:
             ("HEAD", "ref: refs/heads/none\n"),
         ):  # fmt: skip
             if _text(self.home / name) != text:
-                write_whole(self.home / name, text.encode("utf-8", "surrogateescape"))
+                write_whole(self.home / name, text.encode("utf-8", "surrogateescape"), sync=False)
 
     def run(
         self,
@@ -245,15 +245,6 @@ def ignored_in(root: Path, home: str) -> str | None:
         named = re.search(r"(?im)^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", config)
         found.append(Path(home, named[1].removeprefix("~/")) if named else Path(home) / ".config/git/ignore")
     return "\n".join(_text(p) for p in found)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of ours whole or not at all. Raises OSError."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    temporary.replace(path)
 
 
 def _text(path: Path) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.snapshots.git import write_whole
 from agent_cli.snapshots.records import After, Before, Manifest, Record, Turn, Undone
 from agent_cli.snapshots.scan import Shot
 from agent_cli.snapshots.store import Store
+from agent_tools.private import write_whole
 from agent_tools.values import to_plain
 
 DAY = 86_400
@@ -42,7 +42,7 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
     bytes. Raises StoreError."""
     folder = store.where.folder
     with store.locked():
-        write_whole(folder / _MARK, b"")
+        write_whole(folder / _MARK, b"", sync=False)
         for path in _manifests(folder):
             with suppress(OSError):
                 if now - path.stat().st_mtime > days * DAY:
@@ -90,7 +90,7 @@ def _drop_oldest(folder: Path) -> bool:
     calls = {r.call for r in records if isinstance(r, Before) and r.turn in kept}
     left = [s for r in records if (s := _shrunk(r, kept, calls)) is not None]
     lines = [json.dumps(to_plain(r), separators=(",", ":")) for r in left]
-    write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"))
+    write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
     return True
 
 

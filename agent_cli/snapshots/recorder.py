@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from agent_cli.core.messages import Message, UserMessage
-from agent_cli.snapshots.git import StoreError, TooMany, write_whole
+from agent_cli.snapshots.git import StoreError, TooMany
 from agent_cli.snapshots.named import Named, named_by
 from agent_cli.snapshots.records import After, Before, Turn
 from agent_cli.snapshots.scan import NESTED, Shot, look
 from agent_cli.snapshots.store import Store, Where
 from agent_tools.base import Effect
 from agent_tools.clipping import counted, shorten
+from agent_tools.private import write_whole
 
 _MOST_SKIPPED = 500
 _LISTED = 5
@@ -162,7 +163,7 @@ class Recorder:
         new = {path: why for path, why in new.items() if path not in told}
         if not new:
             return []
-        write_whole(file, json.dumps(sorted(told | set(new))).encode("ascii"))
+        write_whole(file, json.dumps(sorted(told | set(new))).encode("ascii"), sync=False)
         root = str(self._where.roots[0])
         names = [f"{os.path.relpath(p, root)} ({why})" for p, why in new.items()]
         what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")

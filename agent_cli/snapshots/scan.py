@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.snapshots.git import Git, StoreError, TooMany, write_whole
+from agent_cli.snapshots.git import Git, StoreError, TooMany
 from agent_cli.snapshots.seed import seed, user_index
+from agent_tools.private import write_whole
 from agent_tools.values import Value
 
 TOO_BIG = "too large"
@@ -81,7 +82,7 @@ class Scanner:
         if known is not None and known.get("borrowed") != borrowed:
             if self._git.is_whole(known["tree"]):
                 known["borrowed"] = borrowed
-                write_whole(self._state, json.dumps(known).encode("ascii"))
+                write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
             else:
                 # The repository has dropped what was not kept again.
                 known = None
@@ -116,7 +117,7 @@ class Scanner:
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
         young = [p for p in added if (s := look(self.base, p)) and s.st_ctime >= began - 1]
         state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
-        write_whole(self._state, json.dumps(state).encode("ascii"))
+        write_whole(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Shot(self.base, tree, perms, wanted.skipped)
 
     def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:

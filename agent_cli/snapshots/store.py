@@ -10,11 +10,11 @@ from pathlib import Path
 from zlib import crc32
 
 from agent_cli.permission.git_config import git_folders
-from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of, write_whole
+from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of
 from agent_cli.snapshots.records import Manifest
 from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
 from agent_cli.snapshots.seed import user_index
-from agent_tools.private import private_folder
+from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
@@ -43,7 +43,7 @@ class Store:
         root = where.roots[0]
         try:
             private_folder(where.folder)
-            write_whole(where.folder / "root", os.fsencode(root))
+            write_whole(where.folder / "root", os.fsencode(root), sync=False)
             objects = [o for r in where.roots for o in objects_of(r)]
             program = find_git(where.path, str(root))
             self.git = Git(where.folder / "git", program, objects, self._ignored(root))

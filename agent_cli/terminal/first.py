@@ -11,6 +11,7 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.dialogs import Dialogs
+from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 
 # mode: what changes the permission mode.
@@ -57,9 +58,7 @@ def keep_model(path: Path, name: str) -> bool:
     try:
         if tomllib.loads(new) != {"model": name, **tomllib.loads(text)}:
             return False
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.write_text(new, "utf-8")
-        fresh.replace(path)
+        write_whole(path, new.encode(), keep=True)
     except (OSError, ValueError):
         return False
     return True

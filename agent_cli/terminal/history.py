@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from agent_tools.private import private_folder
+from agent_tools.private import private_folder, write_whole
 
 MOST = 1_000
 
@@ -69,11 +70,6 @@ class ProjectHistory(History):
     def _shorten(self, texts: list[str]) -> None:
         """Write the file anew with the latest messages only."""
         assert self._path is not None
-        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        try:
-            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.writelines(json.dumps(t, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for t in texts)
-            fresh.replace(self._path)
-        except OSError:
-            return
+        lines = (json.dumps(t, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for t in texts)
+        with suppress(OSError):
+            write_whole(self._path, b"".join(lines))

@@ -1,10 +1,13 @@
-"""Folders that only their owner can look into."""
+"""Folders that only their owner can look into, and files of the person's and ours that are written whole."""
 
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def private_folder(folder: Path) -> None:
@@ -19,3 +22,27 @@ def private_folder(folder: Path) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):
             each.mkdir(mode=0o700)
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
+    """Write a whole file in place of an old one: it is the one or the other at any time. Raises OSError.
+
+    mode: its permissions; with `keep` only those of a new file, and an old one's stay. sync: it is on the disk then.
+    """
+    private_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(temporary, _NEW, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            if keep:
+                with suppress(FileNotFoundError):
+                    os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(descriptor)
+        os.rename(temporary, path)  # noqa: PTH104 - one name for what tests of crashes stop at
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -12,12 +12,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.extensions.mcp.offers import fingerprint
 from agent_cli.extensions.mcp.sources import Found
-from agent_tools.private import private_folder
+from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
@@ -104,16 +103,9 @@ class Approvals:
         else:
             self._entries[key] = entry
         data = {"version": VERSION, "servers": {k: to_plain(e) for k, e in sorted(self._entries.items())}}
-        temporary = self.path.with_name(f"{NAME}.{os.urandom(4).hex()}")
         try:
-            private_folder(self.path.parent)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(data, indent=1).encode("ascii"))
-            temporary.replace(self.path)
+            write_whole(self.path, json.dumps(data, indent=1).encode("ascii"))
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             return f"it cannot be kept: {error.strerror or error}"
         return ""
 

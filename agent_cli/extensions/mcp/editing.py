@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.reading import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
+from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 
 LIMIT = 1 << 20
@@ -82,16 +82,7 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, rep
 
 def _write(path: Path, text: str, mode: int) -> None:
     """Replace the file in one step, with the mode that it had. Raises Unchanged."""
-    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     try:
-        mode = path.stat().st_mode & 0o777 if path.exists() else mode
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_whole(path, text.encode(), mode, keep=True)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise Unchanged(f"{path}: {error.strerror or error}") from None

@@ -7,7 +7,6 @@ compared with what was approved, and with what the model was told.
 from __future__ import annotations
 
 import json
-import os
 from binascii import crc32
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from agent_cli.extensions.mcp.offers import Offer
 from agent_cli.extensions.mcp.sources import Found
-from agent_tools.private import private_folder
+from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Value, to_plain
 
@@ -66,10 +65,5 @@ def keep(
     data = json.dumps(to_plain(listing))
     if len(data) > LIMIT or recall(folder, found) == listing:
         return
-    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     with suppress(OSError):
-        private_folder(folder)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(data)
-        temporary.replace(path)
+        write_whole(path, data.encode("ascii"), sync=False)

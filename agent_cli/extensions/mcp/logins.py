@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.terms import has_own_key
-from agent_tools.private import private_folder
+from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
@@ -74,18 +74,10 @@ class Logins:
 
     def keep(self, server: McpServer, login: Login) -> None:
         """Keep a login in place of the one before. Raises Unkept."""
-        path = self._path(server)
-        temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
         try:
             self._make_folder()
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(json.dumps(to_plain(login)))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+            write_whole(self._path(server), json.dumps(to_plain(login)).encode("ascii"))
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             raise Unkept(f"{self.folder}: {error.strerror or error}") from None
         self.mark(server, wanted=False)
 

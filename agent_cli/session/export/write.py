@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_cli.core.redact import Redactor
 from agent_cli.session.export.told import Told, told
-from agent_cli.session.private import replace_file
+from agent_tools.private import write_whole
 
 FORMATS = ("markdown", "html", "json")
 _BY_ENDING = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
@@ -47,7 +47,7 @@ def write_document(path: Path, text: str, *, replace: bool) -> None:
     if not replace:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        replace_file(path, text.encode("utf-8", "replace"))
+        write_whole(path, text.encode("utf-8", "replace"))
     except OSError:
         if not replace:
             with suppress(OSError):
