@@ -98,6 +98,7 @@ class Scanner:
         wanted = self._chosen([*first, *dirty], others)
         removed = [*gone, *(p for p in wanted.skipped if p in set(dirty))]
         if known is not None and not fresh and not removed and not wanted.add:
+            self._grow_older(known, began)
             return Shot(self.base, known["tree"], known["perms"], wanted.skipped)
         # Whoever is killed from here on leaves an index whose tree is not known.
         self._state.unlink(missing_ok=True)
@@ -115,10 +116,20 @@ class Scanner:
             table.change(self.base, removed, wanted.add)
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
-        young = [p for p in added if (s := look(self.base, p)) and s.st_ctime >= began - 1]
+        young = self._young(added, began)
         state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
         write_whole(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Shot(self.base, tree, perms, wanted.skipped)
+
+    def _grow_older(self, known: dict[str, Any], began: int) -> None:
+        """Forget which files were young, once they are found unchanged in a later second than theirs."""
+        young = self._young(known["young"], began)
+        if len(young) < len(known["young"]):
+            known["young"] = young
+            write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+
+    def _young(self, paths: Iterable[str], began: int) -> list[str]:
+        return [p for p in paths if (s := look(self.base, p)) and s.st_ctime >= began - 1]
 
     def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
         """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
