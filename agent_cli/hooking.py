@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.core.hooks import NO_HOOKS, Hook, Hooks
+from agent_cli.core.events import Event
+from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookEvent, HookResult, Hooks
 from agent_cli.place import Place
 from agent_tools.base import Effect, ToolContext
+from agent_tools.cancel import CancelToken
 
 if TYPE_CHECKING:
     from agent_cli.engine.turn import Opened
+    from agent_cli.extensions.hooks import HookTable
+
+
+class LaterHooks:
+    """The hooks of a conversation, of which nothing is loaded before the first step that one of them is for."""
+
+    def __init__(self, hooks: tuple[Hook, ...], make: Callable[[], HookTable]) -> None:
+        self._events = {hook.event for hook in hooks}
+        self._make = make
+
+    @cached_property
+    def table(self) -> HookTable:
+        return self._make()
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        return event in self._events and self.table.wants(event, subject)
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        return (yield from self.table.run(event, data, cancel, again))
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self.table.begin(event, data)
+
+    def finished(self) -> list[Event]:
+        return self.table.finished() if "table" in self.__dict__ else []
+
+    def close(self) -> None:
+        if "table" in self.__dict__:
+            self.table.close()
 
 
 def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
@@ -41,8 +74,6 @@ def make_hooks(
     hooks = active_hooks(settings, layers)
     if not hooks:
         return NO_HOOKS
-    # Only with hooks, and what a hook of some kind needs only with the first of that.
-    from agent_cli.extensions.hooks.table import HookTable, Session
 
     def environment(own: bool) -> dict[str, str]:
         from agent_tools.shell_env import STARTUP, command_env
@@ -67,13 +98,17 @@ def make_hooks(
     def opened(name: str) -> Opened:
         return by_name(name or settings.small_model or model() or settings.model or "")
 
-    known = Session(session[0], str(session[1] or ""), place.root)
-    return HookTable(
-        hooks,
-        session=known,
-        environment=environment,
-        cwd=lambda: context.workspace.cwd,
-        asked=asked,
-        about=about,
-        opened=opened,
-    )
+    def table() -> HookTable:
+        from agent_cli.extensions.hooks.table import HookTable, Session
+
+        return HookTable(
+            hooks,
+            session=Session(session[0], str(session[1] or ""), place.root),
+            environment=environment,
+            cwd=lambda: context.workspace.cwd,
+            asked=asked,
+            about=about,
+            opened=opened,
+        )
+
+    return LaterHooks(hooks, table)

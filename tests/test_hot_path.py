@@ -70,7 +70,7 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
     assert code == 0
     assert not set(modules) & {
         "agent_cli.engine.executor", "agent_cli.engine.checking", "agent_cli.session.restore",
-        "agent_cli.headless.stream_json", "agent_cli.extensions.hooks.runner", "agent_cli.model.discover",
+        "agent_cli.headless.stream_json", "agent_cli.extensions.hooks", "agent_cli.model.discover",
         "agent_tools.matching", "agent_tools.change", "agent_tools.after_edit", "agent_tools.diffing",
     }  # fmt: skip
 

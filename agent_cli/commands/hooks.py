@@ -14,9 +14,8 @@ from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
 from agent_cli.engine.drive import drive
 from agent_cli.engine.hooked import absolute
-from agent_cli.extensions.hooks import HookTable
 from agent_cli.headless.run import say
-from agent_cli.hooking import active_hooks, make_hooks
+from agent_cli.hooking import LaterHooks, active_hooks, make_hooks
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
 from agent_tools.base import ToolContext, ToolError
@@ -120,7 +119,7 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
         _resolve(data, context)
     hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
     subject = str(data.get(MATCHED.get(name, ""), ""))
-    chosen = hooks.of(name, subject) if isinstance(hooks, HookTable) else []
+    chosen = hooks.table.of(name, subject) if isinstance(hooks, LaterHooks) else []
     if not as_json:
         for hook in held:
             put(f"held, as the project is not trusted: {one_line(str(hook))}")
