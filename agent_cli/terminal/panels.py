@@ -9,7 +9,7 @@ from agent_tools.clipping import one_line
 from agent_tools.display import TodoItem
 from agent_tools.inert import inert
 
-TODOS, QUEUED, MENU, INPUT = 6, 4, 7, 8
+STEPS, QUEUED, MENU, INPUT = 6, 4, 7, 8
 # Cells that what is being done gets before anything else.
 WHAT = 24
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
@@ -55,7 +55,7 @@ def status_line(doing: str, seconds: float, sent: int, received: int, width: int
     return (("class:status", f"* {fitted(what, room)}"), ("class:dim", tail))
 
 
-def todo_lines(items: Sequence[TodoItem], width: int, most: int = TODOS) -> list[Line]:
+def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS) -> list[Line]:
     """The plan as a checklist; of a long one the part around the step that is under way."""
     if not items or most < 1:
         return []

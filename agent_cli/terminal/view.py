@@ -9,7 +9,7 @@ from agent_cli.terminal.panels import (
     INPUT,
     MENU,
     QUEUED,
-    TODOS,
+    STEPS,
     Line,
     fitted,
     folded,
@@ -47,7 +47,7 @@ def above(live: Live) -> list[Line]:
     room -= len(rows)
     queue = queue_lines(live.queued, width, min(QUEUED, room))
     room -= len(queue)
-    todos = todo_lines(live.session.plan(), width, min(TODOS, room)) if live.busy else []
+    todos = todo_lines(live.session.plan(), width, min(STEPS, room)) if live.busy else []
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
     return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]

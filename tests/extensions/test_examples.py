@@ -43,11 +43,11 @@ def tried(work: Path, event: str, *args: str) -> dict[str, Any]:
 
 
 def test_generated_files_are_out_of_reach(work: Path) -> None:
-    given = {"tool_input": {}, "effects": [{"kind": "write", "target": "/work/gen/a.py"}]}
+    given = {"tool_input": {}, "effects": [{"kind": "write", "target": "/repo/gen/a.py"}]}
     refused = tried(work, "PreToolUse", "--tool", "Write", "--input", json.dumps(given))
     assert (refused["verdict"], refused["reason"]) == (
         "deny",
-        "/work/gen/a.py is generated: change its template instead.",
+        "/repo/gen/a.py is generated: change its template instead.",
     )
     model = script(
         work.parent / "s.toml", [{"calls": [call("Write", file_path="gen/a.py", content="")]}, {"text": "."}]

@@ -15,7 +15,7 @@ from agent_cli.permission.shell_scope import Scope
 from agent_cli.permission.shell_values import Part
 from agent_cli.permission.shell_walk import Walk
 
-CWD = "/work"
+CWD = "/repo"
 
 
 def named(command: str) -> list[str]:
@@ -193,22 +193,22 @@ def test_a_value_is_not_known_for_longer_than_it_holds(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "cwds"),
     [
-        ("ls", {"/work"}),
-        ("cd a && ls", {"/work/a"}),
-        ("cd a; ls", {"/work", "/work/a"}),
-        ("cd a || ls", {"/work", "/work/a"}),
-        ("cd a && cd .. && ls", {"/work"}),
+        ("ls", {"/repo"}),
+        ("cd a && ls", {"/repo/a"}),
+        ("cd a; ls", {"/repo", "/repo/a"}),
+        ("cd a || ls", {"/repo", "/repo/a"}),
+        ("cd a && cd .. && ls", {"/repo"}),
         ("cd /etc && ls", {"/etc"}),
-        ("(cd a); ls", {"/work"}),
-        ("cd a | true; ls", {"/work"}),
-        ("cd a & ls", {"/work"}),
-        ("(cd a && ls)", {"/work/a"}),
-        ("if cd a; then ls; fi", {"/work", "/work/a"}),
-        ("! cd a && ls", {"/work", "/work/a"}),
-        ("cd a && cd b; ls", {"/work", "/work/a", "/work/a/b"}),
-        ("{ cd a; } && ls", {"/work", "/work/a"}),
-        ("bash -c 'cd a'; ls", {"/work"}),
-        ("bash -c 'cd a && ls'", {"/work/a"}),
+        ("(cd a); ls", {"/repo"}),
+        ("cd a | true; ls", {"/repo"}),
+        ("cd a & ls", {"/repo"}),
+        ("(cd a && ls)", {"/repo/a"}),
+        ("if cd a; then ls; fi", {"/repo", "/repo/a"}),
+        ("! cd a && ls", {"/repo", "/repo/a"}),
+        ("cd a && cd b; ls", {"/repo", "/repo/a", "/repo/a/b"}),
+        ("{ cd a; } && ls", {"/repo", "/repo/a"}),
+        ("bash -c 'cd a'; ls", {"/repo"}),
+        ("bash -c 'cd a && ls'", {"/repo/a"}),
         ("cd $x; ls", None),
         ("cd; ls", None),
         ("cd -; ls", None),

@@ -152,12 +152,12 @@ def test_the_flag_and_the_users_settings_trust_without_a_yes(repository: Path, f
 @pytest.mark.parametrize(
     ("pattern", "root", "covered"),
     [
-        ("~/work/*", "/h/work/a", True),
-        ("~/work/*", "/h/work/a/vendor/b", False),
-        ("~/work/*", "/h/work", False),
-        ("~/work/**", "/h/work/a/vendor/b", True),
-        ("~/work", "/h/work", True),
-        ("~/work/", "/h/work", True),
+        ("~/src/*", "/h/src/a", True),
+        ("~/src/*", "/h/src/a/vendor/b", False),
+        ("~/src/*", "/h/src", False),
+        ("~/src/**", "/h/src/a/vendor/b", True),
+        ("~/src", "/h/src", True),
+        ("~/src/", "/h/src", True),
         ("/srv/{a,b}", "/srv/b", True),
         ("/srv/a", "/srv/ab", False),
         ("/**", "/srv/a", True),

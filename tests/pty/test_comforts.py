@@ -43,7 +43,7 @@ def test_a_shell_command_runs_at_once_and_the_model_hears_of_it(work: Path) -> N
         screen.line("!echo seen; cd sub")
         screen.wait("● ! echo seen; cd sub")
         screen.line("!!pwd")
-        screen.wait("/work/sub\n")
+        screen.wait("/sub\n")
         screen.line("well?")
         screen.wait("I see it.")
         screen.leave()
