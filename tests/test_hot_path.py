@@ -20,8 +20,23 @@ RUN = """
 import json, sys
 from agent_cli.__main__ import guarded
 code = guarded(sys.argv[1:])
-print(json.dumps([code, sorted({m.split(".")[0] for m in sys.modules})]))
+print(json.dumps([code, sorted(sys.modules)]))
 """
+
+
+def loaded(folder: Path, *args: str, **env: str) -> set[str]:
+    """The modules that a successful run has loaded at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *args],
+        cwd=folder,
+        env=clean_env(folder / "home", **env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    return set(modules)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
@@ -29,25 +44,10 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, provider: str) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}), Call("LS", {"path": "."}))), Reply(text="Ok.")]
     with ModelServer(replies) as server:
-        env = clean_env(
-            tmp_path / "home",
-            OPENAI_API_KEY="k",
-            ANTHROPIC_API_KEY="k",
-            OPENAI_BASE_URL=server.openai_url,
-            ANTHROPIC_BASE_URL=server.anthropic_url,
-        )
-        args = ["-p", "--model", f"{provider}/claude-x", "hi"]
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, *args],
-            cwd=tmp_path,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-        )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0
-    assert not HEAVY & set(modules)
+        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
+        modules = loaded(tmp_path, "-p", "--model", f"{provider}/claude-x", "hi", **keys, **urls)
+    assert not HEAVY & {name.partition(".")[0] for name in modules}
 
 
 def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Path) -> None:
@@ -57,18 +57,9 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": {"PostToolUse": hooks}}))
     with ModelServer([Reply(text="Ok.")]) as server:
-        env = clean_env(tmp_path / "home", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url)
-        done = subprocess.run(
-            [sys.executable, "-c", RUN.replace('m.split(".")[0]', "m"), "-p", "--model", "openai/x", "hi"],
-            cwd=tmp_path,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-        )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0
-    assert not set(modules) & {
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        modules = loaded(tmp_path, "-p", "--model", "openai/x", "hi", **env)
+    assert not modules & {
         "agent_cli.engine.executor", "agent_cli.engine.checking", "agent_cli.session.restore",
         "agent_cli.headless.stream_json", "agent_cli.extensions.hooks", "agent_cli.model.discover",
         "agent_tools.matching", "agent_tools.change", "agent_tools.after_edit", "agent_tools.diffing",
@@ -76,32 +67,17 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
 
 
 def test_the_version_imports_nothing_of_ours_but_the_package(tmp_path: Path) -> None:
-    probe = RUN.replace('m.split(".")[0]', "m")
-    done = subprocess.run(
-        [sys.executable, "-c", probe, "--version"], env=clean_env(tmp_path), capture_output=True, check=True
-    )
-    assert [m for m in json.loads(done.stdout.splitlines()[-1])[1] if m.startswith("agent")] == [
-        "agent_cli",
-        "agent_cli.__main__",
-    ]
+    found = [m for m in sorted(loaded(tmp_path, "--version")) if m.startswith("agent")]
+    assert found == ["agent_cli", "agent_cli.__main__"]
 
 
 @pytest.mark.parametrize("rules", [[], ["--allowedTools", "Bash(npm test:*) Read", "--disallowedTools", "Bash(rm:*)"]])
 def test_the_analysis_of_commands_is_not_loaded_before_the_first_command(tmp_path: Path, rules: list[str]) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     with ModelServer([Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="Ok.")]) as server:
-        env = clean_env(tmp_path / "home", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url)
-        done = subprocess.run(
-            [sys.executable, "-c", RUN.replace('m.split(".")[0]', "m"), "-p", "--model", "openai/x", *rules, "hi"],
-            cwd=tmp_path,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-        )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    loaded = [m for m in modules if m.startswith("agent_cli.permission.")]
-    assert code == 0
-    assert "agent_cli.permission.policy" in loaded
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        modules = loaded(tmp_path, "-p", "--model", "openai/x", *rules, "hi", **env)
+    ours = [m for m in modules if m.startswith("agent_cli.permission.")]
+    assert "agent_cli.permission.policy" in ours
     heavy = ("shell", "command", "reading", "wrappers", "git_reads")
-    assert not [m for m in loaded if m.rpartition(".")[2].startswith(heavy)]
+    assert not [m for m in ours if m.rpartition(".")[2].startswith(heavy)]

@@ -22,15 +22,7 @@ _TOLD = 10
 
 def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     """Merge the permissions of one file, if it is there. Globs with `/` start from the folder above `.claude`."""
-    try:
-        text = layers.text_of(path, voice)
-        table = decode_json(text, str(path)) if text is not None else {}
-    except SettingsError as error:
-        layers.ignored.append(f"{error}; its permissions were not taken, deny rules included")
-        return
-    except (OSError, ValueError) as error:
-        layers.ignored.append(f"{path}: {error}, and was left out")
-        return
+    text, table = _read(layers, path, voice, "its permissions were not taken, deny rules included")
     if text is None:
         return
     where = places(text, str(path))
@@ -76,17 +68,21 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     layers.imported.append(_in_words(source, taken, skipped, [h.key for h in layers.held[before:]]))
 
 
-def add_hooks_file(layers: Layers, path: Path, voice: Voice) -> None:
-    """Merge the hooks of a file with nothing else in it, in Claude Code's shape, if it is there."""
+def _read(layers: Layers, path: Path, voice: Voice, lost: str) -> tuple[str | None, dict[str, Any]]:
+    """A file's text and table, None and {} where it is not there or cannot be read, which is told with what is lost."""
     try:
         text = layers.text_of(path, voice)
-        table = decode_json(text, str(path)) if text is not None else {}
+        return text, decode_json(text, str(path)) if text is not None else {}
     except SettingsError as error:
-        layers.ignored.append(f"{error}; its hooks do not run")
-        return
+        layers.ignored.append(f"{error}; {lost}")
     except (OSError, ValueError) as error:
         layers.ignored.append(f"{path}: {error}, and was left out")
-        return
+    return None, {}
+
+
+def add_hooks_file(layers: Layers, path: Path, voice: Voice) -> None:
+    """Merge the hooks of a file with nothing else in it, in Claude Code's shape, if it is there."""
+    text, table = _read(layers, path, voice, "its hooks do not run")
     add_hooks(layers, table, path, voice, places(text or "", str(path)))
 
 

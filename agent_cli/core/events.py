@@ -327,6 +327,11 @@ Event = (
 UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, Compacting, HookStarted)
 
 
+def named(names: str) -> dict[str, Any]:
+    """The classes of these events, by name. names: with blanks between. Raises KeyError for one that is none."""
+    return {name: globals()[name] for name in names.split()}
+
+
 def innermost(event: Event) -> Event:
     """The event itself, out of however many sub-agents it comes."""
     while isinstance(event, SubagentEvent):

@@ -6,20 +6,16 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from agent_cli.core.events import (
-    ApprovalResolved,
     Event,
     MessageAdded,
-    SubagentEvent,
     TextDelta,
     ToolFinished,
     ToolProgress,
     ToolRequested,
     ToolStarted,
-    TurnFinished,
-    Warned,
+    named,
 )
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, typed
 from agent_cli.session.history import CUT
@@ -33,17 +29,7 @@ TAIL = 4 << 20
 STEPS = 60
 CHARACTERS = 6_000
 
-_SHOWN: tuple[Any, ...] = (
-    ApprovalResolved,
-    MessageAdded,
-    SubagentEvent,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-    TurnFinished,
-    Warned,
-)
-_KINDS: dict[str, Any] = {c.__name__: c for c in _SHOWN}
+_KINDS = named("ApprovalResolved MessageAdded SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished Warned")
 
 
 class Exchange(Value):

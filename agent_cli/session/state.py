@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -25,6 +23,7 @@ from agent_cli.core.events import (
     TurnStarted,
     Uncompacted,
     UsageAdded,
+    named,
 )
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.outcome import Diagnostics
@@ -36,28 +35,11 @@ from agent_tools.display import TodoItem
 from agent_tools.shell_state import Carried
 
 # Records that carry state; the others are for people and tools that read the log.
-_STATEFUL: tuple[Any, ...] = (
-    ApprovalRequested,
-    ApprovalResolved,
-    Compacted,
-    MessageAdded,
-    Pinned,
-    PlanChanged,
-    QuestionAnswered,
-    QuestionAsked,
-    Rewound,
-    SessionNamed,
-    SubagentEvent,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-    TurnFinished,
-    TurnPaused,
-    TurnStarted,
-    Uncompacted,
-    UsageAdded,
+KINDS = named(
+    "ApprovalRequested ApprovalResolved Compacted MessageAdded Pinned PlanChanged QuestionAnswered QuestionAsked "
+    "Rewound SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnPaused "
+    "TurnStarted Uncompacted UsageAdded"
 )
-KINDS: dict[str, Any] = {c.__name__: c for c in _STATEFUL}
 # As good a guess as there is without a tokenizer.
 _CHARACTERS = 4
 

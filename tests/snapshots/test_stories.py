@@ -21,15 +21,6 @@ from tests.snapshots.playing import GIT, git, tree_of
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\n")
-    (folder / "b.txt").write_text("two\r\n")
-    return folder
-
-
-@pytest.fixture
 def repository(root: Path) -> Path:
     git(root, "init", "-q")
     git(root, "add", "-A")

@@ -13,15 +13,6 @@ from tests.snapshots.test_stories import Session, make
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\n")
-    (folder / "b.txt").write_text("two\r\n")
-    return folder
-
-
-@pytest.fixture
 def repository(root: Path) -> Path:
     return make(root, "plain")
 

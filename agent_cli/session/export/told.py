@@ -19,6 +19,7 @@ from agent_cli.core.events import (
     TurnFinished,
     Uncompacted,
     Warned,
+    named,
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
@@ -88,21 +89,10 @@ class Told(Value):
     bad: int = 0
 
 
-_EVENTS: tuple[Any, ...] = (
-    ApprovalResolved,
-    Compacted,
-    MessageAdded,
-    QuestionAnswered,
-    Rewound,
-    SessionNamed,
-    SubagentEvent,
-    ToolFinished,
-    ToolRequested,
-    TurnFinished,
-    Uncompacted,
-    Warned,
+_KINDS = named(
+    "ApprovalResolved Compacted MessageAdded QuestionAnswered Rewound SessionNamed SubagentEvent ToolFinished "
+    "ToolRequested TurnFinished Uncompacted Warned"
 )
-_KINDS: dict[str, Any] = {c.__name__: c for c in _EVENTS}
 
 
 class _Telling:

@@ -1,0 +1,16 @@
+"""The folder that the stories about undo begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    (folder / "b.txt").write_text("two\r\n")
+    return folder
