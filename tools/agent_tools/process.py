@@ -26,6 +26,7 @@ from agent_tools.values import Value
 
 GRACE = 0.2
 TICK = 0.05
+Cause = Literal["exit", "time-out", "interrupted"]
 
 
 class Ending(Value):
@@ -33,7 +34,7 @@ class Ending(Value):
 
     code: int
     seconds: float
-    cause: Literal["exit", "time-out", "interrupted"] = "exit"
+    cause: Cause = "exit"
     left: bool = False
 
 
@@ -60,19 +61,10 @@ def run_process(
 
     running = Running(argv, cwd, env, feed, inherited)
     forget = cancel.on_cancel(running.wake)
-    cause: Literal["exit", "time-out", "interrupted"] = "interrupted"
     try:
-        while not running.exited():
-            left = started + seconds - monotonic()
-            if cancel.cancelled or left <= 0:
-                cause = "interrupted" if cancel.cancelled else "time-out"
-                running.end()
-                break
-            running.read(min(TICK, left))
+        while (cause := running.step(started + seconds, cancel.cancelled, TICK)) is None:
             if text := screen.take():
                 yield text
-        else:
-            cause = "exit"
         running.drain()
         if text := screen.take(all_of_it=True):
             yield text
@@ -151,6 +143,18 @@ class Running:
         if not hasattr(os, "waitid"):
             return self.process.poll() is not None
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def step(self, until: float, stop: bool, tick: float = 1.0) -> Cause | None:
+        """Read for up to `tick` seconds, or less where nothing tells of the exit; None while it goes on, else how it
+        came to its end. It is ended here where it is to stop, or its time, `until` as from monotonic, is over."""
+        if self.exited():
+            return "exit"
+        left = until - monotonic()
+        if not stop and left > 0:
+            self.read(min(tick if self.wakes else TICK, left))
+            return None
+        self.end()
+        return "interrupted" if stop else "time-out"
 
     def read(self, seconds: float) -> None:
         """Take in what there is to read, waiting up to `seconds` for output, the exit or a wake-up."""

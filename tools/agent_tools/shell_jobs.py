@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from agent_tools.arguments import ToolError
 from agent_tools.clipping import HeadTail, shorten
@@ -85,17 +85,11 @@ class Job:
         threading.Thread(target=self._work, args=(running, gone), name=self.id, daemon=True).start()
 
     def _work(self, running: Running, gone: Callable[[Job], None]) -> None:
-        from agent_tools.process import TICK, Ending
+        from agent_tools.process import Ending
 
-        cause: Literal["exit", "time-out", "interrupted"] = "exit"
         try:
-            while not running.exited():
-                left = self._started + self._seconds - monotonic()
-                if self._stop or left <= 0:
-                    cause = "interrupted" if self._stop else "time-out"
-                    running.end()
-                    break
-                running.read(min(1.0 if running.wakes else TICK, left))
+            while (cause := running.step(self._started + self._seconds, self._stop)) is None:
+                pass
             running.drain()
             code = running.process.wait()
             if self.wrapped is not None:

@@ -50,15 +50,9 @@ def run_hook(argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seco
         why = getattr(error, "strerror", None) or error
         return Ran(None, "error", monotonic() - started, error=f"could not be started: {why}")
     forget = cancel.on_cancel(running.wake)
-    cause: Literal["exit", "time-out", "interrupted"] = "exit"
     try:
-        while not running.exited():
-            left = started + seconds - monotonic()
-            if cancel.cancelled or left <= 0:
-                cause = "interrupted" if cancel.cancelled else "time-out"
-                running.end()
-                break
-            running.read(min(1.0, left) if running.wakes else min(0.05, left))
+        while (cause := running.step(started + seconds, cancel.cancelled)) is None:
+            pass
         running.drain()
         code = running.process.wait()
         return Ran(code if cause == "exit" else None, cause, monotonic() - started, bytes(out.data), bytes(err.data))
