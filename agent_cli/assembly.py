@@ -42,7 +42,7 @@ from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.wires import choose_model, debugged, later_model, open_wire, pricing, taken_by, window_of
+from agent_cli.wires import check_price, choose_model, debugged, later_model, open_wire, pricing, taken_by, window_of
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
 from agent_tools.confined import Confinement
@@ -139,6 +139,7 @@ def build(
     log, restored = open_session(options, settings, store, warn)
     model = choose_model(model_name(options, settings, restored), settings, place)
     info = lookup(model.provider, model.model)
+    check_price(model, info, settings)
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place)
     answered = attended or options.on_ask == "suspend"
@@ -241,6 +242,7 @@ def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None])
 def switch_model(agent: Agent, name: str) -> None:
     """Go on with another model in the same conversation. Raises Mistake."""
     model = choose_model(name, agent.settings, agent.place)
+    check_price(model, lookup(model.provider, model.model), agent.settings)
     conversation = agent.conversation
     conversation.kit.transport = open_wire(model, agent.settings)
     info = lookup(model.provider, model.model)

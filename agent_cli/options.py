@@ -52,6 +52,11 @@ class RunOptions(Value):
     max_budget_usd: Annotated[
         float | None, _flag("--max-budget-usd", RUN, "Dollars this turn may cost.", setting="max_cost")
     ] = None
+    allow_unknown_cost: Annotated[
+        bool,
+        _flag("--allow-unknown-cost", RUN, "With --max-budget-usd: run although a model's price is not known.",
+              setting="allow_unknown_cost"),
+    ] = False  # fmt: skip
     bare: Annotated[bool, _flag("--bare", RUN, "No settings files, no memory files: only what the flags say.")] = False
     settings: Annotated[
         tuple[str, ...], _flag("--settings", RUN, "Settings from a file, or as TOML or JSON text.", metavar="FILE|JSON")
@@ -103,6 +108,10 @@ class RunOptions(Value):
     fail_on_denied: Annotated[bool, _flag("--fail-on-denied", PERMISSION, "Exit 5 if anything was denied.")] = False
     fail_on_degraded: Annotated[
         bool, _flag("--fail-on-degraded", PERMISSION, "Exit 75 if the model failed after tools had run.")
+    ] = False
+
+    fail_on_unfinished: Annotated[
+        bool, _flag("--fail-on-unfinished", PERMISSION, "Exit 1 if the plan has open steps at the end.")
     ] = False
 
     continue_: Annotated[bool, _flag("-c --continue", SESSION, "Go on with this folder's latest session.")] = False

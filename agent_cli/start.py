@@ -148,6 +148,7 @@ def asked_of(options: RunOptions, settings: Settings) -> Asked:
         structured=options.json_schema is not None,
         fail_on_denied=options.fail_on_denied,
         fail_on_degraded=options.fail_on_degraded,
+        fail_on_unfinished=options.fail_on_unfinished,
         stdin_limit=settings.stdin_limit,
         stdin_wait=settings.stdin_wait,
     )

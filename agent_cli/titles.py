@@ -10,7 +10,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.usage import Usage
-from agent_cli.model.transport import ModelError, Request, TextChunk, UsageChunk
+from agent_cli.model.transport import ModelError, PlainAnswer, Request
 from agent_cli.wires import later_model
 from agent_tools.cancel import Cancelled, CancelToken
 from agent_tools.clipping import one_line
@@ -45,19 +45,15 @@ class Titles:
         """On a thread of its own. A model that does not answer leaves the session without a title."""
         settings = agent.settings
         assert settings.small_model is not None
-        parts: list[str] = []
-        usage = Usage()
+        answer = PlainAnswer()
         try:
             opened = later_model(settings.small_model, settings, agent.place)()
             request = Request(opened.model, prompt("title"), (UserMessage(_material(agent)),), max_tokens=400)
-            for chunk in opened.transport.stream(request, self._cancel):
-                if isinstance(chunk, TextChunk):
-                    parts.append(chunk.text)
-                elif isinstance(chunk, UsageChunk):
-                    usage = opened.price(chunk.usage)
+            answer.read(opened.transport.stream(request, self._cancel))
         except (ModelError, Cancelled):
             return
-        title = clean_name("".join(parts))
+        usage = opened.price(answer.usage) if answer.usage is not None else Usage()
+        title = clean_name(answer.text)
         # What the person has said meanwhile counts more.
         if title and not agent.name and not self._cancel.cancelled:
             agent.rename(SessionNamed(title, opened.label, usage))

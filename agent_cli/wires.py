@@ -44,6 +44,17 @@ def pricing(model: Resolved, info: ModelInfo | None) -> Callable[[Usage], Usage]
     return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
 
 
+def check_price(model: Resolved, info: ModelInfo | None, settings: Settings) -> None:
+    """Raises Mistake where a budget in dollars could not hold, because the price of the model is not known."""
+    # OpenRouter reports what each call cost.
+    known = model.wire == "scripted" or model.provider == "openrouter" or (info and (info.local or info.prices))
+    if settings.max_cost and not known and not settings.allow_unknown_cost:
+        raise Mistake(
+            f"The price of {model.name} is not known, so a budget in dollars cannot hold. Leave out --max-budget-usd "
+            "(max_cost), or add --allow-unknown-cost and bound the turn by --max-turns."
+        )
+
+
 def taken_by(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
     """What a model can be shown beside text: as the catalog says, else as the settings do."""
     says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
@@ -113,6 +124,7 @@ def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Ope
             model = choose_model(name, settings, place)
             wire = open_wire(model, settings)
             info = lookup(model.provider, model.model)
+            check_price(model, info, settings)
             takes, window = taken_by(info, settings), window_of(info, settings)
             return Opened(model.name, model.model, wire, pricing(model, info), takes, window)
         except Mistake as mistake:

@@ -10,7 +10,7 @@ from agent_cli.commits.repository import Change, Repository
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, by_person
 from agent_cli.core.usage import Usage
-from agent_cli.model.transport import Request, TextChunk, UsageChunk
+from agent_cli.model.transport import PlainAnswer, Request
 from agent_cli.place import Mistake
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import counted, shorten
@@ -26,16 +26,11 @@ _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 def propose(opened: Opened, material: str, cancel: CancelToken) -> tuple[str, Usage]:
     """The model's message for what the material shows, and what it cost. Raises ModelError, Cancelled."""
-    parts: list[str] = []
-    usage = Usage()
+    answer = PlainAnswer()
     request = Request(opened.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
-    for chunk in opened.transport.stream(request, cancel):
-        if isinstance(chunk, TextChunk):
-            parts.append(chunk.text)
-        elif isinstance(chunk, UsageChunk):
-            usage = opened.price(chunk.usage)
+    answer.read(opened.transport.stream(request, cancel))
     cancel.check()
-    return _clean("".join(parts)), usage
+    return _clean(answer.text), opened.price(answer.usage) if answer.usage is not None else Usage()
 
 
 def plain_message(changes: Sequence[Change]) -> str:

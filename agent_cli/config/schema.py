@@ -199,8 +199,11 @@ class Settings(Value):
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500
     max_seconds: Annotated[float, "working time per turn in seconds; 0: no limit", TIGHTEN] = 0.0
     max_cost: Annotated[float, "dollars per turn; 0: no limit", TIGHTEN] = 0.0
+    allow_unknown_cost: Annotated[
+        bool, "run with max_cost although a model's price is not known; its calls cost nothing then", USER
+    ] = False
 
-    max_failures: Annotated[int, "failed calls in a row that end a turn; 0: no limit", TIGHTEN] = 5
+    max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 5
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
 
     plan_review: Annotated[

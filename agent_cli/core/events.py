@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message
 from agent_cli.core.outcome import Diagnostics, Failure
+from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
 from agent_tools.base import Effect
 from agent_tools.display import Display, TodoItem
@@ -45,6 +45,10 @@ class TextDelta(Value):
 
 class ThinkingDelta(Value):
     text: str
+
+
+class AnswerRestarted(Value):
+    """The answer broke off and is asked for again: the text and thinking shown since the request are void."""
 
 
 class MessageAdded(Value):
@@ -156,7 +160,10 @@ class TurnResumed(Value):
 
 
 class PlanChanged(Value):
+    """The plan is now `items`. paused: it belongs to an earlier request, and this turn leaves it alone."""
+
     items: tuple[TodoItem, ...]
+    paused: bool = False
 
 
 class PlanContinued(Value):
@@ -278,7 +285,7 @@ class Warned(Value):
 
 
 class TurnFinished(Value):
-    """The end, as the log keeps it."""
+    """The end, as the log keeps it. usage: of this part of the turn; earlier: of its parts before a pause."""
 
     result: Literal["Complete", "Suspended", "Failed", "MaxIterations"]
     diagnostics: Diagnostics
@@ -290,6 +297,7 @@ class TurnFinished(Value):
     plan_unfinished: bool = False
     verified: str = ""
     changed_files: bool = False
+    earlier: Usage = Usage()
 
 
 Event = (
@@ -298,6 +306,7 @@ Event = (
     | FirstChunk
     | TextDelta
     | ThinkingDelta
+    | AnswerRestarted
     | MessageAdded
     | ToolRequested
     | ApprovalRequested
@@ -324,7 +333,7 @@ Event = (
     | Warned
     | TurnFinished
 )
-UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, ToolProgress, Compacting, HookStarted)
+UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, AnswerRestarted, ToolProgress, Compacting, HookStarted)
 
 
 def named(names: str) -> dict[str, Any]:

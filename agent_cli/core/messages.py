@@ -95,6 +95,15 @@ def typed(text: str) -> str:
     return re.split(r"\n\n<(?:file path=|plan_mode>)", text, maxsplit=1)[0]
 
 
+# The words for it of the providers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
+
+
+def was_cut(message: AssistantMessage) -> bool:
+    """Whether an answer ended because it reached its limit of tokens."""
+    return message.stop_reason.lower() in _CUT
+
+
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
     """The calls that still want a result, in order."""
     waiting: dict[str, ToolCall] = {}

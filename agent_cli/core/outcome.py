@@ -15,14 +15,19 @@ TerminalReason = Literal[
     "max_duration",
     "max_tool_calls",
     "max_cost",
+    "max_failures",
+    "max_denials",
+    "max_output_tokens",
+    "repetition",
     "inference_error",
+    "empty_answer",
     "await_approval",
     "await_user_input",
-    "denied",
     "interrupted",
     "cancelled",
-    "failed",
     "stopped_by_hook",
+    "denied",  # in logs of earlier versions, as the next
+    "failed",
 ]
 
 
@@ -72,7 +77,8 @@ class Denial(Value):
 class TurnEnd(Value):
     """What every ending carries: the messages the turn added, what it used, what it did, what was refused.
 
-    cost: dollars of the whole turn, pauses included; `usage` is of this part alone.
+    Everything but `messages` is of the whole turn, what came before a pause included. cost: dollars, sub-agents
+    included.
     """
 
     messages: tuple[Message, ...]

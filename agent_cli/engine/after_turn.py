@@ -9,8 +9,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.core.spent import Check
 from agent_cli.engine.turn import Turn
-from agent_cli.engine.verify import Check
 from agent_tools.cancel import Cancelled
 from agent_tools.clipping import HeadTail, counted, shorten
 from agent_tools.shell import find_bash

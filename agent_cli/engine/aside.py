@@ -7,7 +7,7 @@ from collections.abc import Generator
 from agent_cli.core.events import Event, UsageAdded, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.turn import Opened, Turn
-from agent_cli.model.transport import ModelError, Request, TextChunk, UsageChunk
+from agent_cli.model.transport import ModelError, PlainAnswer, Request
 from agent_tools.base import Ask
 
 
@@ -25,19 +25,15 @@ def ask_aside(turn: Turn, ask: Ask) -> Generator[Event, None, str | None]:
 
 def answer_of(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
     """The words of one answer, paid for from the turn's budget. Raises ModelError, Cancelled."""
-    parts: list[str] = []
-    usage = None
+    answer, usage = PlainAnswer(), None
     try:
-        for chunk in opened.transport.stream(request, turn.kit.context.cancel):
-            if isinstance(chunk, TextChunk):
-                parts.append(chunk.text)
-            elif isinstance(chunk, UsageChunk):
-                usage = opened.price(chunk.usage)
+        answer.read(opened.transport.stream(request, turn.kit.context.cancel))
     finally:
-        if usage is not None:
+        if answer.usage is not None:
+            usage = opened.price(answer.usage)
             turn.usage += usage
             turn.budget.cost += usage.cost
     if usage is not None:
         yield UsageAdded(opened.label, usage, aside=True)
     turn.kit.context.cancel.check()
-    return "".join(parts).strip()
+    return answer.text.strip()

@@ -57,11 +57,8 @@ class Asks:
         if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
             return Approve()
         call_person(self.turn, "permission_prompt", f"The agent needs your permission to use {request.tool}")
-        asked = kit.clock()
-        try:
+        with self.turn.budget.waiting():
             return kit.approver(request)
-        finally:
-            self.turn.budget.waited(kit.clock() - asked)
 
     def note(self, call: ToolCall) -> str:
         """What the model is told of the hooks beside the result of a call."""

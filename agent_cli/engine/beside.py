@@ -10,7 +10,7 @@ from agent_cli.core.messages import Message, UserMessage, with_open_calls_closed
 from agent_cli.core.usage import Usage
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Opened, TurnOptions
-from agent_cli.model.transport import TextChunk, UsageChunk
+from agent_cli.model.transport import PlainAnswer, Restarted, TextChunk
 from agent_tools.cancel import CancelToken
 
 
@@ -24,11 +24,12 @@ def ask_beside(
     messages = with_open_calls_closed(only_taken(list(history), opened.takes), "This has not finished yet.")
     asked = UserMessage(prompt("beside").format(question=question))
     request = request_of(options.but(model=opened.model), [*messages, asked], "none")
-    usage = Usage()
+    answer = PlainAnswer()
     for chunk in opened.transport.stream(request, cancel):
+        answer.read((chunk,))
         if isinstance(chunk, TextChunk):
             yield chunk.text
-        elif isinstance(chunk, UsageChunk):
-            usage = opened.price(chunk.usage)
+        elif isinstance(chunk, Restarted):
+            yield "\n\n(The connection broke; the answer starts again.)\n\n"
     cancel.check()
-    return usage
+    return opened.price(answer.usage) if answer.usage is not None else Usage()

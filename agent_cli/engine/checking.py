@@ -52,6 +52,11 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
     tool = turn.kit.tools.get(call.name)
     if tool is None:
         return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.kit.tools)}."
+    if call.broken and turn.was_cut:
+        return (
+            "Your answer was cut at the token limit, so this call is incomplete and was not run. Write the file in "
+            "parts: the beginning with one call, the rest with further ones."
+        )
     if call.broken:
         return f"The arguments were not a JSON object: {call.broken[:200]!r}. Send them as one JSON object."
     context = turn.kit.context

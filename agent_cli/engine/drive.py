@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
-from agent_cli.core.limits import Spent
 from agent_cli.core.messages import OF_PROGRAM, Message, Reason, UserMessage, pending_calls, with_open_calls_closed
 from agent_cli.core.outcome import TurnResult
+from agent_cli.core.spent import Spent
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.plan_guard import spelled
+from agent_cli.engine.plan_guard import spelled, unfinished
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
@@ -48,7 +48,7 @@ class Conversation:
     the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
     the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
     prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
-    with how many messages there were then.
+    with how many messages there were then. plan_paused: the plan belongs to an earlier request.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -69,6 +69,7 @@ class Conversation:
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
         self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
+        self.plan_paused = False
         self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -94,6 +95,7 @@ class Conversation:
             self.inbox += added
             raise
         self._close_open_calls()
+        self._pause_plan()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
         self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
         self.frame, self.attached = str, ()
@@ -101,6 +103,16 @@ class Conversation:
         for words in added:
             self._add(UserMessage(words))
         return self._run(show, self.options.but(lent=given.lent) if given.lent else self.options)
+
+    def _pause_plan(self) -> None:
+        """A new request leaves an unfinished plan of an earlier one alone; the model learns so once."""
+        plan = self.kit.context.plan
+        if not unfinished(plan):
+            return
+        note = prompt("plan_paused").format(plan=spelled(plan))
+        since = self.plans[-1][0] if self.plans else 0
+        if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
+            self._add(UserMessage(note))
 
     def _with_outputs(self, prompt: Prompted, show: Listener) -> str:
         """A prompt whose commands have run, as far as they are permitted."""
@@ -156,6 +168,9 @@ class Conversation:
         if isinstance(event, MessageAdded):
             self._under_way.append(event.message)
         elif isinstance(event, PlanChanged):
+            self.plan_paused = event.paused
+            if event.paused:
+                return
             self.plans.append((len(self.so_far), event.items))
 
     @property
@@ -181,7 +196,7 @@ class Conversation:
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
-        self.kit.context.plan = items
+        self.kit.context.plan, self.plan_paused = items, False
         self.plans.append((len(self.so_far), items))
         self.record(PlanChanged(items))
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{spelled(items)}\n</plan_change>")

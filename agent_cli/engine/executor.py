@@ -22,11 +22,12 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.outcome import Suspended
+from agent_cli.core.spent import Action
 from agent_cli.engine.asks import Asks
 from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
-from agent_cli.engine.turn import Action, Turn
+from agent_cli.engine.turn import Turn
 from agent_cli.permission.decision import Level
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import Cancelled
@@ -235,6 +236,12 @@ class Round:
         self.waiting.pop(0)
         return Ended() if turn.stopped is not None else None
 
+    def _close_rest(self, text: str) -> Generator[Event, None, None]:
+        """Answer the calls behind the first waiting one without running them."""
+        rest, self.waiting[1:] = self.waiting[1:], []
+        for number, call in enumerate(rest, 1):
+            yield from self.turn.answer(call, text, is_error=True, last=number == len(rest))
+
     def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
         turn = self.turn
         edited = self._edited.get(item.call.id)
@@ -254,6 +261,8 @@ class Round:
                 turn.budget.called(failed=False)
                 turn.actions.append(Action(item.summary, "done"))
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
+                if reply.is_error and reply is not CANCELLED:
+                    yield from self._close_rest("Not run: the plan was sent back.")
                 return Ended(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
         if turn.kit.gates is not None and turn.kit.depth == 0:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
+    PlanChanged,
     RoundStarted,
     TurnFinished,
     TurnPaused,
@@ -36,15 +37,16 @@ from agent_cli.core.outcome import (
     TerminalReason,
     TurnResult,
 )
+from agent_cli.engine.deadline import deadline
 from agent_cli.engine.lending import begin, give_back, kept
-from agent_cli.engine.plan_guard import continuation, failing_check, unfinished, verified
+from agent_cli.engine.plan_guard import continuation, failing_check, left_open, unfinished, verified
 from agent_cli.engine.room import make_room, make_room_after
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.summary import account
-from agent_cli.engine.turn import INTERRUPTED, Kit, Turn, TurnOptions
+from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.model.transport import ModelError
 from agent_tools.base import Finish
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import Cancelled, CancelToken
 from agent_tools.values import to_plain
 
 if TYPE_CHECKING:
@@ -56,9 +58,28 @@ LAST_ROUND = (
 )
 CAP_WORDS: dict[Cap, str] = {
     "rounds": "rounds", "duration": "time", "tool_calls": "tool calls", "cost": "cost",
-    "failures": "failures in a row", "denials": "refusals of the same call", "repetition": "repetitions",
+    "failures": "failed rounds in a row", "denials": "refusals of the same call", "repetition": "repeated calls",
+    "output": "tokens of one answer",
 }  # fmt: skip
-EMPTY_ANSWER = "Your answer was empty. If the work is done, say in a few lines what was done; otherwise go on."
+REASONS: dict[Cap, TerminalReason] = {
+    "rounds": "max_rounds", "duration": "max_duration", "tool_calls": "max_tool_calls", "cost": "max_cost",
+    "failures": "max_failures", "denials": "max_denials", "repetition": "repetition", "output": "max_output_tokens",
+}  # fmt: skip
+EMPTY_ANSWER = "Your answer was empty. If the work is done, say in a few lines what was done; otherwise continue."
+CONTINUE_CUT = (
+    "<reminder>\nYour answer was cut at the token limit. Continue exactly where it stopped, without repeating "
+    "anything.\n</reminder>"
+)
+STUCK = (
+    "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
+    "</reminder>"
+)
+# How often an answer that is cut at the token limit is continued.
+CONTINUATIONS = 3
+# The closing summary of a turn that ran out of time may take this much longer.
+SUMMARY_SECONDS = 30.0
+# Where a user who is present is asked instead.
+ASKED_AT: tuple[Cap, ...] = ("failures", "denials", "repetition")
 Run = Generator[Event, None, TurnResult]
 
 
@@ -67,12 +88,18 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     turn = Turn(history, kit, options, run_turn)
     saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
     yield TurnStarted(options.label, kit.policy.mode, saved)
+    if turn.kit.depth == 0 and unfinished(turn.kit.context.plan) and not turn.plan_touched:
+        yield PlanChanged(turn.kit.context.plan, paused=True)
     try:
         yield from begin(turn)
-        result = yield from _rounds(turn)
+        with deadline(turn, options.limits.seconds if turn.kit.depth == 0 else 0):
+            result = yield from _rounds(turn)
     except Cancelled:
-        yield from turn.close_open_calls(INTERRUPTED)
-        result = Failed(turn.end("interrupted"))
+        yield from turn.close_open_calls(turn.cancelled_because)
+        if turn.timed_out and turn.kit.depth == 0:
+            result = yield from _out_of_budget(turn, "duration", summary=not turn.in_model_call)
+        else:
+            result = Failed(turn.end("interrupted"))
     except ModelError as error:
         result = yield from _without_model(turn, error.failure)
     finally:
@@ -94,21 +121,42 @@ def _rounds(turn: Turn) -> Run:
             from agent_cli.engine.session_hooks import incoming
 
             texts = yield from incoming(turn.kit, texts)
-        for text in [*texts, *turn.kit.context.notices()]:
+        for text in [*texts, *turn.kit.context.notices(), *_stuck(turn)]:
+            turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
-        if cap := turn.budget.reached():
+        cap = turn.budget.reached()
+        if cap and cap in ASKED_AT and turn.kit.attended and turn.kit.depth == 0:
+            from agent_cli.engine.questions import ask_to_continue
+
+            cap = yield from ask_to_continue(turn, cap)
+        if cap:
             return (yield from _out_of_budget(turn, cap))
         turn.budget.rounds += 1
         yield RoundStarted(turn.budget.rounds)
         answer = yield from _ask(turn)
         if answer.calls:
+            turn.cut_text = ""
+            for guard in ("empty", "cut"):
+                turn.nudges.pop(guard, None)
             ended = yield from _run_calls(turn, answer.calls)
             if over := (yield from _over(turn, answer, ended)):
                 return over
-        elif more := (yield from _objection(turn, answer)):
+        elif not answer.text.strip() and turn.nudges.get("empty"):
+            return _empty(turn)
+        elif more := (_continuation(turn, answer) or (yield from _objection(turn, answer))):
             yield from turn.add(UserMessage(more))
+        elif turn.was_cut:
+            return MaxIterations(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
         else:
             return _complete(turn, answer)
+
+
+def _stuck(turn: Turn) -> list[str]:
+    """A warning for the model two rounds before the limit of failures ends the turn."""
+    failures, limit = turn.budget.failures, turn.options.limits.failures
+    if not failures or failures != limit - 2:
+        return []
+    return [STUCK.format(count=failures)]
 
 
 def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
@@ -121,6 +169,7 @@ def _over(turn: Turn, answer: AssistantMessage | None, ended: Ended) -> Generato
     """The turn's result where the calls of a round end it."""
     if ended.suspended:
         return (yield from _suspend(turn, ended.suspended))
+    turn.budget.end_round()
     if ended.cancelled:
         yield from turn.close_open_calls("Not run: the user cancelled the work.")
         return Failed(turn.end("cancelled"))
@@ -161,7 +210,7 @@ def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Genera
                 continue
             if not turn.fall_back(error.failure):
                 raise
-            yield Warned(f"{error.failure.message} Going on with {turn.options.label}.")
+            yield Warned(f"{error.failure.message} Continuing with {turn.options.label}.")
             continue
         if answer.parts:
             yield from turn.add(answer)
@@ -170,7 +219,7 @@ def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Genera
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
     """Why a text-only answer is not the end, as a message to the model; None where it is."""
-    if not answer.text.strip() and not turn.nudges.get("empty"):
+    if not answer.text.strip():
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
     gates = turn.kit.gates if turn.kit.depth == 0 else None
@@ -193,9 +242,9 @@ def _complete(
 ) -> TurnResult:
     return Complete(
         turn.end(reason),
-        text=answer.text if answer else "",
+        text=turn.cut_text + answer.text if answer else "",
         return_value=finish.value if finish else None,
-        plan_unfinished=unfinished(turn.kit.context.plan),
+        plan_unfinished=left_open(turn),
         verified=verified(turn),
     )
 
@@ -208,23 +257,41 @@ def _suspend(turn: Turn, why: str) -> Run:
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 
 
-def _out_of_budget(turn: Turn, cap: Cap) -> Run:
-    """One last round to sum up, without calls; where money is the bound or it fails, our own account."""
-    reason: dict[Cap, TerminalReason] = {
-        "rounds": "max_rounds", "duration": "max_duration", "tool_calls": "max_tool_calls", "cost": "max_cost",
-        "failures": "failed", "denials": "denied", "repetition": "failed",
-    }  # fmt: skip
+def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
+    """One last round to sum up, without calls; where money is the bound or it fails, our own summary."""
     text = ""
-    if cap != "cost":
+    if turn.timed_out:
+        turn.kit.context.cancel = CancelToken()
+    if summary and cap != "cost":
         yield from turn.add(UserMessage(LAST_ROUND.format(cap=CAP_WORDS[cap])))
         try:
-            answer = yield from _ask(turn, tool_choice="none")
+            with deadline(turn, turn.budget.seconds + SUMMARY_SECONDS if cap == "duration" else 0):
+                answer = yield from _ask(turn, tool_choice="none")
             text = answer.text
             yield from turn.close_open_calls("Not run: the limit is reached.")
         except ModelError as error:
             yield Warned(error.failure.message)
-    text = text or account(turn.actions, f"The limit of this turn ({cap.replace('_', ' ')}) is reached.")
-    return MaxIterations(turn.end(reason[cap]), cap=cap, text=text)
+        except Cancelled:
+            if not turn.timed_out:
+                raise
+    text = text or account(turn.actions, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
+    return MaxIterations(turn.end(REASONS[cap]), cap=cap, text=text)
+
+
+def _empty(turn: Turn) -> TurnResult:
+    """The model answered twice with nothing at all."""
+    failure = Failure("malformed", "The model gave an empty answer twice in a row.")
+    text = account(turn.actions, failure.message)
+    return Failed(turn.end("empty_answer"), failure=failure, text=text)
+
+
+def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
+    """What sends the model on with an answer that was cut at its token limit; None once that was done often enough."""
+    if not turn.was_cut or not answer.text or turn.nudges.get("cut", 0) >= CONTINUATIONS:
+        return None
+    turn.nudges["cut"] = turn.nudges.get("cut", 0) + 1
+    turn.cut_text += answer.text
+    return CONTINUE_CUT
 
 
 def _without_model(turn: Turn, failure: Failure) -> Run:
@@ -232,7 +299,7 @@ def _without_model(turn: Turn, failure: Failure) -> Run:
     yield from turn.close_open_calls("Not run: the model failed.")
     if not turn.tools_ran:
         return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
-    text = account(turn.actions, f"The model could not go on: {failure.message}")
+    text = account(turn.actions, f"The model failed: {failure.message}")
     return Complete(turn.end("inference_error"), text=text, degraded=True, failure=failure)
 
 
@@ -240,12 +307,13 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
     return TurnFinished(
         result=type(result).__name__,  # type: ignore[arg-type]
         diagnostics=result.end.diagnostics,
-        usage=result.end.usage,
+        usage=turn.usage,
+        earlier=turn.options.spent.usage,
         text=getattr(result, "text", ""),
         degraded=getattr(result, "degraded", False),
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
-        plan_unfinished=unfinished(turn.kit.context.plan),
+        plan_unfinished=left_open(turn),
         verified=verified(turn),
         changed_files=turn.checks.wrote,
     )

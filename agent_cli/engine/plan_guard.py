@@ -1,6 +1,7 @@
-"""The plan is kept: a turn does not end while steps of it are open, and "done" is not said over a failing check.
+"""A turn does not end while its plan has open steps, and does not report "done" over a failing check.
 
-Each guard is asked when the model answers with text only; what it returns goes to the model as a message.
+Only a plan that was made, approved or changed in this turn is guarded: one of an earlier request is paused. Each guard
+is asked when the model answers with text only; what it returns goes to the model as a message.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ def unfinished(plan: Sequence[TodoItem]) -> bool:
     return len(plan) >= 2 and bool(open_steps(plan))
 
 
+def left_open(turn: Turn) -> bool:
+    """Whether the turn's own plan has open steps."""
+    return turn.plan_touched and unfinished(turn.kit.context.plan)
+
+
 def spelled(plan: Sequence[TodoItem]) -> str:
     return "\n".join(f"[{_MARKS[t.status]}] {t.content}" for t in plan)
 
 
 def goal_of(turn: Turn) -> str:
-    """What the person asked for last, in their words."""
+    """What the user asked for last, in their words."""
     said = [m.text for m in turn.history if by_person(m)]
     return said[-1][:500] if said else ""
 
@@ -45,7 +51,7 @@ def asks_back(text: str) -> bool:
 def continuation(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
     """The message that sends the model on with an unfinished plan; None where its text stands."""
     plan = turn.kit.context.plan
-    if not unfinished(plan):
+    if not left_open(turn):
         return None
     if asks_back(answer.text):
         if turn.kit.attended or turn.nudges.get("asked"):
@@ -86,6 +92,6 @@ def reminder(turn: Turn, template: str) -> str:
     plan = turn.kit.context.plan
     goal = goal_of(turn)
     since = turn.budget.rounds - turn.plan_round
-    if not every or not unfinished(plan) or not goal or since <= 0 or since % every:
+    if not every or not left_open(turn) or not goal or since <= 0 or since % every:
         return ""
     return "\n\n" + template.format(goal=goal, plan=spelled(plan))

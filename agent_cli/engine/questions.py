@@ -6,6 +6,8 @@ from collections.abc import Generator
 
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
+from agent_cli.core.limits import Cap
+from agent_cli.core.messages import UserMessage
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, ToolResult
@@ -35,14 +37,10 @@ _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for yo
 def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
     """Ask, and record what was said. Raises Cancelled."""
     yield asked
-    clock = turn.kit.clock
     turn.kit.context.cancel.check()
     call_person(turn, "elicitation_dialog", _WAITS.get(asked.kind, "The agent has a question"))
-    started = clock()
-    try:
+    with turn.budget.waiting():
         reply = turn.kit.asker(asked)
-    finally:
-        turn.budget.waited(clock() - started)
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
@@ -58,20 +56,54 @@ def call_person(turn: Turn, kind: str, message: str) -> None:
         notify(turn, kind, message)
 
 
+_KEEP_GOING = "Continue"
+
+
+def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
+    """Ask whether to continue at a limit that says the work is stuck: None where it continues, else the limit.
+
+    No call waits for the answer, so nothing of the question is recorded. Raises Cancelled.
+    """
+    question = {
+        "question": f"{_STUCK[cap].format(limits=turn.options.limits)} Continue?",
+        "header": "Stuck",
+        "options": [
+            {"label": _KEEP_GOING, "description": "let it try again; your own words go to the model"},
+            {"label": "Stop", "description": "end here with a summary"},
+        ],
+        "multiSelect": False,
+    }
+    call_person(turn, "elicitation_dialog", "The agent is stuck and asks whether to continue")
+    turn.kit.context.cancel.check()
+    with turn.budget.waiting():
+        reply = turn.kit.asker(QuestionAsked("limit", "questions", {"questions": [question]}))
+    words = reply.text.removeprefix(f"{question['question']} -> ") if isinstance(reply, Reply) else "Stop"
+    if words in ("Stop", "(no answer)") or (isinstance(reply, Reply) and reply.verdict != "answer"):
+        return cap
+    turn.budget.renew(cap)
+    turn.repeats.renew()
+    if words != _KEEP_GOING:
+        yield from turn.add(UserMessage(words))
+    return None
+
+
+_STUCK: dict[Cap, str] = {
+    "failures": "Nothing succeeded in {limits.failures} rounds in a row.",
+    "denials": "The same call was refused {limits.denials} times.",
+    "repetition": "The model repeats the same calls with the same results.",
+}
+
+
 def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
     """What the person says to a question of a running tool; None where nobody is there to answer."""
     options = [{"label": label, "description": ""} for label in step.options]
     question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
     asked = QuestionAsked(call_id, "questions", {"questions": [question]})
     yield asked
-    clock = turn.kit.clock
     turn.kit.context.cancel.check()
     call_person(turn, "elicitation_dialog", "A tool has a question")
-    started = clock()
-    try:
+    with turn.budget.waiting():
         reply = turn.kit.asker(asked)
-    finally:
-        turn.budget.waited(clock() - started)
     if isinstance(reply, Defer) or reply.by != "person" or reply.verdict != "answer":
         yield QuestionAnswered(call_id, "cancel", by="default")
         return None

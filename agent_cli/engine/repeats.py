@@ -1,8 +1,9 @@
 """Calls that repeat: what needs no second run, and what goes round in circles.
 
 A call whose effects are all Read or State is not run again while what it reads is unchanged; it is answered with where
-the result stands. Everything runs as often as it is asked for, but the same call with the same result again and again
-is named: to the model at the third time, to the person at the fourth, and where nobody watches the turn ends.
+the result stands. Everything else runs as often as it is asked for, but calls that come again with the same results,
+alone or as a cycle of several, are a loop: the model is warned once, and if it keeps on the turn stops at the limit
+"repetition", where a user who is present is asked.
 """
 
 from __future__ import annotations
@@ -10,34 +11,64 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
-from agent_cli.core.events import Event, Warned
 from agent_tools.base import ToolResult
 from agent_tools.display import CommandOutput
 
 if TYPE_CHECKING:
+    from agent_cli.core.messages import ToolCall
     from agent_cli.engine.checking import Prepared
     from agent_cli.engine.turn import Turn
 
-TELL_MODEL, TELL_PERSON, STOP = 3, 4, 5
+WARN, STOP = 3, 5
+LONGEST_CYCLE = 6
+
+
+class _Answered:
+    """A call with its result; results are compared only where the calls are the same: a long one takes milliseconds."""
+
+    def __init__(self, key: str, result: ToolResult | None = None, essence: str = "") -> None:
+        self.key = key
+        self._result = result
+        self._essence = essence
+
+    @property
+    def essence(self) -> str:
+        if self._result is not None:
+            self._essence, self._result = _hash(_essence(self._result)), None
+        return self._essence
+
+    def equals(self, other: _Answered) -> bool:
+        return self.key == other.key and self.essence == other.essence
 
 
 class Repeats:
-    """What one turn has called."""
+    """What one turn has called. recent: the latest calls of its earlier parts."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, recent: Iterable[str] = ()) -> None:
         self._turn = turn
         self._read: dict[str, tuple[int, object]] = {}
-        self._last: tuple[str, ToolResult] | None = None
-        self._times = 0
-        self._summary = ""
+        self._latest: deque[_Answered] = deque(maxlen=LONGEST_CYCLE * STOP)
+        self._runs = [0] * (LONGEST_CYCLE + 1)
+        self._warned_in: int | None = None
+        self._round = 0
+        for entry in recent:
+            key, _, essence = entry.partition(":")
+            self._add(_Answered(key, essence=essence))
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """The latest calls with their results, for a turn that is suspended."""
+        return tuple(f"{entry.key}:{entry.essence}" for entry in self._latest)
 
     def unchanged(self, item: Prepared) -> int | None:
         """The round in which this very call was made, where running it again could tell nothing new."""
-        found = self._read.get(_key(item))
+        found = self._read.get(_key(item.call, item.tool.name))
         if found is None:
             return None
         now = self.signature(item)
@@ -66,35 +97,67 @@ class Repeats:
         return parts or None
 
     def note(self, item: Prepared, result: ToolResult, before: object) -> str:
-        """Remember a call that ran. Returns what the model should be told of it, if anything."""
+        """Remember a call that ran, with its signature `before`. Returns a warning for the model, or ""."""
+        key = _key(item.call, item.tool.name)
         after = self.signature(item)
         if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
-            self._read[_key(item)] = (self._turn.budget.rounds, after)
-        key = _key(item)
-        # Results are compared only where the call itself is the same: cleaning a long one costs milliseconds.
-        same = self._last is not None and self._last[0] == key and _essence(self._last[1]) == _essence(result)
-        self._times = self._times + 1 if same else 1
-        self._last = (key, result)
-        self._summary = item.summary
-        if self._times < TELL_MODEL:
+            self._read[key] = (self._turn.budget.rounds, after)
+        return self.answered(key, result)
+
+    def note_unrun(self, call: ToolCall, text: str) -> str:
+        """Remember a call that was answered with `text` without being run. Returns a warning for the model, or ""."""
+        return self.answered(_key(call, call.name), ToolResult(text))
+
+    def answered(self, key: str, result: ToolResult) -> str:
+        """Remember that the call `key` gave `result`; a warning for the model where that closes a loop, or ""."""
+        turn = self._turn
+        entry = _Answered(_hash(key), result)
+        # The same call several times in one answer is one attempt.
+        if not (self._round == turn.budget.rounds and self._latest and entry.equals(self._latest[-1])):
+            self._add(entry)
+        self._round = turn.budget.rounds
+        cycle = next((n for n in range(1, LONGEST_CYCLE + 1) if self._times(n) >= WARN), 0)
+        if not cycle:
+            self._warned_in = None
             return ""
-        return (
-            f"\n\n[This call gave this very result {self._times} times in a row. Repeating it will not help: "
-            "change something, take another way, or say what blocks you.]"
-        )
-
-    def warnings(self, turn: Turn) -> Generator[Event, None, None]:
-        """Tell the person of a circle, and end the turn where nobody watches."""
-        if self._times >= STOP and not turn.kit.attended:
-            turn.budget.stop("repetition")
-        elif self._times == TELL_PERSON:
-            yield Warned(
-                f"The model repeats itself: {self._summary} gave the same result {self._times} times in a row."
+        if self._warned_in is None:
+            self._warned_in = turn.budget.rounds
+            what = "This call" if cycle == 1 else f"This cycle of {cycle} calls"
+            return (
+                f"\n\n[{what} gave the same result {self._times(cycle)} times in a row. Repeating it will not help: "
+                "change something, try another way, or say what blocks you.]"
             )
+        # Several calls of one answer were made before the model could read the warning.
+        if self._times(cycle) >= STOP and turn.budget.rounds > self._warned_in:
+            turn.budget.stop("repetition")
+        return ""
+
+    def renew(self) -> None:
+        """The user wants the turn to continue: count from here."""
+        self._latest.clear()
+        self._runs = [0] * (LONGEST_CYCLE + 1)
+        self._warned_in = None
+
+    def _add(self, entry: _Answered) -> None:
+        """Count, for each length of a cycle, how many of the latest calls equal the one a cycle earlier."""
+        for cycle in range(1, LONGEST_CYCLE + 1):
+            same = len(self._latest) >= cycle and entry.equals(self._latest[-cycle])
+            self._runs[cycle] = self._runs[cycle] + 1 if same else 0
+        self._latest.append(entry)
+
+    def _times(self, cycle: int) -> int:
+        """How often the latest calls went through a cycle of this length, one after another."""
+        return self._runs[cycle] // cycle + 1
 
 
-def _key(item: Prepared) -> str:
-    return f"{item.tool.name} {json.dumps(item.call.arguments, sort_keys=True)}"
+def _key(call: ToolCall, tool: str) -> str:
+    return f"{tool} {json.dumps(call.arguments, sort_keys=True)}{call.broken}"
+
+
+def _hash(value: Any) -> str:
+    """A short digest; only the few latest calls are ever compared by it."""
+    data = repr(value).encode("utf-8", "surrogatepass")
+    return f"{crc32(data):08x}{len(data):x}"
 
 
 def _essence(result: ToolResult) -> Any:

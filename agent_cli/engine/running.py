@@ -15,12 +15,13 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
+from agent_cli.core.spent import Action
 from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.checking import Prepared, may_change
 from agent_cli.engine.lending import borrow
 from agent_cli.engine.questions import ask_during
 from agent_cli.engine.subagents import run_nested
-from agent_cli.engine.turn import INTERRUPTED, Action, Turn
+from agent_cli.engine.turn import Turn
 from agent_tools.base import Ask, AskPerson, ToolError, ToolResult
 from agent_tools.cancel import Cancelled
 
@@ -61,7 +62,7 @@ def run(
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except Cancelled:
-        result, interrupted = ToolResult(INTERRUPTED, is_error=True), True
+        result, interrupted = ToolResult(turn.cancelled_because, is_error=True), True
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
@@ -89,7 +90,6 @@ def run(
     if context.plan != plan:
         turn.plan_changed(plan)
         yield PlanChanged(context.plan)
-    yield from turn.repeats.warnings(turn)
     turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
     if interrupted:
         raise Cancelled
@@ -121,6 +121,7 @@ def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, T
 def fail(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
     """Answer a call that never ran with an error the model can learn from."""
     turn.budget.called(failed=True)
+    text += turn.repeats.note_unrun(call, text)
     yield from turn.answer(call, text, is_error=True, last=last)
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
@@ -129,6 +130,7 @@ def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Eve
     """Answer a repeated call that would only read again what has not changed."""
     turn.budget.called(failed=False)
     text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
+    text += turn.repeats.note_unrun(item.call, text)
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
 

@@ -1,7 +1,8 @@
 """One model call: the request is built from the turn, chunks become events at once, and one message comes out.
 
-If the call breaks off, what was already shown is kept in the history as a message without calls, so that the person
-and the model remember the same words.
+An answer that breaks off is asked for again by the transport: what was shown of it is void, and is not sent to the
+model. Where that fails for good, or the user interrupts, what was shown stays in the history as a message without
+calls, so that the user and the model remember the same words.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Generator, Iterable, Sequence
 from typing import Literal
 
-from agent_cli.core.events import Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
+from agent_cli.core.events import AnswerRestarted, Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
 from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
 from agent_cli.core.outcome import Failure
@@ -24,6 +25,7 @@ from agent_cli.model.transport import (
     ModelError,
     Notice,
     Request,
+    Restarted,
     Started,
     Stopped,
     TextChunk,
@@ -153,6 +155,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     take = draft.take
     first = True
     failed: ModelError | Cancelled | None = None
+    turn.in_model_call = True
     try:
         for chunk in turn.transport.stream(request, turn.kit.context.cancel):
             if isinstance(chunk, TextChunk):
@@ -165,6 +168,13 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             if isinstance(chunk, Notice):
                 yield Warned(chunk.text, chunk.wait)
                 continue
+            if isinstance(chunk, Restarted):
+                if (paid := _pay(turn, draft)) is not None:
+                    yield UsageAdded(draft.started.model or request.model, paid, aside=True)
+                draft = Draft()
+                take = draft.take
+                yield AnswerRestarted()
+                continue
             take(chunk)
             if first and not isinstance(chunk, (Started, UsageChunk)):
                 first = False
@@ -176,25 +186,35 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
     except (ModelError, Cancelled) as error:
         failed = error
+        turn.in_model_call = isinstance(error, Cancelled)
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
-        if draft.usage is not None:
-            draft.usage = turn.price(draft.usage)
-            turn.usage += draft.usage
-            turn.budget.cost += draft.usage.cost
-    if draft.usage is not None:
-        yield UsageAdded(draft.started.model or request.model, draft.usage)
+        paid = _pay(turn, draft)
+    if paid is not None:
+        yield UsageAdded(draft.started.model or request.model, paid)
     if failed is not None:
         partial = draft.message("interrupted" if isinstance(failed, Cancelled) else "error", with_calls=False)
         if partial is not None:
             yield from turn.add(partial)
         raise failed
     assert draft.stopped is not None
+    turn.in_model_call = False
     turn.stop_reason = draft.stopped.raw or draft.stopped.reason
+    turn.was_cut = draft.stopped.reason == "max_tokens"
     message = draft.message(turn.stop_reason)
-    if draft.usage is not None:
-        turn.kit.window.reported(draft.usage, len(turn.history) + (message is not None))
+    if paid is not None:
+        turn.kit.window.reported(paid, len(turn.history) + (message is not None))
     return with_valid_calls(message, turn.kit.ids) if message else AssistantMessage((), turn.stop_reason)
+
+
+def _pay(turn: Turn, draft: Draft) -> Usage | None:
+    """Charge the turn for what an answer used, as far as the provider has reported it."""
+    if draft.usage is None:
+        return None
+    usage = turn.price(draft.usage)
+    turn.usage += usage
+    turn.budget.cost += usage.cost
+    return usage
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_cli.engine.turn import Action
+from agent_cli.core.spent import Action
 
 _SHOWN = 30
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent_cli.core.spent import Check
 from agent_cli.engine.plan_guard import asks_back
-from agent_cli.engine.verify import Check
 from agent_cli.permission.decision import Decision, Level
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.display import CommandOutput

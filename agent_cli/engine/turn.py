@@ -10,7 +10,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, MessageAdded, ToolFinished
 from agent_cli.core.hooks import NO_HOOKS, Hooks
-from agent_cli.core.limits import Limits, Spent
+from agent_cli.core.limits import Limits
 from agent_cli.core.media import has_media
 from agent_cli.core.messages import (
     AssistantMessage,
@@ -19,15 +19,17 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     call_ids,
+    was_cut,
     with_open_calls_closed,
 )
 from agent_cli.core.modes import Effort
-from agent_cli.core.outcome import Denial, Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
+from agent_cli.core.outcome import Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.rules import Rule
+from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
 from agent_cli.engine.budget import Budget
-from agent_cli.engine.plan_guard import reminder
+from agent_cli.engine.plan_guard import open_steps, reminder
 from agent_cli.engine.repeats import Repeats
 from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from agent_cli.engine.gates import Gates
 
 
-INTERRUPTED = "Interrupted by the user before this finished."
+OUT_OF_TIME = "ended at the time limit of this turn"
 
 
 class TurnOptions(Value):
@@ -217,13 +219,6 @@ class Kit:
         return Spent(done.rounds, done.duration_ms / 1000, done.tool_calls, result.end.cost)
 
 
-class Action(Value):
-    """A call that ran, as the deterministic account of a turn tells it."""
-
-    summary: str
-    outcome: Literal["done", "failed", "refused"]
-
-
 Starter = Callable[[Iterable[Message], Kit, TurnOptions], Generator[Event, None, TurnResult]]
 
 
@@ -236,19 +231,26 @@ class Turn:
         self.kit = kit
         self.options = options
         self.budget = Budget(options.limits, kit.clock, options.spent)
+        # What this part of the turn used; `end` adds what earlier parts did.
         self.usage = Usage()
-        self.model_ms = 0
-        self.first_chunk_ms: int | None = None
+        self.model_ms = options.spent.model_ms
+        self.first_chunk_ms = options.spent.first_chunk_ms
         self.stop_reason = ""
-        self.denials: list[Denial] = []
-        self.actions: list[Action] = []
+        self.denials = list(options.spent.denied)
+        self.actions = list(options.spent.actions)
         self.nudges = dict(options.spent.nudges)
-        self.repeats = Repeats(self)
-        self.checks = Checks(kit.verify)
+        self.repeats = Repeats(self, options.spent.recent)
+        self.checks = Checks(kit.verify, options.spent)
         self.plan_round = 0
         self.plan_approved = bool(kit.context.plan)
-        # Why a hook ends the turn, for the person.
+        # A plan that this turn has nothing to do with is not carried on.
+        self.plan_touched = options.spent.plan_touched
+        # Why a hook ends the turn, for the user.
         self.stopped: str | None = None
+        # The last answer ended at its token limit; the text of those that were continued.
+        self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
+        self.cut_text = ""
+        self.in_model_call = False
         self.transport = kit.transport
         self.price = kit.price
         self.lent: list[Lent] = []
@@ -290,11 +292,27 @@ class Turn:
         for message in with_open_calls_closed(self.history, reason)[len(self.history) :]:
             yield from self.add(message)
 
+    @property
+    def cancelled_because(self) -> str:
+        """The result of a call that was under way when the turn was cancelled."""
+        reason = self.kit.context.cancel.reason
+        return f"{reason[:1].upper()}{reason[1:]} before this finished."
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the time limit has cancelled the turn."""
+        token = self.kit.context.cancel
+        return token.cancelled and token.reason == OUT_OF_TIME
+
     def plan_changed(self, before: tuple[TodoItem, ...]) -> None:
-        """New contents (not just new marks) start the count of nudges anew."""
-        if [t.content for t in before] != [t.content for t in self.kit.context.plan]:
-            self.nudges.pop("plan", None)
+        """The plan was made or changed in this turn; progress starts the count of nudges again."""
+        self.plan_touched = True
+        now = self.kit.context.plan
+        if [t.content for t in before] != [t.content for t in now]:
             self.plan_round = self.budget.rounds
+            self.nudges.pop("plan", None)
+        elif len(open_steps(now)) < len(open_steps(before)):
+            self.nudges.pop("plan", None)
 
     def review_due(self, item: Prepared) -> bool:
         """Whether this call makes a first plan that a person has to see before anything is done."""
@@ -305,7 +323,19 @@ class Turn:
     @property
     def spent(self) -> Spent:
         """What a resumed turn begins with."""
-        return self.budget.spent.but(nudges=dict(self.nudges))
+        return self.budget.spent.but(
+            nudges=dict(self.nudges),
+            usage=self.options.spent.usage + self.usage,
+            model_ms=self.model_ms,
+            first_chunk_ms=self.first_chunk_ms,
+            actions=tuple(self.actions),
+            denied=tuple(self.denials),
+            check=self.checks.last,
+            changed_since=self.checks.changed_since,
+            wrote=self.checks.wrote,
+            plan_touched=self.plan_touched,
+            recent=self.repeats.recent,
+        )
 
     @property
     def tools_ran(self) -> bool:
@@ -342,6 +372,5 @@ class Turn:
             terminal_reason=reason,
             first_chunk_ms=self.first_chunk_ms,
         )
-        return TurnEnd(
-            tuple(self.history[self._known :]), self.usage, diagnostics, tuple(self.denials), self.budget.cost
-        )
+        usage = self.options.spent.usage + self.usage
+        return TurnEnd(tuple(self.history[self._known :]), usage, diagnostics, tuple(self.denials), self.budget.cost)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent_cli.core.spent import Check, Spent
 from agent_tools.base import ToolResult
 from agent_tools.display import CommandOutput
-from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from agent_cli.engine.checking import Prepared
@@ -28,29 +28,14 @@ RUNNERS = {
 }  # fmt: skip
 
 
-class Check(Value):
-    """A command that verified something. `exit_code` is None where it was ended from outside."""
-
-    command: str
-    exit_code: int | None
-
-    @property
-    def passed(self) -> bool:
-        return self.exit_code == 0
-
-    def __str__(self) -> str:
-        how = "passed" if self.passed else f"failed (exit {self.exit_code})"
-        return f"`{self.command}` {how}"
-
-
 class Checks:
     """Told of every call; remembers the last check, and whether files changed after it."""
 
-    def __init__(self, more: Sequence[str]) -> None:
+    def __init__(self, more: Sequence[str], before: Spent) -> None:
         self._more = tuple(more)
-        self.last: Check | None = None
-        self.changed_since = False
-        self.wrote = False
+        self.last = before.check
+        self.changed_since = before.changed_since
+        self.wrote = before.wrote
 
     def note(self, item: Prepared, result: ToolResult) -> None:
         for effect in item.effects:

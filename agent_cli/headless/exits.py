@@ -6,15 +6,19 @@ from typing import Literal
 
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 
-Outcome = Literal["done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "interrupted"]
+Outcome = Literal[
+    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted"
+]
 OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 75, 141
 
 
-def outcome_of(result: TurnResult, *, fail_on_denied: bool = False) -> Outcome:
-    """The word for a result. A finished run that was refused something is "denied" only where that is a failure."""
+def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfinished: bool = False) -> Outcome:
+    """Return the word for a result. "denied" and "unfinished" (open steps of a plan) only where that is a failure."""
     match result:
         case Complete(degraded=True):
             return "degraded"
+        case Complete(plan_unfinished=True) if fail_on_unfinished:
+            return "unfinished"
         case Complete():
             return "denied" if result.end.denials and fail_on_denied else "done"
         case Suspended():
@@ -39,6 +43,7 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
         "retryable": RETRY,
         "suspended": SUSPENDED,
         "limit": LIMIT,
+        "unfinished": FAILED,
         "interrupted": 130,
     }
     return codes[outcome]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from agent_cli.core.compacting import compacted_line
 from agent_cli.core.events import (
+    AnswerRestarted,
     ApprovalResolved,
     Compacted,
     Event,
@@ -40,6 +41,8 @@ class Progress:
         match event:
             case TextDelta(text=text) if self._verbose:
                 self._words.append(text)
+            case AnswerRestarted():
+                self._words.clear()
             case ToolRequested(call_id=call_id, summary=summary):
                 self._flush()
                 self._summaries[call_id] = inert(summary)
@@ -56,7 +59,7 @@ class Progress:
                 self._say(f"warning: {inert(text)}")
             case TurnFinished() if self._verbose:
                 self._words.clear()
-                used = event.usage
+                used = event.earlier + event.usage
                 cost = f"${used.cost:.4f}" if used.reliable else "cost unknown"
                 self._say(
                     f"{event.diagnostics.rounds} rounds, {event.diagnostics.tool_calls} calls, "

@@ -6,13 +6,19 @@ import os
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, UsageAdded, innermost
+from agent_cli.core.limits import Cap
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, MaxIterations, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.headless.exits import Outcome
 from agent_tools.values import to_plain
 
-_SUBTYPES = {"cost": "error_max_budget_usd"}
+# Claude Code's names where it has one.
+_SUBTYPES: dict[Cap, str] = {
+    "rounds": "error_max_turns", "cost": "error_max_budget_usd", "duration": "error_max_duration",
+    "tool_calls": "error_max_tool_calls", "failures": "error_max_failures", "denials": "error_max_denials",
+    "repetition": "error_repetition", "output": "error_max_output_tokens",
+}  # fmt: skip
 
 
 class Tally:
@@ -113,8 +119,10 @@ def result_object(
 
 def _subtype(result: TurnResult, outcome: Outcome) -> str:
     if isinstance(result, MaxIterations):
-        return _SUBTYPES.get(result.cap, "error_max_turns")
-    return "success" if outcome in ("done", "denied", "degraded", "suspended") else "error_during_execution"
+        return _SUBTYPES[result.cap]
+    if outcome == "suspended":
+        return "suspended"
+    return "success" if outcome in ("done", "denied", "degraded") else "error_during_execution"
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.answers import Answer, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.core.limits import Spent
 from agent_cli.core.media import media_of
 from agent_cli.core.outcome import Complete, TurnResult
+from agent_cli.core.spent import Spent
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
 from agent_cli.headless.progress import Progress
@@ -81,6 +81,7 @@ class Asked(Value):
     structured: bool
     fail_on_denied: bool
     fail_on_degraded: bool
+    fail_on_unfinished: bool
     stdin_limit: int
     stdin_wait: float
     fails: FailOnQuestion | None = None
@@ -223,7 +224,7 @@ def finish(
     asked: Asked, report: Report, result: TurnResult, tally: Tally, stream: StreamJson | None, caught: int
 ) -> int:
     """Print what the format wants, and give the exit code."""
-    outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied)
+    outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
         say(f"Failed: a person is needed for: {inert(', '.join(asked.fails.needed))}")
@@ -233,7 +234,7 @@ def finish(
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
-            say("Interrupted. Go on with: agent -c")
+            say("Interrupted. Continue with: agent -c")
         elif outcome in ("failed", "retryable"):
             if text:
                 say(text)
@@ -250,10 +251,12 @@ def finish(
             stream.line(fields)
         else:
             _print_line(fields)
+    if isinstance(result, Complete) and result.plan_unfinished:
+        say("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
     if outcome == "degraded":
         say(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
     elif outcome == "limit":
-        say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Go on with: agent -c")
+        say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
     elif outcome == "suspended":
         items = list(tally.asked.values())
         tell_pending(report.session_id, items, plan_on_stdout=asked.output_format == "text")

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_cli import __version__
 from agent_cli.core.events import (
+    AnswerRestarted,
     Compacted,
     Compacting,
     Event,
@@ -79,6 +80,8 @@ class StreamJson:
                 self._delta({"type": "text_delta", "text": text})
             case ThinkingDelta(text=text):
                 self._delta({"type": "thinking_delta", "thinking": text})
+            case AnswerRestarted() if self._partial:
+                self._system("answer_restarted", parent_tool_use_id=self._parent)
             case UsageAdded(usage=usage, aside=False):
                 self._usage = usage
             case Compacting():
@@ -99,8 +102,9 @@ class StreamJson:
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
             case TurnResumed(reason=reason, rounds_left=left):
                 self._system("resumed", reason=reason, rounds_left=left)
-            case PlanChanged(items=items):
-                self._system("plan", items=[{"content": i.content, "status": i.status} for i in items])
+            case PlanChanged(items=items, paused=paused):
+                steps = [{"content": i.content, "status": i.status} for i in items]
+                self._system("plan", items=steps, paused=paused)
             case PlanContinued(round=number, attempt=attempt):
                 self._system("plan_continued", round=number, attempt=attempt)
 

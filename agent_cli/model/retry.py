@@ -1,8 +1,9 @@
 """Trying again: a transport around a transport.
 
-A failed call is repeated only while nothing of its answer has been passed on, only if the failure may pass, and after
-a wait: the one that the provider asks for, else exponential with full jitter so that many clients do not return as
-one. Each repetition is told; a cancelled token ends the wait at once.
+A failed call is repeated only if the failure may pass, and after a wait: the one that the provider asks for, else
+exponential with full jitter so that many clients do not return as one. Nothing of an answer has any effect before it
+is complete, so one that broke off midway is asked for again too, after a `Restarted` that voids what was passed on.
+Each retry is announced; a cancelled token ends the wait at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from random import random as chance
 
 from agent_cli.core.outcome import Failure
-from agent_cli.model.transport import CallStart, Chunk, ModelError, Notice, Request, TextChunk, ThinkingChunk, Transport
+from agent_cli.model.transport import Chunk, ModelError, Notice, Request, Restarted, Transport
 from agent_tools.cancel import CancelToken
 
 LONGEST_WAIT = 120.0
@@ -52,18 +53,20 @@ class Retrying:
         """See `Transport`."""
         failed = 0
         while True:
-            taken = False
+            begun = False
             try:
                 for chunk in self._transport.stream(request, cancel):
-                    taken = taken or isinstance(chunk, (TextChunk, ThinkingChunk, CallStart))
+                    begun = begun or not isinstance(chunk, Notice)
                     yield chunk
                 return
             except ModelError as error:
-                if taken or not error.failure.retryable or failed >= self._attempts:
+                if not error.failure.retryable or failed >= self._attempts:
                     raise
                 wait = self._wait(error, failed)
                 cause = _CAUSES.get(error.failure.kind, "The model call failed")
             failed += 1
+            if begun:
+                yield Restarted()
             shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
             yield Notice(f"{cause}; trying again in {shown} ({failed} of {self._attempts})", wait)
             self._sleep(cancel, wait)

@@ -6,7 +6,7 @@ over all of them. Wires keep nothing between requests but connections and the en
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 from agent_cli.core.messages import Message
@@ -109,7 +109,30 @@ class Notice(Value):
     wait: float = 0.0
 
 
-Chunk = Started | TextChunk | ThinkingChunk | CallStart | CallDelta | UsageChunk | Stopped | Notice
+class Restarted(Value):
+    """The answer broke off and is asked for again: the chunks so far are void, what they cost was spent."""
+
+
+Chunk = Started | TextChunk | ThinkingChunk | CallStart | CallDelta | UsageChunk | Stopped | Notice | Restarted
+
+
+class PlainAnswer:
+    """The words of an answer, and what it and the attempts before it used (None: not reported); also where it fails."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.usage: Usage | None = None
+        self._earlier = Usage()
+
+    def read(self, chunks: Iterable[Chunk]) -> None:
+        """Take the chunks of one call. Raises what the transport raises."""
+        for chunk in chunks:
+            if isinstance(chunk, TextChunk):
+                self.text += chunk.text
+            elif isinstance(chunk, UsageChunk):
+                self.usage = self._earlier + chunk.usage
+            elif isinstance(chunk, Restarted):
+                self.text, self._earlier = "", self.usage or Usage()
 
 
 class ModelError(Exception):

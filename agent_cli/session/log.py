@@ -20,6 +20,7 @@ from pathlib import Path
 
 from agent_cli.core.events import (
     UNLOGGED,
+    AnswerRestarted,
     Event,
     MessageAdded,
     Pinned,
@@ -149,6 +150,9 @@ class SessionLog:
         """Write one event, unless it is of a kind that is not kept."""
         if isinstance(event, TextDelta):
             self._unfinished.feed(event.text)
+            return
+        if isinstance(event, AnswerRestarted):
+            self._unfinished.end()
             return
         inner = innermost(event)
         if isinstance(inner, UNLOGGED):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
-from agent_cli.core.limits import Spent
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.outcome import Diagnostics
+from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
 from agent_cli.core.window import Compaction, Report
 from agent_tools.display import TodoItem

@@ -96,7 +96,7 @@ class State:
                 self.window.reported(usage, len(self.history.messages) + 1)
             case Compacted() | Uncompacted() | Pinned():
                 self._seen_otherwise(event)
-            case PlanChanged(items=items):
+            case PlanChanged(items=items, paused=False):
                 self.plan = items
                 self.plans.append((len(self.history.messages), items))
             case Rewound(messages=messages, plan=plan):

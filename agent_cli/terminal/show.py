@@ -6,6 +6,7 @@ from rich.console import Console
 
 from agent_cli.core.compacting import compacted_line, compacting_line, uncompacted_line
 from agent_cli.core.events import (
+    AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
     Compacted,
@@ -64,6 +65,8 @@ class Show:
                 self._out.answer(text)
             case ThinkingDelta(text=text):
                 self._out.think(text)
+            case AnswerRestarted():
+                self._out.void("  (the answer broke off here; asking again)")
             case ToolRequested(call_id=call_id, summary=summary):
                 self._out.settle()
                 self._summaries[call_id] = summary
@@ -207,7 +210,7 @@ class Show:
             self._say(f"checked by: {event.verified or 'nothing was run'}", "dim")
         if event.result == "Complete" and event.plan_unfinished:
             self._say("the plan is not finished: /todos shows it", "ask")
-        used = event.usage
+        used = event.earlier + event.usage
         cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
         tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
         self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")

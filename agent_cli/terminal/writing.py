@@ -105,6 +105,11 @@ class Writer:
             elif last:
                 self.put(styled(f"  thinking: {shorten(last, max(20, min(self.console.width, 100) - 14))}", "dim"))
 
+    def void(self, note: str) -> None:
+        """End an answer or a thought that broke off, with a note below it; nothing where none was shown."""
+        if self._midline or self._answer is not None or self._thought:
+            self.say(note, "ask")
+
     def _raw(self, text: str) -> None:
         text = self._held + text
         # Half of a line end is not shown as a control character.

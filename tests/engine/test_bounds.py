@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Reject
-from agent_cli.core.events import ApprovalRequested, ToolStarted, Warned
+from agent_cli.core.answers import Approve, Defer, Reject, Reply
+from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.outcome import Complete, MaxIterations
@@ -40,14 +40,131 @@ def test_a_read_of_a_changed_file_is_run_again(root: Path) -> None:
 
 def test_commands_are_never_suppressed_only_named(root: Path) -> None:
     run = {"calls": [call("Bash", command="echo same")]}
-    world = World(root, [run] * 4 + [{"text": "Ok."}], allow=("Bash",), attended=True)
+    world = World(root, [run] * 4 + [{"text": "Ok."}], allow=("Bash",))
     assert isinstance(world.turn(), Complete)
     assert len(world.of(ToolStarted)) == 4
     assert ["3 times in a row" in r.text for r in world.results] == [False, False, True, False]
-    assert "4 times in a row" in world.results[3].text
-    assert [w.text for w in world.of(Warned)] == [
-        "The model repeats itself: Run: echo same gave the same result 4 times in a row."
-    ]
+
+
+class Asked:
+    """A user who is asked at a limit and answers with these words, in order."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.questions: list[str] = []
+
+    def __call__(self, asked: QuestionAsked) -> Reply:
+        (question,) = asked.data["questions"]
+        self.questions.append(question["question"])
+        return Reply("answer", f"{question['question']} -> {self.answers.pop(0)}")
+
+
+def test_sixty_identical_reads_are_a_loop(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}] * 60 + [{"text": "Ok."}])
+    result = world.turn()
+    assert isinstance(result, MaxIterations)
+    assert result.end.diagnostics.terminal_reason == "repetition"
+    assert sum("times in a row" in r.text for r in world.results) == 1
+    assert len(world.results) < 10
+
+
+@pytest.mark.parametrize("length", [2, 3, 6])
+def test_calls_in_turns_are_a_loop_named_once_and_then_ended(root: Path, length: int) -> None:
+    cycle = [{"calls": [call("Bash", command=f"echo {n}")]} for n in range(length)]
+    world = World(root, cycle * 50 + [{"text": "Ok."}], allow=("Bash",))
+    result = world.turn()
+    assert isinstance(result, MaxIterations)
+    assert result.cap == "repetition"
+    told = [r.text for r in world.results if "times in a row" in r.text]
+    assert len(told) == 1
+    assert f"This cycle of {length} calls gave the same result 3 times in a row" in told[0]
+    # The last was called when only a summary was wanted.
+    assert len(world.results) == 5 * length + 1
+
+
+def test_the_same_calls_in_one_answer_are_one_attempt(root: Path) -> None:
+    run = call("Bash", command="echo same")
+    world = World(root, [{"calls": [run] * 8}, {"calls": [run] * 8}, {"text": "Ok."}], allow=("Bash",))
+    assert isinstance(world.turn(), Complete)
+    assert not any("times in a row" in r.text for r in world.results)
+
+
+def test_where_the_user_watches_a_loop_asks_and_their_words_reach_the_model(root: Path) -> None:
+    run = {"calls": [call("Bash", command="echo same")]}
+    user = Asked("look at a.txt instead", "Stop")
+    replies = [*[run] * 5, {"expect": "look at a.txt instead", **run}, *[run] * 4, {"text": "I am stuck."}]
+    world = World(root, replies, allow=("Bash",), attended=True, asker=user)
+    result = world.turn()
+    assert isinstance(result, MaxIterations)
+    assert result.cap == "repetition"
+    assert user.questions == ["The model repeats the same calls with the same results. Continue?"] * 2
+
+
+def test_a_loop_is_counted_over_a_pause(root: Path) -> None:
+    run = {"calls": [call("Bash", command="echo same")]}
+    world = World(root, [*[run] * 4, {"calls": [call("Bash", command="rm a.txt")]}], [Defer()], allow=("Bash(echo:*)",))
+    world.turn()
+    (paused,) = world.of(TurnPaused)
+    assert len(paused.spent.recent) == 4
+
+
+def test_greps_without_a_match_end_nothing(root: Path) -> None:
+    greps = [{"calls": [call("Bash", command=f"grep nothing{n} a.txt")]} for n in range(8)]
+    world = World(root, [*greps, {"text": "It is not there."}], allow=("Bash",))
+    assert isinstance(world.turn(), Complete)
+    assert not any(r.is_error for r in world.results)
+    assert "exit code 1" in world.results[0].text
+
+
+def test_the_time_limit_ends_a_command_that_has_begun_and_leaves_a_summary(root: Path) -> None:
+    """The clock jumps once the command runs; what it had printed is lost, what it had done is not."""
+
+    def clock() -> float:
+        return 100.0 if (root / "began").exists() else 0.0
+
+    replies = [{"calls": [call("Bash", command="touch began; sleep 100; touch made")]}, {"text": "Out of time."}]
+    world = World(root, replies, allow=("Bash",), clock=clock)
+    result = world.turn(limits=Limits(seconds=50.0))
+    assert isinstance(result, MaxIterations)
+    assert (result.cap, result.text) == ("duration", "Out of time.")
+    assert "ended at the time limit of this turn after" in world.results[0].text
+    assert not (root / "made").exists()
+
+
+def test_the_time_a_user_takes_does_not_count(root: Path) -> None:
+    now = [0.0]
+
+    def slowly(request: ApprovalRequested) -> Approve:
+        now[0] += 1000.0
+        return Approve()
+
+    world = World(root, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}], clock=lambda: now[0])
+    world.kit.approver = slowly
+    assert isinstance(world.turn(limits=Limits(seconds=50.0)), Complete)
+    assert (root / "made").exists()
+
+
+def test_missing_files_side_by_side_are_one_failed_round(root: Path) -> None:
+    reads = [call("Read", file_path=f"gone{n}") for n in range(7)]
+    world = World(root, [{"calls": reads}, {"calls": [READ]}, {"text": "Ok."}])
+    assert isinstance(world.turn(), Complete)
+
+
+def test_the_model_is_warned_before_failures_end_the_turn(root: Path) -> None:
+    bad: list[dict[str, Any]] = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(5)]
+    bad[3]["expect"] = "No call of the last 3 rounds succeeded"
+    world = World(root, [*bad, {"text": "I give up."}])
+    result = world.turn()
+    assert isinstance(result, MaxIterations)
+    assert result.end.diagnostics.terminal_reason == "max_failures"
+
+
+def test_where_the_user_watches_failures_ask_instead_of_ending(root: Path) -> None:
+    bad = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(9)]
+    user = Asked("Continue")
+    world = World(root, [*bad, {"text": "Ok."}], attended=True, asker=user)
+    assert isinstance(world.turn(), Complete)
+    assert user.questions == ["Nothing succeeded in 5 rounds in a row. Continue?"]
 
 
 def test_where_nobody_watches_a_circle_ends_the_turn(root: Path) -> None:
@@ -55,7 +172,11 @@ def test_where_nobody_watches_a_circle_ends_the_turn(root: Path) -> None:
     world = World(root, [run] * 5 + [{"text": "I am stuck."}], allow=("Bash",))
     result = world.turn()
     assert isinstance(result, MaxIterations)
-    assert (result.cap, result.text, result.end.diagnostics.terminal_reason) == ("repetition", "I am stuck.", "failed")
+    assert (result.cap, result.text, result.end.diagnostics.terminal_reason) == (
+        "repetition",
+        "I am stuck.",
+        "repetition",
+    )
 
 
 def test_different_results_are_no_circle(root: Path) -> None:
@@ -80,7 +201,7 @@ def test_the_same_refusal_again_and_again_ends_the_turn(root: Path) -> None:
     world = World(root, [run, run, run, {"text": "I may not."}], [Reject(), Reject(), Reject()])
     result = world.turn()
     assert isinstance(result, MaxIterations)
-    assert (result.cap, result.end.diagnostics.terminal_reason) == ("denials", "denied")
+    assert (result.cap, result.end.diagnostics.terminal_reason) == ("denials", "max_denials")
     others = [{"calls": [call("Bash", command=f"rm {n}")]} for n in range(4)]
     world = World(root, [*others, {"text": "Ok."}], [Reject()] * 4)
     assert isinstance(world.turn(), Complete)

@@ -67,21 +67,56 @@ def test_a_pause_does_not_give_new_nudges(root: Path) -> None:
     assert [e.attempt for e in world.of(PlanContinued)] == [1, 2]
 
 
-def test_new_contents_reset_the_count_new_marks_do_not(root: Path) -> None:
+def test_new_contents_and_finished_steps_reset_the_count(root: Path) -> None:
     again = plan("in_progress", "pending", word="other")
     replies = [
         {"calls": [OPEN]},
         {"text": "a"},
-        {"calls": [HALF]},
         {"text": "b"},
-        {"calls": [again]},
+        {"calls": [HALF]},
         {"text": "c"},
+        {"calls": [again]},
         {"text": "d"},
         {"text": "e"},
+        {"text": "f"},
     ]
     world = World(root, replies)
     world.turn(plan_nudges=2)
-    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2, 1, 2]
+    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2, 1, 1, 2]
+
+
+def test_a_plan_of_nine_steps_is_carried_out_by_a_model_that_stops_after_each(root: Path) -> None:
+    def marks(done: int) -> dict[str, Any]:
+        return plan(*["completed"] * done, *["pending"] * (9 - done))
+
+    replies: list[dict[str, Any]] = [{"calls": [marks(0)]}]
+    for done in range(1, 10):
+        replies += [{"text": "One step is done."}, {"calls": [marks(done)]}]
+    world = World(root, [*replies, {"text": "All done."}])
+    result = world.turn()
+    assert isinstance(result, Complete)
+    assert (result.text, result.plan_unfinished) == ("All done.", False)
+    assert len(world.of(PlanContinued)) == 9
+
+
+def test_a_plan_of_an_earlier_request_is_paused_and_not_guarded(root: Path) -> None:
+    world = World(root, [{"calls": [OPEN]}, {"text": "a"}, {"text": "4"}])
+    world.turn(plan_nudges=0)
+    world.events.clear()
+    result = world.turn("stop that, what is 2+2?")
+    assert isinstance(result, Complete)
+    assert (result.text, result.plan_unfinished) == ("4", False)
+    assert not world.of(PlanContinued)
+    assert [e.paused for e in world.of(PlanChanged)] == [True]
+
+
+def test_a_paused_plan_is_guarded_again_once_it_is_touched(root: Path) -> None:
+    replies = [{"calls": [OPEN]}, {"text": "a"}, {"calls": [HALF]}, {"text": "b"}, {"calls": [DONE]}, {"text": "c"}]
+    world = World(root, replies)
+    world.turn(plan_nudges=0)
+    world.events.clear()
+    world.turn("continue the plan")
+    assert len(world.of(PlanContinued)) == 1
 
 
 def test_one_step_and_no_plan_are_never_nudged(root: Path) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from agent_cli.core.answers import Answer, Approve, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
-from agent_cli.core.limits import Limits, Spent
+from agent_cli.core.limits import Limits
 from agent_cli.core.outcome import Suspended
+from agent_cli.core.spent import Spent
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.model.scripted import Scripted

@@ -19,9 +19,10 @@ from agent_cli.core.events import (
     TurnFinished,
     UsageAdded,
 )
-from agent_cli.core.limits import Limits, Spent
+from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.outcome import Complete, Failed, Failure, MaxIterations, Suspended
+from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
 from agent_cli.engine.turn import Opened
 from agent_cli.model.transport import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
@@ -249,7 +250,11 @@ def test_an_empty_answer_is_asked_for_once(root: Path) -> None:
     assert isinstance(result, Complete)
     assert result.text == "It says hello."
     world = World(root, [{"calls": [READ]}, {}, {}])
-    assert isinstance(world.turn(), Complete)
+    result = world.turn()
+    assert isinstance(result, Failed)
+    assert result.failure is not None
+    assert result.failure.message == "The model gave an empty answer twice in a row."
+    assert result.end.diagnostics.terminal_reason == "empty_answer"
 
 
 class Wait(Value):

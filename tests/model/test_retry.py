@@ -8,17 +8,21 @@ import pytest
 
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Failure
+from agent_cli.core.usage import Usage
 from agent_cli.model.retry import Retrying
 from agent_cli.model.transport import (
     CallStart,
     Chunk,
     ModelError,
     Notice,
+    PlainAnswer,
     Request,
+    Restarted,
     Started,
     Stopped,
     TextChunk,
     ThinkingChunk,
+    UsageChunk,
 )
 from agent_tools.cancel import Cancelled, CancelToken
 
@@ -93,15 +97,25 @@ def test_a_lasting_failure_is_not_tried_again(kind: str) -> None:
 
 
 @pytest.mark.parametrize("taken", [TextChunk("a"), ThinkingChunk("b"), CallStart(0, "c", "Read")])
-def test_nothing_is_repeated_once_something_was_taken(taken: Chunk) -> None:
+def test_an_answer_that_breaks_off_is_void_and_asked_for_again(taken: Chunk) -> None:
     wire = Retrying(Script([Started("1", "m"), taken, refused("network")], GOOD), sleep=Sleeper())
-    with pytest.raises(ModelError):
-        list(wire.stream(REQUEST, CancelToken()))
+    chunks = list(wire.stream(REQUEST, CancelToken()))
+    assert chunks[:3] == [Started("1", "m"), taken, Restarted()]
+    assert isinstance(chunks[3], Notice)
+    assert chunks[4:] == GOOD
 
 
-def test_an_announcement_alone_does_not_count_as_taken() -> None:
-    wire = Retrying(Script([Started("1", "m"), refused("network", after=1.0)], GOOD), sleep=Sleeper())
-    assert list(wire.stream(REQUEST, CancelToken()))[-2:] == GOOD
+def test_before_an_answer_begins_nothing_is_void() -> None:
+    wire = Retrying(Script([refused("network", after=1.0)], GOOD), sleep=Sleeper())
+    assert Restarted() not in list(wire.stream(REQUEST, CancelToken()))
+
+
+def test_the_words_of_an_answer_are_those_of_the_last_attempt_and_its_cost_of_all() -> None:
+    first = [UsageChunk(Usage(input=5)), TextChunk("Hel"), UsageChunk(Usage(input=5, output=1)), refused("network")]
+    second = [TextChunk("Hello"), UsageChunk(Usage(input=5, output=2)), *GOOD[1:]]
+    answer = PlainAnswer()
+    answer.read(Retrying(Script(first, second), sleep=Sleeper()).stream(REQUEST, CancelToken()))
+    assert (answer.text, answer.usage) == ("Hello", Usage(input=10, output=3))
 
 
 def test_a_provider_that_asks_for_minutes_is_not_waited_for() -> None:

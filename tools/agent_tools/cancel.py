@@ -21,16 +21,19 @@ class CancelToken:
 
     def __init__(self) -> None:
         self._cancelled = False
+        # Who or what cancelled, as the result of a call that was under way says it.
+        self.reason = "interrupted by the user"
         self._callbacks: dict[object, Callable[[], None]] = {}
 
     @property
     def cancelled(self) -> bool:
         return self._cancelled
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = "") -> None:
         """Stop: wakes waiters, then runs the callbacks once. Cancelling again does nothing."""
         if self._cancelled:
             return
+        self.reason = reason or self.reason
         self._cancelled = True
         for callback in list(self._callbacks.values()):
             callback()

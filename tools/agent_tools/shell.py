@@ -114,8 +114,8 @@ def _waited_for(
         if channel:
             channel.close()
     output = kept.text(HINT).rstrip("\n")
-    note = _note(ending, seconds)
-    failed = ending.code != 0 or ending.cause != "exit"
+    note = _note(ending, seconds, ctx.cancel.reason)
+    failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
     if failed and ending.cause == "exit" and withheld:
@@ -152,6 +152,12 @@ def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolCon
     if ctx.sandbox is None or args.dangerouslyDisableSandbox:
         return unconfined(argv, env)
     return ctx.sandbox.prepare(argv, ctx.workspace.cwd, env, network=network)
+
+
+def _answered(command: str, code: int) -> bool:
+    from agent_tools.exit_status import is_answer  # with a lexer, for commands that did not exit with 0
+
+    return is_answer(command, code)
 
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: Ending, ctx: ToolContext, *, network: bool) -> list[str]:
@@ -220,13 +226,13 @@ def carry_over(channel: Channel, base: dict[str, str], ctx: ToolContext) -> list
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _note(ending: Ending, limit: float) -> str:
+def _note(ending: Ending, limit: float, reason: str) -> str:
     if ending.cause == "time-out":
         return (
             f"timed out after {limit:g} s; the command and its children were ended. Give a longer timeout, or do less"
         )
     if ending.cause == "interrupted":
-        return f"interrupted by the user after {took(ending.seconds)}; the command and its children were ended"
+        return f"{reason} after {took(ending.seconds)}; the command and its children were ended"
     said = f"{exit_of(ending)}, {took(ending.seconds)}"
     return f"{said}; {LEFT}" if ending.left else said
 

@@ -17,7 +17,7 @@ from agent_cli.core.hooks import Hook
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.turn import Opened
 from agent_cli.extensions.hooks.process import Ran
-from agent_cli.model.transport import ModelError, Request, TextChunk, UsageChunk
+from agent_cli.model.transport import ModelError, PlainAnswer, Request
 from agent_tools.cancel import Cancelled, CancelToken
 
 _ANSWER = 1_000
@@ -53,14 +53,14 @@ def judge(hook: Hook, given: str, opened: Callable[[str], Opened], cancel: Cance
 def _answer(hook: Hook, given: str, model: Opened, cancel: CancelToken, used: list[UsageAdded]) -> str:
     text = hook.command.replace(_PLACE, given) if _PLACE in hook.command else f"{hook.command}\n\n{given}"
     request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
-    parts: list[str] = []
-    for chunk in model.transport.stream(request, cancel):
-        if isinstance(chunk, TextChunk):
-            parts.append(chunk.text)
-        elif isinstance(chunk, UsageChunk):
-            used.append(UsageAdded(model.label, model.price(chunk.usage), aside=True))
+    answer = PlainAnswer()
+    try:
+        answer.read(model.transport.stream(request, cancel))
+    finally:
+        if answer.usage is not None:
+            used.append(UsageAdded(model.label, model.price(answer.usage), aside=True))
     cancel.check()
-    return "".join(parts)
+    return answer.text
 
 
 def read_verdict(text: str) -> tuple[int | None, str]:
