@@ -22,24 +22,14 @@ from agent_cli.model.transport import (
     Notice,
     Request,
     Started,
-    Stopped,
-    StopReason,
     TextChunk,
     ThinkingChunk,
     UsageChunk,
+    stopped,
 )
 
 CACHE = {"type": "ephemeral"}
 CLAUDE_HOSTS = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks")
-STOPS: dict[str, StopReason] = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-}
-
 
 def is_claude(model: str) -> bool:
     """Whether `provider/model` is a Claude over a provider that passes on its cache marks and its
@@ -159,10 +149,11 @@ def _mark(message: dict[str, Any]) -> None:
 class Reader:
     """Turns what LiteLLM yields for one response into chunks; remembers what was begun.
 
-    prefill: words that the answer begins with, and that most providers do not repeat.
+    provider: named in errors. prefill: words that the answer begins with, and that most providers do not repeat.
     """
 
-    def __init__(self, prefill: str = "") -> None:
+    def __init__(self, provider: str, prefill: str = "") -> None:
+        self._provider = provider
         self._prefill = prefill
         self._started = False
         self._calls: dict[int, tuple[int, str]] = {}
@@ -187,11 +178,13 @@ class Reader:
         if (usage := getattr(part, "usage", None)) is not None:
             yield UsageChunk(usage_of(usage))
 
-    def end(self, finished: bool = True) -> Iterator[Chunk]:
-        """The last chunk. Raises ModelError for a response that broke off."""
-        if not finished or not self._stop:
-            raise ModelError(Failure("network", "the response broke off before its end", retryable=True))
-        yield Stopped(STOPS.get(self._stop, "other"), raw=self._stop)
+    def end(self, raw: str = "", *, finished: bool = True) -> Iterator[Chunk]:
+        """The last chunk. raw: the provider's own word, where it is known. Raises ModelError for a response that
+        broke off or failed."""
+        if not finished:
+            said = f"The answer of {self._provider} broke off before its end."
+            raise ModelError(Failure("network", said, retryable=True))
+        yield stopped(raw or self._stop, calls=bool(self._calls), provider=self._provider)
 
     def _text(self, text: str) -> Iterator[Chunk]:
         prefill, self._prefill = self._prefill, ""
@@ -227,6 +220,13 @@ class Reader:
             yield CallStart(index, call.id or f"call_{index}", call.function.name or "")
         if call.function.arguments:
             yield CallDelta(index, call.function.arguments)
+
+
+def gemini_stop(event: dict[str, Any]) -> str:
+    """The word with which an event of Gemini's stream ends the answer, or ""."""
+    if word := (event.get("promptFeedback") or {}).get("blockReason"):
+        return "prohibited_content" if word == "OTHER" else str(word)
+    return next((str(word) for c in event.get("candidates") or () if (word := c.get("finishReason"))), "")
 
 
 def usage_of(usage: Any) -> Usage:
