@@ -116,7 +116,7 @@ def _message(message: Message, claude: bool) -> dict[str, Any]:
     if not isinstance(message, AssistantMessage):
         return {"role": "user", "content": content_of(message)}
     calls = [
-        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": json.dumps(c.arguments)}}
+        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": _json(c.arguments)}}
         for c in message.calls
     ]
     plain: dict[str, Any] = {"role": "assistant", "content": message.text or (None if calls else "")}
@@ -125,6 +125,10 @@ def _message(message: Message, claude: bool) -> dict[str, Any]:
     if claude and (blocks := [b for p in message.parts if isinstance(p, Thinking) and (b := _block(p))]):
         plain["thinking_blocks"] = blocks
     return plain
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _block(part: Thinking) -> dict[str, str] | None:
@@ -206,7 +210,8 @@ class Reader:
             if signature:
                 self._thought = False
                 yield ThinkingChunk(signature=signature)
-        if not blocks and (reasoning := getattr(delta, "reasoning_content", None)):
+        reasoning = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+        if reasoning and not blocks:
             yield ThinkingChunk(text=reasoning)
 
     def _call(self, number: int, call: Any) -> Iterator[Chunk]:
@@ -224,8 +229,8 @@ class Reader:
 
 def gemini_stop(event: dict[str, Any]) -> str:
     """The word with which an event of Gemini's stream ends the answer, or ""."""
-    if word := (event.get("promptFeedback") or {}).get("blockReason"):
-        return "prohibited_content" if word == "OTHER" else str(word)
+    if (event.get("promptFeedback") or {}).get("blockReason"):
+        return "content_filter"
     return next((str(word) for c in event.get("candidates") or () if (word := c.get("finishReason"))), "")
 
 

@@ -90,10 +90,14 @@ def _load() -> Any:
     litellm.num_retries = 0
     litellm.suppress_debug_info = True
     litellm.disable_streaming_logging = True
+    from litellm.litellm_core_utils.streaming_chunk_builder_utils import ChunkProcessor
     from litellm.llms.anthropic.chat import transformation
+    from litellm.llms.bedrock.chat import converse_transformation
 
     # Where no count of reasoning tokens was reported, one guessed from the text must not pass for it.
     transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
+    converse_transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
+    ChunkProcessor.count_reasoning_tokens = lambda *_: None  # type: ignore[method-assign]
     _keep_stop_words()
     return litellm
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
 from agent_cli.model.http import Timeouts
 from agent_cli.model.litellm_wire import close_workers
-from agent_cli.model.transport import ModelError, Request
+from agent_cli.model.transport import ModelError, Request, ThinkingChunk
 from agent_tools.cancel import CancelToken
-from tests.model.dialects import DIALECTS, OVERLOADED, Dialect
+from tests.model.dialects import DIALECTS, OVERLOADED, Dialect, gemini
 from tests.model.replies import Call, Reply
 from tests.model.wires import TOOLS, Answer, gathered
 
@@ -109,3 +109,117 @@ def test_calls_arrive_with_their_arguments(dialect: Dialect, stream: bool) -> No
         assert [(c.name, c.arguments) for c in answer.calls] == [(c.name, json.loads(c.json)) for c in calls]
         assert len({c.id for c in answer.calls}) == len(calls)
         assert (answer.text, answer.reason) == ("I look.", "tool_use")
+
+
+@streamed_or_whole
+@every_dialect
+def test_an_answer_cut_at_the_token_limit_says_so(dialect: Dialect, stream: bool) -> None:
+    answer = ask(dialect, Reply(text="and then", stop="max_tokens", split=4), stream=stream)
+    assert (answer.text, answer.reason) == ("and then", "max_tokens")
+    if stream:
+        assert ask(dialect, Reply(calls=TWO[:1], stop="max_tokens")).reason == "max_tokens"
+
+
+@streamed_or_whole
+@every_dialect
+def test_an_answer_that_a_filter_stopped_is_a_refusal(dialect: Dialect, stream: bool) -> None:
+    if dialect.name != "ollama_chat":  # which has no filter
+        answer = ask(dialect, Reply(text="", stop="refusal"), stream=stream)
+        assert (answer.text, answer.reason) == ("", "refusal")
+        assert ask(dialect, Reply(text="I do", split=2, stop="refusal")).text == "I do"
+
+
+@streamed_or_whole
+@every_dialect
+def test_an_empty_answer_is_an_answer(dialect: Dialect, stream: bool) -> None:
+    answer = ask(dialect, Reply(text=""), stream=stream)
+    assert (answer.parts, answer.reason) == ((), "end_turn")
+
+
+@streamed_or_whole
+@every_dialect
+def test_reasoning_stands_before_the_text_and_apart_from_it(dialect: Dialect, stream: bool) -> None:
+    answer = ask(dialect, Reply(thinking="let me see", text="Seen.", split=3), stream=stream)
+    thought = "".join(c.text for c in answer.chunks if isinstance(c, ThinkingChunk))
+    assert (thought, answer.text) == ("let me see", "Seen.")
+    assert isinstance(answer.parts[0], Thinking) and isinstance(answer.parts[-1], Text)
+
+
+@streamed_or_whole
+@every_dialect
+def test_usage_counts_the_cache_and_the_reasoning(dialect: Dialect, stream: bool) -> None:
+    told = Usage(input=1000, output=50, reasoning=20, cache_read=700)
+    answer = ask(dialect, Reply(thinking="hm", text="x", usage=told), stream=stream)
+    if dialect.name == "ollama_chat":
+        told = Usage(input=1000, output=50)  # it counts neither
+    elif dialect.name == "bedrock":
+        told = told.but(reasoning=0)  # it does not count it apart
+    assert answer.usage == told
+
+
+@every_dialect
+def test_an_error_within_the_stream_is_one_that_may_pass(dialect: Dialect) -> None:
+    for text in ("", "half of"):
+        with pytest.raises(ModelError) as caught:
+            ask(dialect, Reply(text=text, split=4, stream_error=OVERLOADED))
+        failure = caught.value.failure
+        assert (failure.kind, failure.retryable) == ("overloaded", True), failure
+        assert OVERLOADED in failure.message and "Traceback" not in failure.message
+
+
+@every_dialect
+def test_an_answer_that_breaks_off_is_reported_and_may_be_tried_again(dialect: Dialect) -> None:
+    long = "half of it " * 20
+    for reply in (
+        Reply(text=long, split=10, cut=100, hang_up="middle"),
+        Reply(text=long, split=10, terminated=False),
+        Reply(thinking="hm", terminated=False),
+        Reply(text="I look.", calls=TWO, split=5, terminated=False),
+    ):
+        with pytest.raises(ModelError) as caught:
+            ask(dialect, reply)
+        failure = caught.value.failure
+        assert (failure.kind, failure.retryable) == ("network", True), (reply, failure)
+        assert caught.value.failure.message.startswith(("The answer of ", "The connection to "))
+
+
+@every_dialect
+def test_a_refused_request_is_one_of_the_small_set(dialect: Dialect) -> None:
+    for status, kind in ((401, "auth"), (429, "rate_limit"), (503, "overloaded")):
+        with pytest.raises(ModelError) as caught:
+            ask(dialect, Reply(status=status, error="not now", headers=(("retry-after", "7"),)))
+        assert caught.value.failure.kind == kind, caught.value.failure
+        assert caught.value.retry_after == 7.0 or status != 429
+
+
+@every_dialect
+def test_history_goes_back_with_the_ids_of_the_calls(dialect: Dialect) -> None:
+    reply = Reply(text="I look.", calls=TWO, signature="c2lnbmF0dXJl", thinking="hm")
+    answer = ask(dialect, reply)
+    results = [ToolMessage(c.id, c.name, f"result {n}") for n, c in enumerate(answer.calls)]
+    history = (UserMessage("hi"), AssistantMessage(answer.parts), *results)
+    with dialect.server([Reply(text="Done.")]) as server:
+        asked = Request(dialect.bare, "Be brief.", history, TOOLS)
+        assert gathered(dialect.wire(server).stream(asked, CancelToken())).text == "Done."
+    sent = json.dumps(server.bodies, ensure_ascii=False)
+    assert "result 0" in sent and "result 1" in sent and "ä/☃" in sent
+    if dialect.form is gemini:
+        assert '"thoughtSignature": "c2lnbmF0dXJl"' in sent
+    elif dialect.name != "ollama_chat":  # which has no ids
+        assert all(sent.count(c.id) == 2 for c in answer.calls)
+
+
+@pytest.mark.parametrize("word", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
+@pytest.mark.parametrize("name", ["gemini", "vertex_ai"])
+def test_a_call_that_gemini_could_not_read_is_asked_for_again(name: str, word: str) -> None:
+    with pytest.raises(ModelError, match=word) as caught:
+        ask(BY_NAME[name], Reply(stop=word))
+    assert (caught.value.failure.kind, caught.value.failure.retryable) == ("malformed", True)
+
+
+def test_gemini_may_end_on_the_last_piece_and_block_a_prompt() -> None:
+    for calls in ((), TWO):
+        answer = ask(BY_NAME["gemini"], Reply(text="Hello.", calls=calls, split=2, comments=True))
+        assert (answer.text, answer.reason) == ("Hello.", "tool_use" if calls else "end_turn")
+    for stream in (True, False):
+        assert ask(BY_NAME["gemini"], Reply(stop="BLOCKED"), stream=stream).reason == "refusal"
