@@ -31,6 +31,7 @@ from agent_cli.model.transport import (
 CACHE = {"type": "ephemeral"}
 CLAUDE_HOSTS = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks")
 
+
 def is_claude(model: str) -> bool:
     """Whether `provider/model` is a Claude over a provider that passes on its cache marks and its
     signatures."""

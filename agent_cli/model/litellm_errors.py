@@ -28,7 +28,14 @@ _ORIGINAL = re.compile(r"\s*(Original exception|Traceback \(most recent).*", re.
 _PAGE = re.compile(r"(<!doctype html|<html).*?(</html>|$)", re.IGNORECASE | re.DOTALL)
 _UNREAD = re.compile(r"got unexpected response from \w+: (\{.*\})", re.IGNORECASE)
 # APIConnectionError is none of these: LiteLLM makes one of every exception that it does not know.
-_NETWORK_CLASSES = {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "ConnectionError", "TransportError"}
+_NETWORK_CLASSES = {
+    "ConnectError",
+    "ReadError",
+    "WriteError",
+    "RemoteProtocolError",
+    "ConnectionError",
+    "TransportError",
+}
 _TIMEOUT_CLASSES = {"Timeout", "TimeoutException", "APITimeoutError", "TimeoutError"}
 _OUR_FAULT = {"TypeError", "AttributeError", "KeyError", "ImportError", "NameError", "AssertionError"}
 _NO_CREDENTIALS = {
@@ -63,7 +70,6 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
     text = " ".join(str(e) for e in chain)
     said = _said(str(error))
     status = next((_STATUS[c] for c in _STATUS if c in classes), 0) or _status(chain)
-    # LiteLLM's APIConnectionError is no word about a connection: it is what becomes of every exception it does not know.
     if classes & _TIMEOUT_CLASSES or status == 408:
         found = ModelError(Failure("network", f"{provider} sent nothing for {idle:g} s.", retryable=True))
     elif missing := _missing(provider, classes, said):

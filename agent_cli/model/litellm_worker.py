@@ -16,6 +16,8 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, BinaryIO
 
 from agent_cli.model.catalog import lookup
@@ -155,6 +157,10 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         arguments["api_key"] = "none"  # the SDK insists on one
     if order["headers"]:
         arguments["extra_headers"] = order["headers"]
+    if provider == "vertex_ai" and "vertexai" not in sys.modules and find_spec("vertexai") is None:
+        # LiteLLM wants Google's SDK to be installed for Claude, and does not use it.
+        sys.modules["vertexai"] = ModuleType("vertexai")
+        sys.modules["vertexai"].preview = None  # type: ignore[attr-defined]
     if provider == "bedrock" and os.environ.get("AWS_BEARER_TOKEN_BEDROCK"):
         # LiteLLM signs with the token, and yet fails where there are no credentials beside it.
         arguments |= {"aws_access_key_id": "none", "aws_secret_access_key": "none"}

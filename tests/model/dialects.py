@@ -18,7 +18,7 @@ from zlib import crc32
 from agent_cli.model.http import Timeouts
 from agent_cli.model.litellm_wire import LiteLLM
 from agent_tools.values import Value
-from tests.model.replies import Reply, pieces
+from tests.model.replies import Reply, events, pieces, whole
 from tests.model.server import ModelServer, Received
 
 SSE = "text/event-stream"
@@ -105,17 +105,17 @@ def gemini(reply: Reply, streamed: bool, stops: dict[str, str]) -> tuple[bytes, 
         if not parts:
             joined = {"finishReason": word, "index": 0}
         return json.dumps({"candidates": [joined], **rest}).encode(), "application/json"
-    events: list[dict[str, Any]] = [
+    sent: list[dict[str, Any]] = [
         {"candidates": [{"content": {"parts": [p], "role": "model"}, "index": 0}], **rest} for p in parts
     ]
     if reply.stream_error:
-        events.append({"error": {"code": 503, "message": reply.stream_error, "status": "UNAVAILABLE"}})
+        sent.append({"error": {"code": 503, "message": reply.stream_error, "status": "UNAVAILABLE"}})
     elif reply.terminated:
-        if reply.comments and events:  # the end may stand on the last piece as well as alone behind it
-            events[-1]["candidates"][0]["finishReason"] = word
+        if reply.comments and sent:  # the end may stand on the last piece as well as alone behind it
+            sent[-1]["candidates"][0]["finishReason"] = word
         else:
-            events.append({"candidates": [{"finishReason": word, "index": 0}], **rest})
-    return b"".join(_line(e, "\r\n\r\n") for e in events), SSE
+            sent.append({"candidates": [{"finishReason": word, "index": 0}], **rest})
+    return b"".join(_line(e, "\r\n\r\n") for e in sent), SSE
 
 
 # Bedrock: the event stream of Converse, in binary frames with checksums.
@@ -139,13 +139,13 @@ def bedrock(reply: Reply, streamed: bool, stops: dict[str, str]) -> tuple[bytes,
         content += [{"text": reply.text}] if reply.text else []
         for n, c in enumerate(reply.calls):
             content.append({"toolUse": {"toolUseId": f"tooluse_{n}", "name": c.name, "input": json.loads(c.json)}})
-        whole = {
+        body = {
             "output": {"message": {"role": "assistant", "content": content}},
             "stopReason": word,
             "usage": usage,
             "metrics": {"latencyMs": 5},
         }
-        return json.dumps(whole).encode(), "application/json"
+        return json.dumps(body).encode(), "application/json"
     return b"".join(_bedrock_frames(reply, word, usage)), "application/vnd.amazon.eventstream"
 
 
@@ -187,6 +187,18 @@ def _frame(kind: str, payload: dict[str, Any], *, exception: bool = False) -> by
     prelude = struct.pack("!II", 16 + len(head) + len(body), len(head))
     message = prelude + struct.pack("!I", crc32(prelude)) + head + body
     return message + struct.pack("!I", crc32(message))
+
+
+# Claude on Vertex AI: Anthropic's own events.
+
+
+def claude(reply: Reply, streamed: bool, stops: dict[str, str]) -> tuple[bytes, str]:
+    reply = reply.but(stop=_word(reply, stops))
+    if reply.stream_error:
+        reply = reply.but(text=reply.text or "x", error_type="overloaded_error")
+    if streamed:
+        return b"".join(events(reply, "anthropic", "claude")), SSE
+    return whole(reply, "anthropic", "claude"), "application/json"
 
 
 # Ollama's own protocol: one JSON object a line; the last is `done`.
@@ -231,7 +243,7 @@ class Habits(Value):
 
     whole_calls: each call comes in one piece, with a null type. cached: the field for cached tokens. groq: usage
     stands under `x_groq`. keep_alive: comments between the events. apart: usage comes in an event without choices, and
-    leaves the reasoning out of the completion where `excludes` is set. code: an error in the stream has one.
+    leaves the reasoning out of the completion where `excludes` is set. filtered: the first event is about the prompt.
     """
 
     reasoning: str = "reasoning_content"
@@ -241,6 +253,7 @@ class Habits(Value):
     keep_alive: bool = False
     apart: bool = False
     excludes: bool = False
+    filtered: bool = False
 
 
 def chat(habits: Habits) -> Callable[[Reply, bool, dict[str, str]], tuple[bytes, str]]:
@@ -293,6 +306,8 @@ def _chat_events(reply: Reply, stops: dict[str, str], habits: Habits) -> Iterato
 
     if habits.keep_alive:
         yield b": OPENROUTER PROCESSING\n\n"
+    if habits.filtered:
+        yield _line({**_SHARED, "id": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0}]})
     yield event({"role": "assistant", "content": ""})
     for text in pieces(reply.thinking, reply.split):
         if habits.reasoning == "parts":
@@ -301,12 +316,12 @@ def _chat_events(reply: Reply, stops: dict[str, str], habits: Habits) -> Iterato
             yield event({habits.reasoning: text})
     for text in pieces(reply.text, reply.split):
         yield event({"content": text})
-    whole = []
+    at_once = []
     for number, call in enumerate(reply.calls):
         function: dict[str, Any] = {"name": call.name, "arguments": call.json if habits.whole_calls else ""}
         begun = {"id": f"call{number:05}", "index": number, "function": function}
         if habits.whole_calls:
-            whole.append(begun)
+            at_once.append(begun)
             continue
         yield event({"tool_calls": [{**begun, "type": "function"}]})
         for text in pieces(call.json, reply.split):
@@ -321,7 +336,7 @@ def _chat_events(reply: Reply, stops: dict[str, str], habits: Habits) -> Iterato
     more: dict[str, Any] = {} if habits.apart else {"x_groq": {"id": "r", "usage": usage}} if habits.groq else {}
     if not habits.apart:
         more["usage"] = usage
-    yield event({"tool_calls": whole} if whole else {"content": ""}, _word(reply, stops), **more)
+    yield event({"tool_calls": at_once} if at_once else {"content": ""}, _word(reply, stops), **more)
     if habits.apart:
         yield _line({**_SHARED, "id": reply.id, "choices": [], "usage": usage})
     yield b"data: [DONE]\n\n"
@@ -335,6 +350,8 @@ OLLAMA_STOPS = {"end_turn": "stop", "tool_use": "stop", "max_tokens": "length"}
 DIALECTS = (
     Dialect("gemini", "gemini/gemini-3-pro-preview", gemini, GEMINI_STOPS, "/v1beta"),
     Dialect("vertex_ai", "vertex_ai/gemini-2.5-pro", gemini, GEMINI_STOPS),
+    Dialect("vertex_claude", "vertex_ai/claude-sonnet-4-5@20250929", claude, {}, "/v1/projects/p/models/claude"),
+    Dialect("azure", "azure/gpt-4.1", chat(Habits(apart=True, filtered=True)), CHAT_STOPS),
     Dialect("bedrock", "bedrock/anthropic.claude-sonnet-4-20250514-v1:0", bedrock, BEDROCK_STOPS),
     Dialect("mistral", "mistral/magistral-medium-latest", chat(Habits(reasoning="parts", whole_calls=True)),
             {**CHAT_STOPS, "max_tokens": "model_length"}, "/v1"),

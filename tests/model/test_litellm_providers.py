@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
 from agent_cli.model.http import Timeouts
 from agent_cli.model.litellm_wire import close_workers
-from agent_cli.model.transport import ModelError, Request, ThinkingChunk
+from agent_cli.model.transport import ModelError, Request, Stopped, ThinkingChunk
 from agent_tools.cancel import CancelToken
-from tests.model.dialects import DIALECTS, OVERLOADED, Dialect, gemini
+from tests.model.dialects import CHAT_STOPS, DIALECTS, OVERLOADED, Dialect, gemini
 from tests.model.replies import Call, Reply
 from tests.model.wires import TOOLS, Answer, gathered
 
@@ -31,6 +31,18 @@ BY_NAME = {d.name: d for d in DIALECTS}
 TWO = (Call("Read", {"path": "ä/☃"}), Call("Write", {"path": "b"}))
 streamed_or_whole = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
+WORDS = {
+    "gemini": {"RECITATION": "refusal", "SPII": "refusal", "OTHER": "other", "TOO_MANY_TOOL_CALLS": "other"},
+    "bedrock": {
+        "stop_sequence": "stop_sequence",
+        "content_filtered": "refusal",
+        "model_context_window_exceeded": "max_tokens",
+    },
+    "mistral": {"length": "max_tokens"},
+    "together_ai": {"stop": "end_turn"},
+    "vertex_claude": {"model_context_window_exceeded": "max_tokens", "pause_turn": "other"},
+}
+GIVEN_UP = [("deepseek", "insufficient_system_resource", "overloaded"), ("bedrock", "malformed_tool_use", "malformed")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,6 +52,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_BEARER_TOKEN_BEDROCK", "key-123")
         patch.setenv("AWS_REGION_NAME", "us-east-1")
+        patch.setenv("AZURE_API_VERSION", "2025-04-01-preview")
         with google_credentials(tmp_path_factory.mktemp("google")) as file:
             patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
             patch.setenv("VERTEXAI_PROJECT", "our-project")
@@ -82,11 +95,13 @@ class _Tokens(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Say nothing."""
 
 
 def ask(dialect: Dialect, reply: Reply, *history: Message, stream: bool = True, **options: Any) -> Answer:
+    if dialect.model.startswith("vertex_ai/"):
+        pytest.importorskip("google.auth", reason="the extra `vertex` is not installed")
     with dialect.server([reply]) as server:
         messages = history or (UserMessage("hi"),)
         asked = Request(dialect.bare, "Be brief.", messages, TOOLS, stream=stream, **options)
@@ -223,3 +238,43 @@ def test_gemini_may_end_on_the_last_piece_and_block_a_prompt() -> None:
         assert (answer.text, answer.reason) == ("Hello.", "tool_use" if calls else "end_turn")
     for stream in (True, False):
         assert ask(BY_NAME["gemini"], Reply(stop="BLOCKED"), stream=stream).reason == "refusal"
+
+
+@pytest.mark.parametrize(("name", "word"), [(name, word) for name, words in WORDS.items() for word in words])
+def test_further_words_for_the_end(name: str, word: str) -> None:
+    for stream in (True, False) if name != "gemini" else (True,):  # whole, LiteLLM translates Gemini's itself
+        answer = ask(BY_NAME[name], Reply(text="x", stop=word), stream=stream)
+        assert answer.reason == WORDS[name][word]
+        end = answer.chunks[-1]
+        assert isinstance(end, Stopped) and end.raw == word
+
+
+@pytest.mark.parametrize(("name", "word", "kind"), GIVEN_UP)
+@streamed_or_whole
+def test_a_word_that_means_failure_is_one(name: str, word: str, kind: str, stream: bool) -> None:
+    with pytest.raises(ModelError, match=word) as caught:
+        ask(BY_NAME[name], Reply(text="x", stop=word), stream=stream)
+    assert (caught.value.failure.kind, caught.value.failure.retryable) == (kind, True)
+
+
+@pytest.mark.parametrize("name", [d.name for d in DIALECTS if d.stops is CHAT_STOPS])
+def test_a_whole_answer_with_an_empty_word_for_its_end_has_ended(name: str) -> None:
+    dialect = BY_NAME[name].but(stops={"end_turn": "", "tool_use": ""})
+    assert ask(dialect, Reply(text="x"), stream=False).reason == "end_turn"
+    assert ask(dialect, Reply(calls=TWO), stream=False).reason == "tool_use"
+
+
+def test_claude_on_bedrock_gets_its_cache_marks_and_its_signature() -> None:
+    dialect = BY_NAME["bedrock"]
+    history = (
+        UserMessage("hi"),
+        AssistantMessage((Thinking("hm", "c2ln"), ToolCall("tooluse_1", "Read", {"path": "a"}))),
+        ToolMessage("tooluse_1", "Read", "the text"),
+    )
+    with dialect.server([Reply(text="Done.")]) as server:
+        asked = Request(dialect.bare, "Be brief.", history, TOOLS, max_tokens=4000, thinking_tokens=2000)
+        gathered(dialect.wire(server).stream(asked, CancelToken()))
+    (received,) = server.requests
+    assert received.headers["authorization"] == "Bearer key-123"
+    sent = received.raw.decode()
+    assert '"signature": "c2ln"' in sent and sent.count('"cachePoint"') == 2
