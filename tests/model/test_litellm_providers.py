@@ -6,6 +6,7 @@ The worker is the real one and so is LiteLLM. Starting it takes seconds of CPU, 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +19,11 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
 from agent_cli.model.http import Timeouts
+from agent_cli.model.litellm_errors import classify
 from agent_cli.model.litellm_wire import close_workers
 from agent_cli.model.transport import ModelError, Request, Stopped, ThinkingChunk
 from agent_tools.cancel import CancelToken
+from tests.helpers import agent
 from tests.model.dialects import CHAT_STOPS, DIALECTS, OVERLOADED, Dialect, gemini
 from tests.model.replies import Call, Reply
 from tests.model.wires import TOOLS, Answer, gathered
@@ -278,3 +281,53 @@ def test_claude_on_bedrock_gets_its_cache_marks_and_its_signature() -> None:
     assert received.headers["authorization"] == "Bearer key-123"
     sent = received.raw.decode()
     assert '"signature": "c2ln"' in sent and sent.count('"cachePoint"') == 2
+
+
+def test_gemini_in_the_real_program_reads_a_file_and_answers(work: Path) -> None:
+    dialect = BY_NAME["gemini"]
+    look = Reply(text="I look.", calls=(Call("Read", {"file_path": "a.txt"}),), signature="c2ln", split=3)
+    with dialect.server([look, Reply(text="It greets the world.", split=4)]) as server:
+        settings = json.dumps({"base_url": server.url + dialect.path})
+        args = ["-p", "--model", dialect.model, "--settings", settings, "What is a.txt?"]
+        done = agent(args, work, {"GEMINI_API_KEY": "key-123"})
+    assert (done.returncode, done.stdout) == (0, "It greets the world.\n"), done.stderr
+    sent = server.requests[1].raw.decode()
+    assert "hello world" in sent and '"thoughtSignature": "c2ln"' in sent
+
+
+class DefaultCredentialsError(Exception):
+    """Named like Google's."""
+
+
+class APIConnectionError(Exception):
+    """Named like LiteLLM's, which becomes of every exception that it does not know."""
+
+    status_code = 500
+
+
+@pytest.mark.parametrize(
+    ("provider", "cause", "kind", "said"),
+    [
+        ("vertex_ai", DefaultCredentialsError("none were found"), "auth", "vertex_ai has no credentials: none were"),
+        ("vertex_ai", ImportError("Google Cloud SDK not found"), "auth", "pip install 'agent-cli\\[vertex\\]'"),
+        ("bedrock", AttributeError("'NoneType' object has no attribute 'access_key'"), "auth", "AWS_PROFILE"),
+        ("gemini", ValueError("Missing Gemini API key."), "auth", "Missing Gemini API key"),
+        ("groq", AttributeError("no attribute 'service_tier'"), "bad_request", "LiteLLM cannot send"),
+        ("gemini", OSError("Connection reset by peer"), "network", "The connection to gemini failed"),
+        (
+            "ollama_chat",
+            KeyError("Got unexpected response from Ollama: {'error': 'no memory'}"),
+            "overloaded",
+            "no mem",
+        ),
+        ("openrouter", KeyError("Got unexpected response from OpenRouter: {'id': 7}"), "malformed", "cannot read"),
+    ],
+)
+def test_what_litellm_does_not_know_is_judged_by_its_cause(
+    provider: str, cause: Exception, kind: str, said: str
+) -> None:
+    error = APIConnectionError(f"litellm.APIConnectionError: {cause}")
+    error.__cause__ = cause
+    found = classify(error, f"{provider}/m", 20)
+    assert (found.failure.kind, found.failure.retryable) == (kind, kind in ("network", "overloaded"))
+    assert re.search(said, found.failure.message) and "APIConnectionError" not in found.failure.message
