@@ -12,22 +12,12 @@ from agent_cli.model.transport import (
     CallStart,
     Chunk,
     Started,
-    Stopped,
-    StopReason,
     TextChunk,
     ThinkingChunk,
     UsageChunk,
+    stopped,
 )
 from agent_cli.model.wire import encoded
-
-_REASONS: dict[str, StopReason] = {
-    "end_turn": "end_turn",
-    "tool_use": "tool_use",
-    "max_tokens": "max_tokens",
-    "model_context_window_exceeded": "max_tokens",
-    "stop_sequence": "stop_sequence",
-    "refusal": "refusal",
-}
 
 
 class MessageReader:
@@ -68,10 +58,7 @@ class MessageReader:
 
     def end(self) -> Iterator[Chunk]:
         """The last chunk, after everything was read."""
-        reason = _REASONS.get(self._raw, "other" if self._raw else "end_turn")
-        if self._calls and reason == "end_turn":
-            reason = "tool_use"
-        yield Stopped(reason, self._raw)
+        yield stopped(self._raw, calls=bool(self._calls), provider=self._provider)
 
     def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
         yield from self._start(message)

@@ -22,23 +22,14 @@ from agent_cli.model.transport import (
     Notice,
     Request,
     Started,
-    Stopped,
-    StopReason,
     TextChunk,
     ThinkingChunk,
     UsageChunk,
+    stopped,
 )
 
 CACHE = {"type": "ephemeral"}
 CLAUDE_HOSTS = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks")
-STOPS: dict[str, StopReason] = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-}
 
 
 def is_claude(model: str) -> bool:
@@ -126,7 +117,7 @@ def _message(message: Message, claude: bool) -> dict[str, Any]:
     if not isinstance(message, AssistantMessage):
         return {"role": "user", "content": content_of(message)}
     calls = [
-        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": json.dumps(c.arguments)}}
+        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": _json(c.arguments)}}
         for c in message.calls
     ]
     plain: dict[str, Any] = {"role": "assistant", "content": message.text or (None if calls else "")}
@@ -135,6 +126,10 @@ def _message(message: Message, claude: bool) -> dict[str, Any]:
     if claude and (blocks := [b for p in message.parts if isinstance(p, Thinking) and (b := _block(p))]):
         plain["thinking_blocks"] = blocks
     return plain
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _block(part: Thinking) -> dict[str, str] | None:
@@ -159,10 +154,11 @@ def _mark(message: dict[str, Any]) -> None:
 class Reader:
     """Turns what LiteLLM yields for one response into chunks; remembers what was begun.
 
-    prefill: words that the answer begins with, and that most providers do not repeat.
+    provider: named in errors. prefill: words that the answer begins with, and that most providers do not repeat.
     """
 
-    def __init__(self, prefill: str = "") -> None:
+    def __init__(self, provider: str, prefill: str = "") -> None:
+        self._provider = provider
         self._prefill = prefill
         self._started = False
         self._calls: dict[int, tuple[int, str]] = {}
@@ -187,11 +183,13 @@ class Reader:
         if (usage := getattr(part, "usage", None)) is not None:
             yield UsageChunk(usage_of(usage))
 
-    def end(self, finished: bool = True) -> Iterator[Chunk]:
-        """The last chunk. Raises ModelError for a response that broke off."""
-        if not finished or not self._stop:
-            raise ModelError(Failure("network", "the response broke off before its end", retryable=True))
-        yield Stopped(STOPS.get(self._stop, "other"), raw=self._stop)
+    def end(self, raw: str = "", *, finished: bool = True) -> Iterator[Chunk]:
+        """The last chunk. raw: the provider's own word, where it is known. Raises ModelError for a response that
+        broke off or failed."""
+        if not finished:
+            said = f"The answer of {self._provider} broke off before its end."
+            raise ModelError(Failure("network", said, retryable=True))
+        yield stopped(raw or self._stop, calls=bool(self._calls), provider=self._provider)
 
     def _text(self, text: str) -> Iterator[Chunk]:
         prefill, self._prefill = self._prefill, ""
@@ -213,7 +211,8 @@ class Reader:
             if signature:
                 self._thought = False
                 yield ThinkingChunk(signature=signature)
-        if not blocks and (reasoning := getattr(delta, "reasoning_content", None)):
+        reasoning = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+        if reasoning and not blocks:
             yield ThinkingChunk(text=reasoning)
 
     def _call(self, number: int, call: Any) -> Iterator[Chunk]:
@@ -227,6 +226,13 @@ class Reader:
             yield CallStart(index, call.id or f"call_{index}", call.function.name or "")
         if call.function.arguments:
             yield CallDelta(index, call.function.arguments)
+
+
+def gemini_stop(event: dict[str, Any]) -> str:
+    """The word with which an event of Gemini's stream ends the answer, or ""."""
+    if (event.get("promptFeedback") or {}).get("blockReason"):
+        return "content_filter"
+    return next((str(word) for c in event.get("candidates") or () if (word := c.get("finishReason"))), "")
 
 
 def usage_of(usage: Any) -> Usage:

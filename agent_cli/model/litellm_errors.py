@@ -7,13 +7,14 @@ provider itself said is judged as on the direct wires.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import time
 from collections.abc import Iterator
 
 from agent_cli.core.outcome import Failure
-from agent_cli.model.errors import refusal
+from agent_cli.model.errors import refusal, refusal_in_stream
 from agent_cli.model.transport import ModelError
 
 _NETWORK = re.compile(
@@ -25,9 +26,29 @@ _MALFORMED = re.compile(r"expecting value: line|unable to parse|error parsing ch
 _PREFIX = re.compile(r"^(?:litellm\.|[A-Za-z]*(?:Error|Exception)\s*[:-]\s*|[A-Za-z]+Exception\s*-\s*)+")
 _ORIGINAL = re.compile(r"\s*(Original exception|Traceback \(most recent).*", re.DOTALL)
 _PAGE = re.compile(r"(<!doctype html|<html).*?(</html>|$)", re.IGNORECASE | re.DOTALL)
-_NETWORK_CLASSES = {"ConnectError", "ReadError", "RemoteProtocolError", "ConnectionError", "APIConnectionError"}
+_UNREAD = re.compile(r"got unexpected response from \w+: (\{.*\})", re.IGNORECASE)
+# APIConnectionError is none of these: LiteLLM makes one of every exception that it does not know.
+_NETWORK_CLASSES = {
+    "ConnectError",
+    "ReadError",
+    "WriteError",
+    "RemoteProtocolError",
+    "ConnectionError",
+    "TransportError",
+}
 _TIMEOUT_CLASSES = {"Timeout", "TimeoutException", "APITimeoutError", "TimeoutError"}
 _OUR_FAULT = {"TypeError", "AttributeError", "KeyError", "ImportError", "NameError", "AssertionError"}
+_NO_CREDENTIALS = {
+    "DefaultCredentialsError",
+    "RefreshError",
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "ProfileNotFound",
+    "TokenRetrievalError",
+    "SSOTokenLoadError",
+    "UnauthorizedSSOTokenError",
+}
 # Where LiteLLM's class says more than the status that it carries.
 _STATUS = {
     "ContextWindowExceededError": 400,
@@ -51,6 +72,10 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
     status = next((_STATUS[c] for c in _STATUS if c in classes), 0) or _status(chain)
     if classes & _TIMEOUT_CLASSES or status == 408:
         found = ModelError(Failure("network", f"{provider} sent nothing for {idle:g} s.", retryable=True))
+    elif missing := _missing(provider, classes, said):
+        found = ModelError(Failure("auth", missing))
+    elif unread := next(filter(None, (_UNREAD.search(str(e)) for e in reversed(chain))), None):
+        found = _unread(unread[1], provider, name)
     elif _STATUS.keys().isdisjoint(classes) and (classes & _NETWORK_CLASSES or _NETWORK.search(text)):
         found = ModelError(Failure("network", f"The connection to {provider} failed: {said}", retryable=True))
     elif "JSONDecodeError" in classes or _MALFORMED.search(text):
@@ -69,6 +94,28 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
     for secret in filter(None, secrets):
         message = message.replace(secret, "***")
     return ModelError(found.failure.but(message=message), found.retry_after)
+
+
+def _missing(provider: str, classes: set[str], said: str) -> str:
+    """What the user has to set up before requests can be sent, or ""."""
+    if "ImportError" in classes and "google" in said.lower():
+        return f"{provider} needs the package google-auth: pip install 'agent-cli[vertex]'"
+    if provider == "bedrock" and "'access_key'" in said:
+        return "bedrock has no credentials: set AWS_PROFILE, AWS_ACCESS_KEY_ID or AWS_BEARER_TOKEN_BEDROCK."
+    if classes & _NO_CREDENTIALS or said.lower().startswith("missing"):
+        return f"{provider} has no credentials: {said}"
+    return ""
+
+
+def _unread(written: str, provider: str, model: str) -> ModelError:
+    """The error for an event, as Python writes it, that LiteLLM did not expect: often the provider's own error."""
+    try:
+        event = ast.literal_eval(written)
+    except (ValueError, SyntaxError):
+        event = {}
+    if isinstance(event, dict) and event.get("error"):
+        return refusal_in_stream(event["error"], provider=provider, model=model)
+    return ModelError(Failure("malformed", f"{provider} sent what LiteLLM cannot read: {written[:200]}"))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

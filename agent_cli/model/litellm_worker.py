@@ -16,10 +16,12 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, BinaryIO
 
 from agent_cli.model.catalog import lookup
-from agent_cli.model.litellm_convert import Reader, arguments_of, prefill_of
+from agent_cli.model.litellm_convert import Reader, arguments_of, gemini_stop, prefill_of
 from agent_cli.model.litellm_errors import classify
 from agent_cli.model.transport import Chunk, ModelError, Request
 from agent_tools.values import from_plain, to_plain
@@ -90,11 +92,47 @@ def _load() -> Any:
     litellm.num_retries = 0
     litellm.suppress_debug_info = True
     litellm.disable_streaming_logging = True
+    from litellm.litellm_core_utils.streaming_chunk_builder_utils import ChunkProcessor
     from litellm.llms.anthropic.chat import transformation
+    from litellm.llms.bedrock.chat import converse_transformation
 
     # Where no count of reasoning tokens was reported, one guessed from the text must not pass for it.
     transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
+    converse_transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
+    ChunkProcessor.count_reasoning_tokens = lambda *_: None  # type: ignore[method-assign]
+    _keep_stop_words()
     return litellm
+
+
+class _StopWords(dict[str, str]):
+    """LiteLLM's map of stop words, which also remembers the provider's own: translated, most are a mere "stop"."""
+
+    heard = ""
+
+    def get(self, word: str, default: Any = None) -> Any:
+        mapped = super().get(word, default)
+        if word != mapped:
+            _StopWords.heard = word
+        return mapped
+
+
+def _keep_stop_words() -> None:
+    """Let the provider's own word for the end of an answer reach us."""
+    from litellm.litellm_core_utils import core_helpers
+    from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
+
+    core_helpers._FINISH_REASON_MAP = _StopWords(core_helpers._FINISH_REASON_MAP)  # type: ignore[misc, assignment]
+    parse = gemini.ModelResponseIterator.chunk_parser
+
+    def parse_and_end(self: Any, chunk: dict[str, Any]) -> Any:
+        parsed = parse(self, chunk)
+        # LiteLLM gives each of Gemini's chunks a finish reason and says of none that it is the last.
+        if parsed is not None and (word := gemini_stop(chunk)):
+            parsed._hidden_params["is_finished"] = True
+            _StopWords.heard = word
+        return parsed
+
+    gemini.ModelResponseIterator.chunk_parser = parse_and_end  # type: ignore[method-assign]
 
 
 def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
@@ -119,6 +157,14 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         arguments["api_key"] = "none"  # the SDK insists on one
     if order["headers"]:
         arguments["extra_headers"] = order["headers"]
+    if provider == "vertex_ai" and "vertexai" not in sys.modules and find_spec("vertexai") is None:
+        # LiteLLM wants Google's SDK to be installed for Claude, and does not use it.
+        sys.modules["vertexai"] = ModuleType("vertexai")
+        sys.modules["vertexai"].preview = None  # type: ignore[attr-defined]
+    if provider == "bedrock" and os.environ.get("AWS_BEARER_TOKEN_BEDROCK"):
+        # LiteLLM signs with the token, and yet fails where there are no credentials beside it.
+        arguments |= {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
+    _StopWords.heard = ""
     # Without tools in the request some providers refuse a history that has calls, unless LiteLLM amends it.
     litellm.modify_params = not request.tools
     response = litellm.completion(
@@ -127,17 +173,18 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         max_retries=0,
         timeout=httpx.Timeout(idle, connect=seconds["connect"]),
     )
-    reader = Reader(prefill)
+    reader = Reader(provider, prefill)
     if not request.stream:
         yield from reader.read(response)
-        yield from reader.end()
+        yield from reader.end(_StopWords.heard)
         return
     for count, part in enumerate(response, 1):
         yield from reader.read(part)
         if count % COLLECT_EVERY == 0:
             gc.collect()
     # Left to itself LiteLLM ends a response that broke off with a "stop" of its own.
-    yield from reader.end(finished=getattr(response, "received_finish_reason", "") is not None)
+    finished = getattr(response, "received_finish_reason", "") is not None
+    yield from reader.end(_StopWords.heard, finished=finished)
 
 
 if __name__ == "__main__":

@@ -17,26 +17,11 @@ from agent_cli.model.transport import (
     CallStart,
     Chunk,
     Started,
-    Stopped,
-    StopReason,
     TextChunk,
     ThinkingChunk,
     UsageChunk,
+    stopped,
 )
-
-_REASONS: dict[str, StopReason] = {
-    "stop": "end_turn",
-    "eos": "end_turn",
-    "end_turn": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
-    "model_length": "max_tokens",
-    "stop_sequence": "stop_sequence",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-}
 
 
 class _Call:
@@ -104,13 +89,8 @@ class ChatReader:
         for call in self._calls:
             if not call.announced:
                 yield from self._announce(call)
-        reason = _REASONS.get(self._raw, "other" if self._raw else "end_turn")
-        # Several servers say "stop" after a call.
-        if self._calls and reason == "end_turn":
-            reason = "tool_use"
-        if self._refused and reason == "end_turn":
-            reason = "refusal"
-        yield Stopped(reason, self._raw)
+        end = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        yield end.but(reason="refusal") if self._refused and end.reason == "end_turn" else end
 
     def _read_delta(self, delta: dict[str, Any]) -> Iterator[Chunk]:
         thinking = delta.get("reasoning_content") or delta.get("reasoning")

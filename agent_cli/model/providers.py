@@ -21,9 +21,9 @@ class Provider(Value):
 
     keys: variables that may hold its key, the usual one first. bases: variables that may hold its address.
     needs_key: False where calls work without one, or with credentials of another kind. local: runs on the
-    user's own machine and costs nothing. litellm: LiteLLM's name for it. default: the model to take when none
-    is named. model_prefix: put before a model name that has no slash. bare: how model names begin that mean
-    this provider.
+    user's own machine and costs nothing. litellm: LiteLLM's name for it; "openai" for one that it is to reach as
+    any compatible server. default: the model to take when none is named. model_prefix: put before a model name that
+    has no slash. bare: how model names begin that mean this provider.
     """
 
     name: str
@@ -142,6 +142,16 @@ PROVIDERS: tuple[Provider, ...] = (
     _direct("nebius", "https://api.studio.nebius.ai/v1", "NEBIUS_API_KEY"),
     _direct("novita", "https://api.novita.ai/v3/openai", "NOVITA_API_KEY"),
     _direct("nvidia_nim", "https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
+    # LiteLLM reads neither tool calls nor the end of Cohere's own stream. COHERE_API_BASE is for its own protocol.
+    _direct(
+        "cohere",
+        "https://api.cohere.ai/compatibility/v1",
+        "COHERE_API_KEY",
+        "CO_API_KEY",
+        bases=(),
+        litellm="openai",
+        bare=("command-",),
+    ),
     _direct("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
     _direct("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=("sonar",)),
     _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", keys=("OLLAMA_API_KEY",)),
@@ -162,7 +172,6 @@ PROVIDERS: tuple[Provider, ...] = (
     _via_litellm("sagemaker", needs_key=False),
     _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False),
     _via_litellm("azure_ai", "AZURE_AI_API_KEY", bases=("AZURE_AI_API_BASE",), needs_key=False),
-    _via_litellm("cohere", "COHERE_API_KEY", "CO_API_KEY", bare=("command-",)),
     _via_litellm("ai21", "AI21_API_KEY", bare=("jamba-",)),
     _via_litellm("replicate", "REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),
     _via_litellm("huggingface", "HUGGINGFACE_API_KEY", "HF_TOKEN"),
@@ -173,6 +182,7 @@ PROVIDERS: tuple[Provider, ...] = (
     _via_litellm("meta_llama", "LLAMA_API_KEY"),
 )
 _BY_NAME = {p.name: p for p in PROVIDERS}
+_BY_NAME["cohere_chat"] = _BY_NAME["cohere"]
 # Where to look for a server on this machine, in this order.
 LOCAL_SERVERS = ("ollama", "lm_studio", "hosted_vllm", "llama_cpp")
 

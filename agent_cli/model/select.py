@@ -95,12 +95,13 @@ def resolve(
         if provider.needs_key and not elsewhere:
             raise missing(provider)
         source = "none needed" if provider.local else "none found"
+    compatible = provider.litellm == "openai" and provider.name != "openai"
     via_openai = provider.wire == "openai" and (provider.local or elsewhere)
     return Resolved(
         provider=provider.name,
         model=model,
         wire=wire,
-        base_url=url if wire != "litellm" or provider.local or elsewhere else "",
+        base_url=url if wire != "litellm" or provider.local or elsewhere or compatible else "",
         key_source=source,
         api_key=key,
         bearer=source.endswith("ANTHROPIC_AUTH_TOKEN"),

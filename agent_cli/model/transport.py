@@ -144,6 +144,43 @@ class ModelError(Exception):
         self.retry_after = retry_after
 
 
+# The words of all providers, small; what is in no row is "other".
+_STOP_WORDS: dict[StopReason, str] = {
+    "end_turn": "stop end_turn eos eos_token complete completed",
+    "tool_use": "tool_use tool_calls tool_call function_call",
+    "max_tokens": "max_tokens length model_length model_context_window_exceeded",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
+    " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
+}
+_STOPS = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
+_OVERLOADED = {"error", "network_error", "insufficient_system_resource", "timeout"}
+_MALFORMED = {
+    "malformed_function_call",
+    "malformed_response",
+    "malformed_tool_use",
+    "malformed_model_output",
+    "unexpected_tool_call",
+    "missing_thought_signature",
+}
+
+
+def stopped(raw: str, *, calls: bool, provider: str) -> Stopped:
+    """How a whole answer ended, from the provider's own word for it; an empty one counts as an end.
+
+    calls: whether the answer has tool calls (several servers say "stop" then). Raises ModelError for a word that means
+    that the provider gave up, or that its model wrote what it could not read.
+    """
+    word = raw.lower()
+    if word in _OVERLOADED:
+        raise ModelError(Failure("overloaded", f"{provider} broke the answer off ({raw}).", retryable=True))
+    if word in _MALFORMED:
+        said = f"{provider} could not read the tool call that its model wrote ({raw})."
+        raise ModelError(Failure("malformed", said, retryable=True))
+    reason = _STOPS.get(word, "other") if word else "end_turn"
+    return Stopped("tool_use" if calls and reason == "end_turn" else reason, raw)
+
+
 class Transport(Protocol):
     """A wire. Raises ModelError, or Cancelled within 300 ms of the token being cancelled."""
 

@@ -50,6 +50,8 @@ def violations(received: Received) -> list[str]:
     """What is wrong with the messages of a request: calls without exactly one output, outputs without a call."""
     if received.protocol == "anthropic":
         return _anthropic_violations(received.body)
+    if received.path == "/api/chat":  # Ollama's own protocol, whose calls have no ids
+        return []
     found: list[str] = []
     waiting: list[str] = []
     for message in received.body.get("messages", []):

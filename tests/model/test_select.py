@@ -123,6 +123,15 @@ def test_the_transport_can_be_forced() -> None:
         resolve("gemini/gemini-2.5-pro", transport="direct", env=KEYS)
 
 
+@pytest.mark.parametrize("name", ["cohere/command-a-03-2025", "cohere_chat/command-a-03-2025", "command-a-03-2025"])
+def test_cohere_is_a_compatible_server_also_for_litellm(name: str) -> None:
+    env = {**KEYS, "COHERE_API_BASE": "https://api.cohere.com/v2/chat"}
+    direct, through = (resolve(name, transport=how, env=env) for how in ("auto", "litellm"))
+    assert (direct.name, direct.wire) == ("cohere/command-a-03-2025", "openai")
+    assert (through.litellm, through.wire) == ("openai/command-a-03-2025", "litellm")
+    assert direct.base_url == through.base_url == "https://api.cohere.ai/compatibility/v1"
+
+
 def test_a_missing_key_names_the_variable_to_set() -> None:
     for name, variable in (
         ("gpt-5", "OPENAI_API_KEY"),
