@@ -96,7 +96,7 @@ def typed(text: str) -> str:
 
 
 # The words for it of the providers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
-_CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 
 
 def was_cut(message: AssistantMessage) -> bool:
