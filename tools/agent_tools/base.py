@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from agent_tools.arguments import ToolError as ToolError
-from agent_tools.arguments import read_arguments, schema_of
+from agent_tools.arguments import canonical, read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.confined import Confinement, Terms
 from agent_tools.display import Display, TodoItem
@@ -256,6 +256,11 @@ class Tool(ABC, Generic[A]):
         """The checked arguments. Raises ToolError with the mistakes in words."""
         args: A = read_arguments(self.Args, arguments)
         return args
+
+    def canonical(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments under the names of the schema, as hooks, questions and the log are given them."""
+        # A tool with a schema of its own accepts no other names.
+        return canonical(self.Args, arguments) if type(self).schema is Tool.schema else arguments
 
     def stands_for(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
         """The tool that is really called, and its arguments: what is decided on, asked about and run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agent_tools.values import Value
 
@@ -52,6 +52,8 @@ class CommandOutput(Value):
 
 class TodoItem(Value):
     """One step of the plan."""
+
+    ALIASES: ClassVar = {"content": ("step", "title", "description", "task", "text")}
 
     content: str
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import stat
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
+from agent_tools.arguments import DIRECTORY_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, cut_line, fit, harmless, shorten
 from agent_tools.display import Listing
@@ -24,6 +25,20 @@ WIDTH = 500
 
 class GrepArgs(Value):
     """The arguments of Grep."""
+
+    # Claude Code's names, those of grep's own options.
+    SCHEMA_NAMES: ClassVar = {
+        "ignore_case": "-i",
+        "line_numbers": "-n",
+        "after": "-A",
+        "before": "-B",
+        "context": "-C",
+    }
+    ALIASES: ClassVar = {
+        "pattern": ("query", "regex"),
+        "path": (*DIRECTORY_NAMES, "file", "file_path"),
+        "glob": ("include", "include_pattern", "file_pattern"),
+    }
 
     pattern: Annotated[str, "Regular expression (Rust syntax)"]
     path: Annotated[str | None, "File or directory (default: working directory)"] = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, cut_line, fit
 from agent_tools.display import FileView, Note
@@ -19,6 +20,8 @@ CHARACTERS = 100_000
 
 class ReadArgs(Value):
     """The arguments of Read."""
+
+    ALIASES: ClassVar = {"file_path": FILE_NAMES}
 
     file_path: Annotated[str, "Absolute path, or relative to the working directory"]
     offset: Annotated[int | None, "First line to read, from 1 (PDF: page)"] = None

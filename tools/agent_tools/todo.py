@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import one_line
@@ -14,6 +14,8 @@ _SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled
 
 class TodoWriteArgs(Value):
     """The arguments of TodoWrite."""
+
+    ALIASES: ClassVar = {"todos": ("items", "plan", "tasks")}
 
     todos: Annotated[tuple[TodoItem, ...], "The whole plan, in order; it replaces the old one"]
 
