@@ -11,7 +11,7 @@ from agent_cli.core.messages import Message
 from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
-from agent_tools.base import Effect
+from agent_tools.base import Effect, ToolResult
 from agent_tools.display import Display, TodoItem
 from agent_tools.shell_state import Carried
 from agent_tools.values import Value
@@ -100,11 +100,15 @@ class ApprovalResolved(Value):
 
 
 class QuestionAsked(Value):
-    """The model asks the person, or a plan wants approval, or what was done is to be looked at ("review")."""
+    """The model asks the user, or a plan wants approval, or what was done is to be looked at ("review").
+
+    ran: what the call gave, where its tool ran and then asked; it is not run again when the answer comes.
+    """
 
     call_id: str
     kind: Literal["questions", "plan", "review"]
     data: dict[str, Any]
+    ran: ToolResult | None = None
 
 
 class QuestionAnswered(Value):

@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
-from agent_cli.core.messages import OF_PROGRAM, Message, Reason, UserMessage, pending_calls, with_open_calls_closed
+from agent_cli.core.messages import (
+    OF_PROGRAM,
+    Message,
+    Reason,
+    ToolCall,
+    UserMessage,
+    pending_calls,
+    with_open_calls_closed,
+)
 from agent_cli.core.outcome import TurnResult
 from agent_cli.core.spent import Spent
 from agent_cli.engine.loop import run_turn
@@ -23,6 +31,7 @@ from agent_tools.display import TodoItem
 from agent_tools.lent import Prompted, prompted
 from agent_tools.media import Media
 
+NO_ANSWER = "The user went on with another message, which may answer the question of this call."
 Listener = Callable[[Event], None]
 T = TypeVar("T")
 
@@ -227,9 +236,18 @@ class Conversation:
         return bool(pending_calls(self.history))
 
     def _close_open_calls(self) -> None:
-        closed = with_open_calls_closed(self.history, self.closing)
+        closed = with_open_calls_closed(self.history, self._reason)
         for message in closed[len(self.history) :]:
             self._add(message)
+
+    def _reason(self, call: ToolCall) -> str:
+        """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
+        why = self.closing if isinstance(self.closing, str) else self.closing(call)
+        held = self.kit.held.pop(call.id, None)
+        if held is None:
+            return why
+        # It did run.
+        return "\n\n".join(filter(None, [held.text, NO_ANSWER if why.startswith("Not run") else why]))
 
     def _add(self, message: Message) -> None:
         self.history.append(message)

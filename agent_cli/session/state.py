@@ -124,8 +124,12 @@ class State:
                 self.asked_at = time
             case ApprovalResolved():
                 self._decided(event)
-            case QuestionAsked(call_id=call_id):
+            case QuestionAsked(call_id=call_id, ran=ran):
                 self.questions[call_id] = event
+                if ran is not None:
+                    # It was approved, or it would not have run; only the question is open.
+                    self.requests.pop(call_id, None)
+                    self.decisions.pop(call_id, None)
                 self.asked_at = time
             case QuestionAnswered(call_id=call_id, verdict=verdict):
                 if verdict != "defer":
