@@ -146,6 +146,12 @@ class ToolFinished(Value):
     shell: Carried | None = None
 
 
+class FilesSeen(Value):
+    """A message carried the whole text of files that it mentions; path to fingerprint."""
+
+    seen: dict[str, str]
+
+
 class TurnPaused(Value):
     """The turn waits for a person. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
     its prompts lent, and where its gates stand."""
@@ -320,6 +326,7 @@ Event = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | FilesSeen
     | TurnPaused
     | TurnResumed
     | PlanChanged

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
+from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound
 from agent_cli.core.messages import (
     OF_PROGRAM,
     Message,
@@ -87,6 +87,7 @@ class Conversation:
         Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
         """
         self.kit.context.cancel = CancelToken()
+        self.kit.context.mentioned.clear()
         self.prepare()
         typed, given = text, prompted(self.expand(text))
         added: tuple[str, ...] = ()
@@ -106,7 +107,9 @@ class Conversation:
         self._close_open_calls()
         self._pause_plan()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
-        self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
+        message = UserMessage(self.frame(text) + note, (*self.attached, *media))
+        self._add(message)
+        self._read_in(message)
         self.frame, self.attached = str, ()
         self.kit.watch.turn(self.history, new=True)
         for words in added:
@@ -176,11 +179,18 @@ class Conversation:
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
             self._under_way.append(event.message)
+            if isinstance(event.message, UserMessage):
+                self._read_in(event.message)
         elif isinstance(event, PlanChanged):
             self.plan_paused = event.paused
             if event.paused:
                 return
             self.plans.append((len(self.so_far), event.items))
+
+    def _read_in(self, message: UserMessage) -> None:
+        """The model knows the files whose whole text a message carries."""
+        if seen := self.kit.context.read_in(message.text):
+            self.record(FilesSeen(seen))
 
     @property
     def so_far(self) -> list[Message]:

@@ -177,6 +177,7 @@ class Kit:
         self.transport = transport
         self.tools = {tool.name: tool for tool in tools}
         self.context = context
+        context.workspace.offered = self.tools.__contains__
         self.policy = policy
         self.approver = approver
         self.asker = asker

@@ -7,6 +7,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
+    FilesSeen,
     MessageAdded,
     Pinned,
     PlanChanged,
@@ -36,8 +37,8 @@ from agent_tools.shell_state import Carried
 
 # Records that carry state; the others are for people and tools that read the log.
 KINDS = named(
-    "ApprovalRequested ApprovalResolved Compacted MessageAdded Pinned PlanChanged QuestionAnswered QuestionAsked "
-    "Rewound SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnPaused "
+    "ApprovalRequested ApprovalResolved Compacted FilesSeen MessageAdded Pinned PlanChanged QuestionAnswered "
+    "QuestionAsked Rewound SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnPaused "
     "TurnStarted Uncompacted UsageAdded"
 )
 # As good a guess as there is without a tokenizer.
@@ -88,6 +89,8 @@ class State:
                 self.started.add(call_id)
                 # What runs does not wait, whatever else of the turn was lost.
                 self.paused = None
+            case FilesSeen(seen=seen):
+                self.seen |= seen
             case ToolFinished(seen=seen, shell=shell):
                 self.seen |= seen
                 self.shell = shell or self.shell

@@ -61,6 +61,13 @@ class TodoItem(Value):
     id: str = ""
     priority: Literal["", "high", "medium", "low"] = ""
 
+    @property
+    def label(self) -> str:
+        """The content with what tells the step from others, for the model."""
+        parts = [f"id {self.id}" if self.id else "", f"{self.priority} priority" if self.priority else ""]
+        shown = ", ".join(filter(None, parts))
+        return f"{self.content} ({shown})" if shown else self.content
+
 
 class TodoView(Value):
     """The whole plan, as it now stands."""

@@ -58,7 +58,7 @@ class Glob(Tool[GlobArgs]):
                 if "**" in pattern
                 else "** means any depth."
             )
-            text = f"No file fits {args.pattern!r} in {ctx.workspace.spell(top)}. {hint}"
+            text = f"No file fits {args.pattern!r} in {ctx.workspace.spell(top)!r}. {hint}"
         else:
             text = "\n".join(paths)
             if view.more:

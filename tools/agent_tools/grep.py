@@ -72,11 +72,11 @@ class Grep(Tool[GrepArgs]):
         return f"Search {shorten(args.pattern, 60)!r} {where}".rstrip()
 
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
-        _check(args)
+        _check(args, ctx)
         start = ctx.workspace.resolve(args.path) if args.path else ctx.workspace.cwd
         mode = look(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            raise not_a_file(start, mode)
+            raise ctx.workspace.advised(not_a_file(start, mode))
         rg = find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
@@ -96,9 +96,9 @@ class Grep(Tool[GrepArgs]):
         return _result(args, hits, notes, top, ctx)
 
 
-def _check(args: GrepArgs) -> None:
+def _check(args: GrepArgs, ctx: ToolContext) -> None:
     if not args.pattern:
-        raise ToolError("The pattern is empty. To list files, use Glob.")
+        raise ToolError(f"The pattern is empty.{ctx.workspace.advice('Glob LS', 'To list files, use {}.')}")
     counts = (args.after, args.before, args.context, args.head_limit, args.offset)
     if any(count is not None and count < 0 for count in counts):
         raise ToolError("-A, -B, -C, head_limit and offset cannot be negative.")

@@ -61,6 +61,7 @@ class UseSkill(Tool[SkillArgs]):
             from agent_tools.prompting import fill
 
             text = yield from fill(prompt, ctx)
+        ctx.read_in(text)
         said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
         return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.but(model=""))
 

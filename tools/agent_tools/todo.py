@@ -61,7 +61,7 @@ class TodoRead(Tool[TodoReadArgs]):
         return "Look at the plan"
 
     def run(self, args: TodoReadArgs, ctx: ToolContext) -> ToolResult:
-        lines = [f"{_SIGNS[item.status]} {one_line(item.content)}" for item in ctx.plan]
+        lines = [f"{_SIGNS[item.status]} {one_line(item.label)}" for item in ctx.plan]
         return ToolResult("\n".join(lines) or "There is no plan yet.", TodoView(ctx.plan))
 
 
