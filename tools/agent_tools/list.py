@@ -55,7 +55,10 @@ class LS(Tool[LSArgs]):
         if not lines:
             text += "\n(empty)"
         if tree.unopened:
-            text += f"\n[{tree.unopened} directories not opened; LS one of them, or Glob, to see more]"
+            search = ctx.workspace.advice("Glob", "or {},")
+            text += (
+                f"\n[{tree.unopened} directories not opened; LS one of them{',' if search else ''}{search} to see more]"
+            )
         return ToolResult(text, Listing(ctx.workspace.show(top), tuple(lines), tree.unopened))
 
 

@@ -80,7 +80,7 @@ def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext, sec
 def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
     """Relative paths of the files of this name below `top` that are not ignored, as far as a moment suffices.
 
-    None where the search did not come to its end. Raises Cancelled when the turn is interrupted.
+    None of them where the search did not come to its end. Raises Cancelled when the turn is interrupted.
     """
     rg = find_rg(ctx)
     try:

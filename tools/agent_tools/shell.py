@@ -26,7 +26,7 @@ SECONDS = 120.0
 LONGEST = 600.0
 # How long a background command may show how it begins.
 MOMENT = 0.5
-HINT = "run it again with its output in a file (> FILE 2>&1), then Read or Grep that"
+HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
 class BashArgs(Value):
