@@ -49,9 +49,7 @@ def test_the_file_that_has_the_name_of_a_missing_one_is_named(bench: Bench) -> N
         "src/handlers.py has that name."
     )
     two = bench.fails("Read", file_path="one.py")
-    assert two.endswith(
-        ("src/x/one.py and src/y/one.py have that name.", "src/y/one.py and src/x/one.py have that name.")
-    )
+    assert "src/x/one.py" in two and "src/y/one.py" in two and two.endswith(" have that name.")
     assert "many.py may find where it is" in bench.fails("Read", file_path="many.py")
     assert bench.fails("Read", file_path="odd[1].py").endswith("[a]/odd[1].py has that name.")
     if find_rg(bench.ctx):
@@ -75,4 +73,4 @@ def test_a_run_with_few_tools_is_advised_to_use_those(work: Path) -> None:
     ]
     args = ["-p", "--model", script(work.parent / "s.toml", replies), "--tools", "Read,Edit,Bash"]
     done = agent([*args, "--output-format", "stream-json", "look"], work)
-    assert done.returncode == 0 and "LS" not in done.stdout.replace("FALSE", ""), done.stdout
+    assert done.returncode == 0 and "not a file" in done.stdout and "Use LS" not in done.stdout, done.stdout

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from agent_tools import arguments
 from agent_tools.arguments import ToolError, canonical, read_arguments
+from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.builtin import BUILTIN
 from agent_tools.display import TodoItem
 from agent_tools.values import Mismatch, Value, from_plain, hints_of
@@ -182,3 +183,25 @@ def test_numbers_where_a_text_is_wanted_are_taken_as_they_are_written(bench: Ben
     args = bench.args("TodoWrite", {"todos": [{"content": "a", "id": 1}, {"content": "b", "id": "2"}]})
     assert args.todos == (TodoItem("a", id="1"), TodoItem("b", id="2"))
     assert "valid string" in bench.fails("Read", file_path=True)
+
+
+def test_a_tool_with_a_schema_of_its_own_knows_no_other_names() -> None:
+    class Foreign(Tool[Outer]):
+        """A tool of a server."""
+
+        name, Args = "Foreign", Outer
+
+        def schema(self) -> dict[str, Any]:
+            return {"type": "object"}
+
+        def effects(self, args: Outer, ctx: ToolContext) -> tuple[Effect, ...]:
+            return ()
+
+        def summary(self, args: Outer, ctx: ToolContext) -> str:
+            return "Foreign"
+
+        def run(self, args: Outer, ctx: ToolContext) -> ToolResult:
+            return ToolResult("")
+
+    sent = {"words": "a", "Text": "b", "other": None}
+    assert Foreign().canonical(sent) is sent

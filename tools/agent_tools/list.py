@@ -56,9 +56,8 @@ class LS(Tool[LSArgs]):
             text += "\n(empty)"
         if tree.unopened:
             search = ctx.workspace.advice("Glob", "or {},")
-            text += (
-                f"\n[{tree.unopened} directories not opened; LS one of them{',' if search else ''}{search} to see more]"
-            )
+            how = f"LS one of them,{search}" if search else "LS one of them"
+            text += f"\n[{tree.unopened} directories not opened; {how} to see more]"
         return ToolResult(text, Listing(ctx.workspace.show(top), tuple(lines), tree.unopened))
 
 
