@@ -206,6 +206,8 @@ def build(
     if restored is not None:
         kit.window = Window(restored.compactions, restored.pins, restored.report)
         conversation.plans = list(restored.plans)
+        asked = restored.waiting.questions if restored.waiting else {}
+        kit.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     conversation.attached = attached
     conversation.inbox += changed_memory(header, memory, restored)
     conversation.expand = lambda text: expanded(text, added.commands, context)

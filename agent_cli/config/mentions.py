@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.textfile import decode, split_lines
+from agent_tools.textfile import decode, fingerprint, split_lines
 
 EACH = 30_000
 TOGETHER = 90_000
@@ -26,7 +26,10 @@ _LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
-    """For each file that the prompt mentions a block with its text, cut where it is long."""
+    """For each file that the prompt mentions a block with its text, cut where it is long.
+
+    A file whose whole text is in a block counts as read once a message with the block is there: `ToolContext.read_in`.
+    """
     left = TOGETHER
     seen: set[str] = set()
     for mention in re.finditer(_MENTION, prompt):
@@ -34,10 +37,13 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
         if not name or f"{name}{lines}" in seen:
             continue
         seen.add(f"{name}{lines}")
-        content = _content(name, lines, min(EACH, left), ctx)
+        content, mark = _content(name, lines, min(EACH, left), ctx)
         left -= len(content)
         shown = f' lines="{lines[0]}-{lines[1]}"' if lines else ""
-        yield f'<file path="{name}"{shown}>\n{content}\n</file>'
+        block = f'<file path="{name}"{shown}>\n{content}\n</file>'
+        if mark:
+            ctx.mentioned[block] = (str(ctx.workspace.resolve(name)), mark)
+        yield block
 
 
 def with_files(prompt: str, ctx: ToolContext) -> str:
@@ -79,13 +85,15 @@ def _is_open(name: str, ctx: ToolContext) -> bool:
     return ctx.readable is None or ctx.readable(path)
 
 
-def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> str:
+def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> tuple[str, str]:
+    """What to show of a file, and its fingerprint where that is all of it."""
     try:
-        text = decode(ctx.workspace.read(ctx.workspace.resolve(name), LARGEST))
+        data = ctx.workspace.read(ctx.workspace.resolve(name), LARGEST)
     except ToolError as error:
-        return f"[{error}]"
+        return f"[{error}]", ""
+    text = decode(data)
     if text is None:
-        return "[no text file; Read may show more of it]"
+        return "[no text file; Read may show more of it]", ""
     content = text.content
     if lines is not None:
         every = split_lines(content)
@@ -93,5 +101,5 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
         if lines[1] > len(every):
             content += f"[the file has {len(every):,} lines]"
     if len(content) <= room:
-        return content.rstrip("\n")
-    return f"{content[:room]}\n[cut here, after {room:,} of {len(content):,} characters; Read shows the rest]"
+        return content.rstrip("\n"), "" if lines else fingerprint(data)
+    return f"{content[:room]}\n[cut here, after {room:,} of {len(content):,} characters; Read shows the rest]", ""

@@ -11,7 +11,7 @@ from agent_cli.core.messages import Message
 from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
-from agent_tools.base import Effect
+from agent_tools.base import Effect, ToolResult
 from agent_tools.display import Display, TodoItem
 from agent_tools.shell_state import Carried
 from agent_tools.values import Value
@@ -100,11 +100,15 @@ class ApprovalResolved(Value):
 
 
 class QuestionAsked(Value):
-    """The model asks the person, or a plan wants approval, or what was done is to be looked at ("review")."""
+    """The model asks the user, or a plan wants approval, or what was done is to be looked at ("review").
+
+    ran: what the call gave, where its tool ran and then asked; it is not run again when the answer comes.
+    """
 
     call_id: str
     kind: Literal["questions", "plan", "review"]
     data: dict[str, Any]
+    ran: ToolResult | None = None
 
 
 class QuestionAnswered(Value):
@@ -140,6 +144,12 @@ class ToolFinished(Value):
     display: Display | None = None
     seen: dict[str, str] = {}  # noqa: RUF012 - never changed
     shell: Carried | None = None
+
+
+class FilesSeen(Value):
+    """A message carried the whole text of files that it mentions; path to fingerprint."""
+
+    seen: dict[str, str]
 
 
 class TurnPaused(Value):
@@ -316,6 +326,7 @@ Event = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | FilesSeen
     | TurnPaused
     | TurnResumed
     | PlanChanged

@@ -62,6 +62,7 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
     context = turn.kit.context
     try:
         args = tool.read(call.arguments)
+        call = call.but(arguments=tool.canonical(call.arguments))
         if together and tool.alone(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
         tool, args = tool.stands_for(args, context)

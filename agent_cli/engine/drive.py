@@ -10,8 +10,16 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, HookRan, MessageAdded, PlanChanged, Rewound
-from agent_cli.core.messages import OF_PROGRAM, Message, Reason, UserMessage, pending_calls, with_open_calls_closed
+from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound
+from agent_cli.core.messages import (
+    OF_PROGRAM,
+    Message,
+    Reason,
+    ToolCall,
+    UserMessage,
+    pending_calls,
+    with_open_calls_closed,
+)
 from agent_cli.core.outcome import TurnResult
 from agent_cli.core.spent import Spent
 from agent_cli.engine.loop import run_turn
@@ -23,6 +31,7 @@ from agent_tools.display import TodoItem
 from agent_tools.lent import Prompted, prompted
 from agent_tools.media import Media
 
+NO_ANSWER = "The user went on with another message, which may answer the question of this call."
 Listener = Callable[[Event], None]
 T = TypeVar("T")
 
@@ -78,6 +87,7 @@ class Conversation:
         Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
         """
         self.kit.context.cancel = CancelToken()
+        self.kit.context.mentioned.clear()
         self.prepare()
         typed, given = text, prompted(self.expand(text))
         added: tuple[str, ...] = ()
@@ -97,7 +107,9 @@ class Conversation:
         self._close_open_calls()
         self._pause_plan()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
-        self._add(UserMessage(self.frame(text) + note, (*self.attached, *media)))
+        message = UserMessage(self.frame(text) + note, (*self.attached, *media))
+        self._add(message)
+        self._read_in(message)
         self.frame, self.attached = str, ()
         self.kit.watch.turn(self.history, new=True)
         for words in added:
@@ -167,11 +179,18 @@ class Conversation:
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
             self._under_way.append(event.message)
+            if isinstance(event.message, UserMessage):
+                self._read_in(event.message)
         elif isinstance(event, PlanChanged):
             self.plan_paused = event.paused
             if event.paused:
                 return
             self.plans.append((len(self.so_far), event.items))
+
+    def _read_in(self, message: UserMessage) -> None:
+        """The model knows the files whose whole text a message carries."""
+        if seen := self.kit.context.read_in(message.text):
+            self.record(FilesSeen(seen))
 
     @property
     def so_far(self) -> list[Message]:
@@ -227,9 +246,18 @@ class Conversation:
         return bool(pending_calls(self.history))
 
     def _close_open_calls(self) -> None:
-        closed = with_open_calls_closed(self.history, self.closing)
+        closed = with_open_calls_closed(self.history, self._reason)
         for message in closed[len(self.history) :]:
             self._add(message)
+
+    def _reason(self, call: ToolCall) -> str:
+        """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
+        why = self.closing if isinstance(self.closing, str) else self.closing(call)
+        held = self.kit.held.pop(call.id, None)
+        if held is None:
+            return why
+        # It did run.
+        return "\n\n".join(filter(None, [held.text, NO_ANSWER if why.startswith("Not run") else why]))
 
     def _add(self, message: Message) -> None:
         self.history.append(message)

@@ -21,10 +21,9 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolCall
-from agent_cli.core.outcome import Suspended
 from agent_cli.core.spent import Action
 from agent_cli.engine.asks import Asks
-from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, proposals
+from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Turn
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from agent_cli.engine.ahead import Begun
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
+OVER = "Not run: a call before this one in the same answer was the last of the turn."
 
 
 class Ended(Value):
@@ -70,6 +70,8 @@ class Round:
 
     def run(self) -> Steps:
         """Give every call its result. Raises Cancelled after the call that was interrupted is answered."""
+        if self.waiting and (ended := (yield from self._go_on())) is not None:
+            return ended
         gates = self.turn.kit.gates if self.turn.kit.depth == 0 else None
         if gates is not None and self.waiting:
             look = yield from gates.at_round(self.turn, self.waiting)
@@ -234,6 +236,7 @@ class Round:
                 if ended is not None:
                     return ended
         self.waiting.pop(0)
+        yield from self._leave_out()
         return Ended() if turn.stopped is not None else None
 
     def _close_rest(self, text: str) -> Generator[Event, None, None]:
@@ -241,6 +244,13 @@ class Round:
         rest, self.waiting[1:] = self.waiting[1:], []
         for number, call in enumerate(rest, 1):
             yield from self.turn.answer(call, text, is_error=True, last=number == len(rest))
+
+    def _leave_out(self) -> Generator[Event, None, None]:
+        """Where a call has completed the turn, those after it do not run."""
+        while self.finish is not None and self.waiting:
+            yield from self._announce(self.waiting[0], OVER)
+            call = self.waiting.pop(0)
+            yield from self.turn.answer(call, OVER, is_error=True, last=not self.waiting)
 
     def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
         turn = self.turn
@@ -271,13 +281,30 @@ class Round:
                 return None if look.how == "answered" else _ended_by(look.how)
             note += look.note + self._noted
             self._noted = ""
-        result = yield from run(turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
-        if isinstance(result, Suspended):
-            return Ended(
-                suspended="approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
-            )
+        return (yield from self._run(item, note, last))
+
+    def _run(self, item: Prepared, note: str, last: bool) -> Generator[Event, None, Ended | None]:
+        result = yield from run(self.turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
+        if isinstance(result, str):
+            return Ended(cancelled=True) if result == "cancelled" else Ended(suspended=result)
         self.finish = result.finish or self.finish
         return None
+
+    def _go_on(self) -> Generator[Event, None, Ended | None]:
+        """Ask again for the first call, where its tool ran and the user has not answered: it does not run again."""
+        call = self.waiting[0]
+        if call.id not in self.turn.kit.held:
+            return None
+        item = check(self.turn, call, together=False)
+        if isinstance(item, str):
+            del self.turn.kit.held[call.id]
+            return None
+        yield from self._announce(call, item)
+        ended = yield from self._run(item, "", len(self.waiting) == 1)
+        if ended is None:
+            self.waiting.pop(0)
+            yield from self._leave_out()
+        return ended
 
 
 def _ended_by(how: str) -> Ended:

@@ -34,7 +34,7 @@ def left_open(turn: Turn) -> bool:
 
 
 def spelled(plan: Sequence[TodoItem]) -> str:
-    return "\n".join(f"[{_MARKS[t.status]}] {t.content}" for t in plan)
+    return "\n".join(f"[{_MARKS[t.status]}] {t.label}" for t in plan)
 
 
 def goal_of(turn: Turn) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
@@ -10,9 +11,9 @@ from agent_cli.core.limits import Cap
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Turn
-from agent_tools.base import AskPerson, Suspend, ToolResult
+from agent_tools.base import AskPerson, Suspend, Tool, ToolError, ToolResult
 from agent_tools.display import TodoItem
-from agent_tools.plan import listed
+from agent_tools.plan import ExitPlanMode, listed
 from agent_tools.values import to_plain
 
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
@@ -21,13 +22,59 @@ CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.
 def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | None]:
     """The result that the person's reply makes, CANCELLED where they end the work, None where nobody replied yet."""
     suspend = _suspend(turn, item)
-    reply = yield from put(turn, QuestionAsked(item.call.id, suspend.kind, suspend.data))
+    if isinstance(suspend, ToolResult):
+        return suspend
+    return (yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_person))
+
+
+def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
+    """The result of a tool that ran and suspended, with the user's reply below its text; and whether they end the work.
+
+    None where nobody replied yet: the call stays open, and what its tool gave is held until the turn goes on. Raises
+    Cancelled.
+    """
+    assert result.suspend is not None
+    turn.kit.held[call_id] = result
+    said = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
+    if said is None:
+        return None
+    turn.kit.held.pop(call_id, None)
+    text = "\n\n".join(filter(None, [result.text, said.text]))
+    return result.but(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
+
+
+def checked(turn: Turn, name: str, suspend: Suspend) -> Suspend:
+    """What a tool of any origin asks, in the form that every front end can show. Raises ToolError where it has none."""
+    # Only for tools that are not shipped.
+    from agent_tools.ask_user import AskUserQuestion
+
+    if suspend.kind == "plan" and turn.kit.depth:
+        raise ToolError(f"The tool {name} cannot be used by a sub-agent: it puts a plan to the user.")
+    tools: dict[str, Tool[Any]] = {"questions": AskUserQuestion(), "plan": ExitPlanMode()}
+    try:
+        if suspend.kind not in tools or not isinstance(suspend.data, dict):
+            raise ToolError(f"its kind is {suspend.kind!r}, and not {' or '.join(map(repr, tools))}.")
+        tool = tools[suspend.kind]
+        made = tool.run(tool.read(suspend.data), turn.kit.context)
+    except ToolError as error:
+        raise ToolError(f"The tool {name} is faulty: its question cannot be asked. {error}") from None
+    assert isinstance(made, ToolResult)
+    assert made.suspend is not None
+    return made.suspend
+
+
+def _answer(
+    turn: Turn, call_id: str, suspend: Suspend, *, adopt: bool, ran: ToolResult | None = None
+) -> Generator[Event, None, ToolResult | None]:
+    """What the reply says to the model. adopt: the steps of an approved plan become the todo list."""
+    asked = QuestionAsked(call_id, suspend.kind, suspend.data)
+    reply = yield from put(turn, asked.but(ran=ran) if ran else asked)
     if isinstance(reply, Defer):
         return None
     if reply.verdict == "cancel":
         return CANCELLED
     if suspend.kind == "plan":
-        return _plan_result(turn, item, reply, suspend)
+        return _plan_result(turn, reply, suspend, adopt=adopt)
     return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
 
 
@@ -111,17 +158,22 @@ def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, No
     return reply.text.removeprefix(f"{step.question} -> ")
 
 
-def _suspend(turn: Turn, item: Prepared) -> Suspend:
-    """What is asked: the tool says so, or it is a first plan that has to be reviewed."""
+def _suspend(turn: Turn, item: Prepared) -> Suspend | ToolResult:
+    """What is asked: the tool says so, or it is a first plan that has to be reviewed. A result where nothing is."""
     if item.tool.asks_person:
-        result = item.tool.run(item.args, turn.kit.context)
-        assert isinstance(result, ToolResult)
-        assert result.suspend is not None
-        return result.suspend
+        try:
+            result = item.tool.run(item.args, turn.kit.context)
+            if not isinstance(result, ToolResult):
+                raise ToolError(f"The tool {item.tool.name} is faulty: it asks the user, and yet runs in steps.")
+            return result if result.suspend is None else checked(turn, item.tool.name, result.suspend)
+        except ToolError as error:
+            return ToolResult(str(error), is_error=True)
+        except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
+            return ToolResult(f"The tool {item.tool.name} failed: {type(error).__name__}: {error}", is_error=True)
     return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in item.args.todos]})
 
 
-def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> ToolResult:
+def _plan_result(turn: Turn, reply: Reply, suspend: Suspend, *, adopt: bool) -> ToolResult:
     """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
     words = f" They said: {reply.text}" if reply.text else ""
     if reply.verdict == "revise":
@@ -132,7 +184,7 @@ def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> 
     elif turn.kit.policy.mode == "plan":
         turn.kit.policy.mode = "default"
     steps = listed(reply.plan) if reply.plan else suspend.data.get("steps", ())
-    if item.tool.asks_person:
+    if adopt:
         turn.kit.context.plan = tuple(TodoItem(step) for step in steps)
     if reply.plan:
         words += f" They rewrote it; it is now:\n{reply.plan}\n"

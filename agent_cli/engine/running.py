@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.core.events import (
     Event,
@@ -19,7 +19,7 @@ from agent_cli.core.spent import Action
 from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.checking import Prepared, may_change
 from agent_cli.engine.lending import borrow
-from agent_cli.engine.questions import ask_during
+from agent_cli.engine.questions import ask_during, checked, settle
 from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Ask, AskPerson, ToolError, ToolResult
@@ -28,52 +28,40 @@ from agent_tools.cancel import Cancelled
 if TYPE_CHECKING:
     from agent_cli.engine.ahead import Begun
 
+# A call without a result yet waits for the user's approval or answer; with "cancelled" they ended the work.
+Unfinished = Literal["approval", "input", "cancelled"]
+NO_ANSWER = "Interrupted by the user before they answered."
+
 
 def run(
     turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
-) -> Generator[Event, None, ToolResult | Suspended]:
+) -> Generator[Event, None, ToolResult | Unfinished]:
     """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
 
-    A sub-agent that waits for a person leaves its call open.
+    A call that waits for the user, its own or that of a sub-agent, stays open. Run again, it goes on from there.
     """
     call, context = item.call, turn.kit.context
-    watched = may_change(turn, item)
-    if watched:
-        cwd = str(context.workspace.cwd)
-        yield from map(Warned, turn.kit.watch.before(call.id, call.name, item.summary, item.effects, cwd))
-    yield ToolStarted(call.id, call.name)
     started = turn.kit.clock()
     seen, plan, shell = dict(context.seen), context.plan, context.carried()
     before = begun.signature if begun else turn.repeats.signature(item)
-    interrupted = False
-    result: ToolResult
-    try:
-        if item.tool.nested:
-            nested = yield from run_nested(turn, item)
-            if isinstance(nested, Suspended):
-                return nested
-            result = nested
-        else:
-            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
-            if isinstance(outcome, ToolResult):
-                result = outcome
-            else:
-                result = yield from _forward(turn, call.id, outcome)
-    except ToolError as error:
-        result = ToolResult(str(error), is_error=True)
-    except Cancelled:
-        result, interrupted = ToolResult(turn.cancelled_because, is_error=True), True
-    except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
-    except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
-        result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
-    if watched:
-        yield from map(Warned, turn.kit.watch.after(call.id))
-    turn.budget.called(failed=result.is_error)
-    turn.checks.note(item, result)
-    if result.lent:
-        yield from borrow(turn, result.lent)
+    interrupted = cancelled = False
+    held = turn.kit.held.get(call.id)
+    if held is None:
+        result, interrupted = yield from _outcome(turn, item, begun)
+        if isinstance(result, Suspended):
+            return "approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
+    else:
+        result = held
+    if result.suspend is not None:
+        try:
+            settled = yield from settle(turn, call.id, result)
+        except Cancelled:
+            text = "\n\n".join(filter(None, [result.text, NO_ANSWER]))
+            settled, interrupted = (result.but(text=text, is_error=True, suspend=None), False), True
+            turn.kit.held.pop(call.id, None)
+        if settled is None:
+            return "input"
+        result, cancelled = settled
     repeated = turn.repeats.note(item, result, before)
     if turn.kit.gates is not None:
         repeated += turn.kit.gates.note(item, result)
@@ -93,7 +81,51 @@ def run(
     turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
     if interrupted:
         raise Cancelled
-    return result
+    return "cancelled" if cancelled else result
+
+
+def _outcome(
+    turn: Turn, item: Prepared, begun: Begun | None
+) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
+    """What the tool gives, and whether it was interrupted."""
+    call, context = item.call, turn.kit.context
+    watched = may_change(turn, item)
+    if watched:
+        cwd = str(context.workspace.cwd)
+        yield from map(Warned, turn.kit.watch.before(call.id, call.name, item.summary, item.effects, cwd))
+    yield ToolStarted(call.id, call.name)
+    interrupted = False
+    result: ToolResult
+    try:
+        if item.tool.nested:
+            nested = yield from run_nested(turn, item)
+            if isinstance(nested, Suspended):
+                return nested, False
+            result = nested
+        else:
+            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
+            if isinstance(outcome, ToolResult):
+                result = outcome
+            else:
+                result = yield from _forward(turn, call.id, outcome)
+            if result.suspend is not None:
+                result = result.but(suspend=checked(turn, item.tool.name, result.suspend))
+    except ToolError as error:
+        result = ToolResult(str(error), is_error=True)
+    except Cancelled:
+        result, interrupted = ToolResult(turn.cancelled_because, is_error=True), True
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
+    except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
+        result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
+    if watched:
+        yield from map(Warned, turn.kit.watch.after(call.id))
+    turn.budget.called(failed=result.is_error)
+    turn.checks.note(item, result)
+    if result.lent:
+        yield from borrow(turn, result.lent)
+    return result, interrupted
 
 
 def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:

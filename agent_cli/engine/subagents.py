@@ -117,7 +117,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
     kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
     kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
-    kit.nested_windows = parent.nested_windows
+    kit.nested_windows, kit.held = parent.nested_windows, parent.held
     kit.offered = offered
     kit.hooks, kit.agent = parent.hooks, kind.name
     kit.watch = parent.watch

@@ -13,6 +13,7 @@ from agent_cli.core.outcome import Failure
 from agent_cli.engine.aside import answer_of
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.sampling import request_of
+from agent_cli.engine.superseded import file_named
 from agent_cli.engine.turn import Opened, Turn
 from agent_cli.model.transport import ModelError, Request
 from agent_tools.clipping import counted, shorten
@@ -123,8 +124,8 @@ def _calls(shown: Sequence[Message]) -> tuple[list[str], list[str]]:
     for call in (c for m in shown if isinstance(m, AssistantMessage) for c in m.calls):
         result = results.get(call.id)
         how = "failed" if result is None or result.is_error else "done"
-        if path := call.arguments.get("file_path"):
-            _put_last(files, str(path), f"- {call.name} {shorten(str(path))} ({how})")
+        if path := file_named(call):
+            _put_last(files, path, f"- {call.name} {shorten(path)} ({how})")
         elif call.name == "Bash":
             _put_last(commands, _command(call), f"- `{_command(call)}` ({how}): {_last_line(result)}")
     return list(files.values()), list(commands.values())

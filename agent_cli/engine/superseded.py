@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 
 from agent_cli.core.counting import tokens_of_text
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from agent_tools.arguments import FILE_NAMES
 
 # Whose results tell of a state, so that a later one replaces an earlier one.
 _LOOKS = ("Read", "Bash", "Grep", "Glob", "LS", "WebFetch", "WebSearch")
 # What the engine answers instead of running a call: it points to the earlier result.
 SKIPPED = "Skipped: unchanged since"
 _LEAST = 60
+_FILE_TOOLS = ("Read", "Write", "Edit", "MultiEdit", "NotebookRead", "NotebookEdit")
+_FILE_NAMES = ("file_path", "notebook_path", "filePath", *FILE_NAMES)
 # How Read says that there is more of the file.
 MORE = "go on with offset="
 # Before what means something else in another directory.
@@ -63,7 +66,7 @@ def _keys(call: ToolCall, cwd: str) -> list[str]:
 def _replaces(call: ToolCall, cwd: str, *, whole: bool) -> list[str]:
     """Which results before it a call replaces. whole: what was read went to the end of the file."""
     path = file_of(call, cwd)
-    whole = call.name == "Write" or (call.name == "Read" and whole and not (call.arguments.keys() - {"file_path"}))
+    whole = call.name == "Write" or (call.name == "Read" and whole and not (call.arguments.keys() - {*_FILE_NAMES}))
     return [*([f"file {path}"] if whole and path else []), *([_exactly(call)] if call.name in _LOOKS else [])]
 
 
@@ -76,5 +79,13 @@ def _exactly(call: ToolCall) -> str:
 
 def file_of(call: ToolCall, cwd: str) -> str:
     """The file that a call of a file tool names, as an absolute path; "" for none."""
-    given = call.arguments.get("file_path") or call.arguments.get("notebook_path")
-    return os.path.normpath(os.path.join(cwd, given)) if isinstance(given, str) and given else ""
+    given = file_named(call)
+    return os.path.normpath(os.path.join(cwd, given)) if given else ""
+
+
+def file_named(call: ToolCall) -> str:
+    """The file that a call of a file tool names, as it does; "" for none."""
+    if call.name not in _FILE_TOOLS:
+        return ""
+    given = next((call.arguments[name] for name in _FILE_NAMES if call.arguments.get(name)), "")
+    return given if isinstance(given, str) else ""

@@ -34,7 +34,7 @@ from agent_cli.engine.repeats import Repeats
 from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
-from agent_tools.base import Effect, Tool, ToolContext
+from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import TodoItem
 from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
@@ -177,6 +177,7 @@ class Kit:
         self.transport = transport
         self.tools = {tool.name: tool for tool in tools}
         self.context = context
+        context.workspace.offered = self.tools.__contains__
         self.policy = policy
         self.approver = approver
         self.asker = asker
@@ -196,6 +197,8 @@ class Kit:
         self.nested: dict[str, tuple[Message, ...]] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
         self.nested_shell: dict[str, Carried] = {}
+        # What calls gave that ran and wait for the user's answer, by call id.
+        self.held: dict[str, ToolResult] = {}
         # The histories that a sub-agent's turn is nested in, the person's own first.
         self.above: tuple[Sequence[Message], ...] = ()
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.

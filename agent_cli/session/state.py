@@ -7,6 +7,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
+    FilesSeen,
     MessageAdded,
     Pinned,
     PlanChanged,
@@ -36,8 +37,8 @@ from agent_tools.shell_state import Carried
 
 # Records that carry state; the others are for people and tools that read the log.
 KINDS = named(
-    "ApprovalRequested ApprovalResolved Compacted MessageAdded Pinned PlanChanged QuestionAnswered QuestionAsked "
-    "Rewound SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnPaused "
+    "ApprovalRequested ApprovalResolved Compacted FilesSeen MessageAdded Pinned PlanChanged QuestionAnswered "
+    "QuestionAsked Rewound SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnPaused "
     "TurnStarted Uncompacted UsageAdded"
 )
 # As good a guess as there is without a tokenizer.
@@ -88,6 +89,8 @@ class State:
                 self.started.add(call_id)
                 # What runs does not wait, whatever else of the turn was lost.
                 self.paused = None
+            case FilesSeen(seen=seen):
+                self.seen |= seen
             case ToolFinished(seen=seen, shell=shell):
                 self.seen |= seen
                 self.shell = shell or self.shell
@@ -124,8 +127,12 @@ class State:
                 self.asked_at = time
             case ApprovalResolved():
                 self._decided(event)
-            case QuestionAsked(call_id=call_id):
+            case QuestionAsked(call_id=call_id, ran=ran):
                 self.questions[call_id] = event
+                if ran is not None:
+                    # It was approved, or it would not have run; only the question is open.
+                    self.requests.pop(call_id, None)
+                    self.decisions.pop(call_id, None)
                 self.asked_at = time
             case QuestionAnswered(call_id=call_id, verdict=verdict):
                 if verdict != "defer":

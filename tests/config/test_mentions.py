@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.config.mentions import missing_files, with_files
 from agent_tools.base import ToolContext
-from agent_tools.workspace import Workspace
+from agent_tools.workspace import Workspace, fingerprint
 
 
 def context(root: Path) -> ToolContext:
@@ -48,3 +48,14 @@ def test_a_path_from_where_the_session_began_is_found_wherever_commands_run_now(
     assert with_files("@sub/n.txt", ctx).endswith(f'<file path="{tmp_path}/sub/n.txt">\ninner\n</file>')
     assert with_files("@n.txt", ctx).endswith('<file path="n.txt">\ninner\n</file>')
     assert missing_files("@sub/n.txt", ctx) == []
+
+
+def test_only_whole_files_count_as_read_and_only_once_a_message_carries_them(tmp_path: Path) -> None:
+    ctx = context(tmp_path)
+    (tmp_path / "long.txt").write_text("x" * 40_000)
+    text = with_files("@n.txt @n.txt:1-20 @long.txt", ctx)
+    assert ctx.seen == {} and len(ctx.mentioned) == 1
+    assert ctx.nested().read_in(text) == {}
+    assert ctx.read_in("another message") == ctx.seen == {}
+    known = fingerprint((tmp_path / "n.txt").read_bytes())
+    assert ctx.read_in(f"<hook>\n{text}") == ctx.seen == {str(tmp_path / "n.txt"): known}

@@ -121,7 +121,7 @@ def test_a_denied_call_never_runs_and_is_listed(root: Path) -> None:
     ("bad", "words"),
     [
         ({"name": "Nope", "arguments": {}}, "There is no tool named 'Nope'"),
-        ({"name": "Read", "arguments": {"path": "a"}}, "file_path"),
+        ({"name": "Read", "arguments": {"file_pth": "a"}}, "file_path"),
         ({"name": "Read", "arguments": "{not json"}, "not a JSON object"),
         ({"name": "Read", "arguments": "[1]"}, "not a JSON object"),
         ({"name": "", "arguments": {}}, "There is no tool named 'unnamed'"),

@@ -79,7 +79,7 @@ def test_a_missing_file_is_answered_with_near_names(bench: Bench) -> None:
     bench.file("src/settings.py")
     assert "Near it: src/settings.py" in bench.fails("Read", file_path="src/Setings.py")
     assert "Near it: src/settings.py" in bench.fails("Read", file_path="src/settings.toml")
-    assert "nearest that does is src" in bench.fails("Read", file_path="src/deep/er/x.py")
+    assert "nearest that does is 'src'" in bench.fails("Read", file_path="src/deep/er/x.py")
 
 
 def test_what_is_no_file_gets_an_answer_and_never_hangs(bench: Bench, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_glob_shows_hidden_files_only_when_they_are_named(tree: Bench) -> None:
 
 def test_glob_without_a_hit_says_where_it_looked(tree: Bench) -> None:
     result = tree("Glob", pattern="*.rs")
-    assert result.text.startswith("No file fits '*.rs' in .") and not result.is_error
+    assert result.text.startswith("No file fits '*.rs' in '.'. **") and not result.is_error
 
 
 def test_glob_is_capped_with_a_note(bench: Bench) -> None:

@@ -16,7 +16,7 @@ def test_a_plan_is_kept_shown_and_read_back(bench: Bench) -> None:
     assert result.text == "Plan noted: 3 steps, 2 open. In progress: Repair."
     assert result.display == TodoView(bench.ctx.plan)
     assert bench.ctx.plan[1] == TodoItem("Repair", "in_progress", activeForm="Repairing", priority="high")
-    assert bench("TodoRead").text == "[x] Look\n[>] Repair\n[ ] Test"
+    assert bench("TodoRead").text == "[x] Look\n[>] Repair (high priority)\n[ ] Test (id 3)"
     args = bench.args("TodoWrite", {"todos": todos})
     assert TOOLS["TodoWrite"].summary(args, bench.ctx) == "Plan: 1 of 3 done"
     assert bench("TodoWrite", todos=[]).text == "The plan is empty now."

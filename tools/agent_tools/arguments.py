@@ -1,26 +1,66 @@
 """From a model's JSON to a tool's arguments, and from an arguments class to its JSON schema.
 
 The common case, arguments that fit, is read without any library. Anything else goes to pydantic, which repairs what
-is unambiguous ("5" for 5) and words the mistake. Schemas come from pydantic too; those of the built-in tools are
-generated once into schemas.json (`make schemas`) and held to their classes by a test, because importing
-pydantic costs more than a whole one-shot run otherwise does.
+is unambiguous ("5" for 5) and words the mistake. An arguments class may declare two tables:
+
+    ALIASES: ClassVar = {"command": ("cmd",)}       names that other programs have for an argument; accepted
+    SCHEMA_NAMES: ClassVar = {"ignore_case": "-i"}  the model's name for an argument, where that is no Python name
+
+Case, "_" and "-" make no difference between names (`filePath`). Any other name is a mistake.
+
+Schemas come from pydantic too; those of the built-in tools are generated once into schemas.json (`make schemas`) and
+held to their classes by a test, because importing pydantic costs more than a whole one-shot run otherwise does.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from agent_tools.values import Mismatch, Value, from_plain, hints_of
 
-# Claude Code's argument names that are no Python names.
-ALIASES = {"-i": "ignore_case", "-n": "line_numbers", "-A": "after", "-B": "before", "-C": "context"}
+# What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
+FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
+# a directory, and the two texts of an edit.
+DIRECTORY_NAMES = ("directory", "dir", "dir_path", "target_directory")
+OLD_NAMES = ("old_str", "old_text", "search")
+NEW_NAMES = ("new_str", "new_text", "replace")
+_MOST_MISTAKES = 5
 _generated: dict[str, Any] = {}
+_names: dict[type, Names] = {}
 
 
 class ToolError(Exception):
     """The call failed for a reason the model can act on; the message is what it reads."""
+
+
+class Names:
+    """What the arguments of a class are called. own: field to the schema's name. nested: the classes in its fields."""
+
+    def __init__(self, cls: type[Value]) -> None:
+        self.own: dict[str, str] = {field: field for field in cls._fields} | getattr(cls, "SCHEMA_NAMES", {})
+        self.nested = {field: inner for field, hint in hints_of(cls).items() if (inner := _class_in(hint)) is not None}
+        self._exact = {name: field for field, name in self.own.items()} | {field: field for field in self.own}
+        self._loose = {_folded(field): field for field in self.own}
+        self._aliases = {
+            _folded(alias): field for field, aliases in getattr(cls, "ALIASES", {}).items() for alias in aliases
+        }
+        self.listed = ", ".join(n if f in cls._required else f"{n}?" for f, n in self.own.items()) or "none"
+
+    def field(self, name: str) -> str | None:
+        """The field that a name means; None for a name that is unknown."""
+        folded = _folded(name)
+        return self._exact.get(name) or self._loose.get(folded) or self._aliases.get(folded)
+
+    def nearest(self, name: str) -> str:
+        """The schema's name that an unknown one resembles; "" where none does."""
+        from difflib import get_close_matches
+
+        for known, cutoff in ((self._loose, 0.6), (self._aliases, 0.75)):
+            if near := get_close_matches(_folded(name), known, n=1, cutoff=cutoff):
+                return self.own[known[near[0]]]
+        return ""
 
 
 def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
@@ -28,24 +68,95 @@ def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
 
     Raises ToolError with a sentence per mistake, for the model to read.
     """
-    named = {ALIASES.get(k, k): v for k, v in data.items()}
     try:
-        return from_plain(cls, named)
+        return from_plain(cls, data)
     except Mismatch:
-        return _repair(cls, named)
+        return _repair(cls, data)
+
+
+def canonical(cls: type[Value], data: dict[str, Any]) -> dict[str, Any]:
+    """The arguments under the schema's names; as they are where `read_arguments` will object to the names."""
+    mistakes: list[str] = []
+    named = _renamed(cls, data, mistakes, schema=True)
+    return data if mistakes else named
 
 
 def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
+    mistakes: list[str] = []
+    named = _renamed(cls, data, mistakes, schema=False)
+    if not mistakes:
+        try:
+            return from_plain(cls, named)
+        except Mismatch:
+            pass
     from pydantic import ValidationError
 
-    known = {k: v for k, v in data.items() if k in cls._fields}
+    names = _names_of(cls)
     try:
-        kind = _model(cls).model_validate(known)
-        return from_plain(cls, kind.model_dump(exclude_unset=True, exclude_none=True))
+        kind = _model(cls).model_validate(named)
+        if not mistakes:
+            return from_plain(cls, kind.model_dump(exclude_unset=True, exclude_none=True))
     except ValidationError as error:
-        mistakes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        wanted = ", ".join(n if n in cls._required else f"{n}?" for n in cls._fields)
-        raise ToolError(f"Invalid arguments. {mistakes}. The arguments are: {wanted or 'none'}.") from None
+        for e in error.errors():
+            first, *rest = e["loc"]
+            mistakes.append(f"{'.'.join(map(str, (names.own.get(str(first), first), *rest)))}: {e['msg']}.")
+    if len(mistakes) > _MOST_MISTAKES:
+        mistakes[_MOST_MISTAKES:] = [f"There are {len(mistakes) - _MOST_MISTAKES} more mistakes."]
+    raise ToolError(f"Invalid arguments. {' '.join(mistakes)} The arguments are: {names.listed}.") from None
+
+
+def _renamed(
+    cls: type[Value], data: dict[str, Any], mistakes: list[str], *, schema: bool, place: str = ""
+) -> dict[str, Any]:
+    """The arguments by field, or by the schema's names; names that cannot be used go into `mistakes`."""
+    names = _names_of(cls)
+    found: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for key, value in data.items():
+        field = names.field(key)
+        if field is None:
+            # What is null was not given.
+            if value is not None:
+                mistakes.append(_unknown(names, key, place))
+            continue
+        if (inner := names.nested.get(field)) is not None:
+            value = _renamed_within(inner, value, mistakes, schema, f"{place}{key}.")
+        name = names.own[field] if schema else field
+        if found.get(name) is None:
+            found[name], given[name] = value, key
+        elif value is not None and value != found[name]:
+            mistakes.append(f"{given[name]!r} and {key[:60]!r} mean the same argument and differ: give one of them.")
+    return found
+
+
+def _renamed_within(cls: type[Value], value: Any, mistakes: list[str], schema: bool, place: str) -> Any:
+    if isinstance(value, dict):
+        return _renamed(cls, value, mistakes, schema=schema, place=place)
+    if isinstance(value, list):
+        return [_renamed_within(cls, v, mistakes, schema, f"{place}{n}.") for n, v in enumerate(value)]
+    return value
+
+
+def _unknown(names: Names, key: str, place: str) -> str:
+    near = names.nearest(key)
+    return f"There is no argument {place + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
+
+
+def _names_of(cls: type[Value]) -> Names:
+    if cls not in _names:
+        _names[cls] = Names(cls)
+    return _names[cls]
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _class_in(hint: Any) -> type[Value] | None:
+    """The arguments class that a field's type is, or has a list of."""
+    bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    inner = [a for a in (bare, *get_args(bare)) if isinstance(a, type) and issubclass(a, Value)]
+    return inner[0] if inner else None
 
 
 def _model(cls: type[Value]) -> Any:
@@ -54,16 +165,21 @@ def _model(cls: type[Value]) -> Any:
     fields: dict[str, Any] = {}
     for name, hint in hints_of(cls).items():
         fields[name] = (_model_hint(hint), getattr(cls, name) if hasattr(cls, name) else ...)
-    return create_model(cls.__name__, **fields)
+    return create_model(cls.__name__, __config__={"coerce_numbers_to_str": True}, **fields)
 
 
 def _model_hint(hint: Any) -> Any:
     """The same type with every nested `Value` class turned into a pydantic model."""
     bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
-    inner = [a for a in get_args(bare) if isinstance(a, type) and issubclass(a, Value)]
-    if isinstance(bare, type) and issubclass(bare, Value):
-        return _model(bare)
-    return bare.__origin__[_model(inner[0]), ...] if inner and bare.__origin__ is tuple else bare
+    inner = _class_in(hint)
+    if inner is None:
+        return bare
+    if inner is bare:
+        return _model(inner)
+    origin = get_origin(bare)
+    if origin in (tuple, list):
+        return tuple[_model(inner), ...] if origin is tuple else list[_model(inner)]  # type: ignore[misc]
+    return _model(inner) | None
 
 
 def build_schema(cls: type[Value]) -> dict[str, Any]:
@@ -71,12 +187,12 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
     raw = _model(cls).model_json_schema()
     definitions = raw.pop("$defs", {})
     schema: dict[str, Any] = _plain_schema(raw, definitions)
-    back = {v: k for k, v in ALIASES.items()}
+    back = _names_of(cls).own
     described = {}
     for name, hint in hints_of(cls).items():
         entry = schema.get("properties", {})[name]
         notes = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, str)]
-        described[back.get(name, name)] = {**entry, "description": notes[0]} if notes else entry
+        described[back[name]] = {**entry, "description": notes[0]} if notes else entry
     schema["properties"] = described
     schema["additionalProperties"] = False
     return schema

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from agent_tools.arguments import ToolError as ToolError
-from agent_tools.arguments import read_arguments, schema_of
+from agent_tools.arguments import canonical, read_arguments, schema_of
 from agent_tools.cancel import CancelToken
 from agent_tools.confined import Confinement, Terms
 from agent_tools.display import Display, TodoItem
@@ -142,7 +142,7 @@ class ToolContext:
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
     background. pages: what WebFetch has read lately. commands, skills: the person's, by name, that the
     model may use. agents: the types of sub-agents that are not shipped. nearby: the memory of folders that are
-    touched.
+    touched. mentioned: texts of whole files, as a prompt that mentions them has them, with path and fingerprint.
     """
 
     def __init__(
@@ -172,6 +172,7 @@ class ToolContext:
         self.skills: Mapping[str, UserSkill] = {}
         self.agents: Mapping[str, Described] = {}
         self.nearby: Nearby | None = None
+        self.mentioned: dict[str, tuple[str, str]] = {}
         self._told: dict[str, object] = {}
         self._root = True
 
@@ -179,7 +180,7 @@ class ToolContext:
         """The context of a sub-agent: all is shared but what it has read, its plan, and where its commands start."""
         child = ToolContext.__new__(type(self))
         child.__dict__.update(self.__dict__)
-        child.seen, child.plan = {}, ()
+        child.seen, child.plan, child.mentioned = {}, (), {}
         child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
         child.nearby = self.nearby.nested() if self.nearby is not None else None
         child._root = False
@@ -201,6 +202,12 @@ class ToolContext:
         """The note, the first time in this conversation; "" from then on."""
         mark = object()
         return note if self._told.setdefault(note, mark) is mark else ""
+
+    def read_in(self, text: str) -> dict[str, str]:
+        """Count the mentioned files as read whose whole text stands in what the model reads; path to fingerprint."""
+        found = {path: mark for block, (path, mark) in self.mentioned.items() if block in text}
+        self.seen |= found
+        return found
 
     def notices(self) -> list[str]:
         """What happened meanwhile that the model should know at its next round; each is told once."""
@@ -256,6 +263,11 @@ class Tool(ABC, Generic[A]):
         """The checked arguments. Raises ToolError with the mistakes in words."""
         args: A = read_arguments(self.Args, arguments)
         return args
+
+    def canonical(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments under the names of the schema, as hooks, questions and the log are given them."""
+        # A tool with a schema of its own accepts no other names.
+        return canonical(self.Args, arguments) if type(self).schema is Tool.schema else arguments
 
     def stands_for(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
         """The tool that is really called, and its arguments: what is decided on, asked about and run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agent_tools.values import Value
 
@@ -53,11 +53,20 @@ class CommandOutput(Value):
 class TodoItem(Value):
     """One step of the plan."""
 
+    ALIASES: ClassVar = {"content": ("step", "title", "description", "task", "text")}
+
     content: str
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
     activeForm: str = ""  # noqa: N815 - the argument name that models know
     id: str = ""
     priority: Literal["", "high", "medium", "low"] = ""
+
+    @property
+    def label(self) -> str:
+        """The content with what tells the step from others, for the model."""
+        parts = [f"id {self.id}" if self.id else "", f"{self.priority} priority" if self.priority else ""]
+        shown = ", ".join(filter(None, parts))
+        return f"{self.content} ({shown})" if shown else self.content
 
 
 class TodoView(Value):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from agent_tools.arguments import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 class EditArgs(Value):
     """The arguments of Edit."""
+
+    ALIASES: ClassVar = {"file_path": FILE_NAMES, "old_string": OLD_NAMES, "new_string": NEW_NAMES}
 
     file_path: Annotated[str, "Absolute path, or relative to the working directory"]
     old_string: Annotated[str, "The text to replace, exactly as in the file; empty to create or fill an empty file"]

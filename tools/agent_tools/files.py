@@ -41,6 +41,14 @@ _WORDS = {
 }
 
 
+class UnusableFileError(ToolError):
+    """tools: the names of those that can help, with blanks between. advice: what to do, {} in their place."""
+
+    def __init__(self, message: str, tools: str = "", advice: str = "") -> None:
+        super().__init__(message)
+        self.tools, self.advice = tools, advice
+
+
 def problem(path: Path | str, error: OSError) -> ToolError:
     """An operating system's error as a sentence about `path`."""
     said = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
@@ -48,16 +56,26 @@ def problem(path: Path | str, error: OSError) -> ToolError:
     return ToolError(f"{shorten(str(path), 300)} {said}.")
 
 
-def not_a_file(path: Path | str, mode: int) -> ToolError:
+def not_a_file(path: Path | str, mode: int) -> UnusableFileError:
     """The error for something that is no regular file, saying what it is."""
-    hint = "Use LS or Glob to see what is in it." if stat.S_ISDIR(mode) else "Only regular files can be used here."
-    return ToolError(f"{one_line(str(path))} is {_kind(mode)}, not a file. {hint}")
+    said = f"{one_line(str(path))} is {_kind(mode)}, not a file."
+    if stat.S_ISDIR(mode):
+        return UnusableFileError(said, "LS Glob", "Use {} to see what is in it.")
+    return UnusableFileError(f"{said} Only regular files can be used here.")
 
 
-def not_a_directory(path: Path | str, mode: int) -> ToolError:
+def not_a_directory(path: Path | str, mode: int) -> UnusableFileError:
     """The error for something that is no directory, saying what it is."""
-    hint = "Use Read to see what is in it." if stat.S_ISREG(mode) else "Use LS or Glob to find the right path."
-    return ToolError(f"{one_line(str(path))} is {_kind(mode)}, not a directory. {hint}")
+    said = f"{one_line(str(path))} is {_kind(mode)}, not a directory."
+    if stat.S_ISREG(mode):
+        return UnusableFileError(said, "Read", "Use {} to see what is in it.")
+    return UnusableFileError(said, "LS Glob", "Use {} to find the right path.")
+
+
+def _too_large(path: Path, size: str) -> UnusableFileError:
+    return UnusableFileError(
+        f"{one_line(str(path))} is too large ({size} bytes).", "Bash", "Use {} with sed, awk or head."
+    )
 
 
 def _kind(mode: int) -> str:
@@ -73,7 +91,7 @@ def read_file(path: Path, limit: int) -> bytes:
     try:
         size = os.fstat(descriptor).st_size
         if size > limit:
-            raise ToolError(f"{one_line(str(path))} is too large ({size:,} bytes). Use Bash with sed, awk or head.")
+            raise _too_large(path, f"{size:,}")
         parts, left = [], limit + 1
         while left > 0 and (part := os.read(descriptor, min(left, max(size + 1, 65_536)))):
             parts.append(part)
@@ -83,7 +101,7 @@ def read_file(path: Path, limit: int) -> bytes:
     finally:
         os.close(descriptor)
     if left <= 0:
-        raise ToolError(f"{one_line(str(path))} is too large (over {limit:,} bytes). Use Bash with sed, awk or head.")
+        raise _too_large(path, f"over {limit:,}")
     return b"".join(parts)
 
 

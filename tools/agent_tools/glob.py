@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from agent_tools.arguments import DIRECTORY_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import shorten
 from agent_tools.display import Listing
@@ -20,6 +21,8 @@ MOST = 100
 
 class GlobArgs(Value):
     """The arguments of Glob."""
+
+    ALIASES: ClassVar = {"pattern": ("glob_pattern", "query"), "path": DIRECTORY_NAMES}
 
     pattern: Annotated[str, "E.g. **/*.py or src/**/*.{ts,tsx}"]
     path: Annotated[str | None, "Directory to search (default: working directory)"] = None
@@ -55,7 +58,7 @@ class Glob(Tool[GlobArgs]):
                 if "**" in pattern
                 else "** means any depth."
             )
-            text = f"No file fits {args.pattern!r} in {ctx.workspace.spell(top)}. {hint}"
+            text = f"No file fits {args.pattern!r} in {ctx.workspace.spell(top)!r}. {hint}"
         else:
             text = "\n".join(paths)
             if view.more:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import stat
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
+from agent_tools.arguments import DIRECTORY_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, cut_line, fit, harmless, shorten
 from agent_tools.display import Listing
@@ -24,6 +25,20 @@ WIDTH = 500
 
 class GrepArgs(Value):
     """The arguments of Grep."""
+
+    # Claude Code's names, those of grep's own options.
+    SCHEMA_NAMES: ClassVar = {
+        "ignore_case": "-i",
+        "line_numbers": "-n",
+        "after": "-A",
+        "before": "-B",
+        "context": "-C",
+    }
+    ALIASES: ClassVar = {
+        "pattern": ("query", "regex"),
+        "path": (*DIRECTORY_NAMES, "file", "file_path"),
+        "glob": ("include", "include_pattern", "file_pattern"),
+    }
 
     pattern: Annotated[str, "Regular expression (Rust syntax)"]
     path: Annotated[str | None, "File or directory (default: working directory)"] = None
@@ -57,11 +72,11 @@ class Grep(Tool[GrepArgs]):
         return f"Search {shorten(args.pattern, 60)!r} {where}".rstrip()
 
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
-        _check(args)
+        _check(args, ctx)
         start = ctx.workspace.resolve(args.path) if args.path else ctx.workspace.cwd
         mode = look(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            raise not_a_file(start, mode)
+            raise ctx.workspace.advised(not_a_file(start, mode))
         rg = find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
@@ -81,9 +96,9 @@ class Grep(Tool[GrepArgs]):
         return _result(args, hits, notes, top, ctx)
 
 
-def _check(args: GrepArgs) -> None:
+def _check(args: GrepArgs, ctx: ToolContext) -> None:
     if not args.pattern:
-        raise ToolError("The pattern is empty. To list files, use Glob.")
+        raise ToolError(f"The pattern is empty.{ctx.workspace.advice('Glob LS', 'To list files, use {}.')}")
     counts = (args.after, args.before, args.context, args.head_limit, args.offset)
     if any(count is not None and count < 0 for count in counts):
         raise ToolError("-A, -B, -C, head_limit and offset cannot be negative.")

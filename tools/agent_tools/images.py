@@ -33,8 +33,9 @@ def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolRe
     """What Read answers for an image. Raises ToolError where it cannot be shown, as to a model that takes none."""
     if "image" not in ctx.takes:
         raise ToolError(
-            f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model takes no images. "
-            "Use Bash (such as tesseract for its text), or ask the user what it shows."
+            f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model takes no images."
+            + (ctx.workspace.advice("Bash", "Use {} (such as tesseract for its text), or ask") or " Ask")
+            + " the user what it shows."
         )
     media, said = show_image(data, image, name)
     return ToolResult(said, Note(f"{image.name} image, {image.size}"), media=(media,))

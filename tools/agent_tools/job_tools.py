@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, harmless, shorten
@@ -21,6 +21,8 @@ _LONGEST_LINE = 10_000
 
 class BashOutputArgs(Value):
     """The arguments of BashOutput."""
+
+    ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
 
     shell_id: Annotated[str, "The ID that Bash gave, as b1"]
     filter: Annotated[str | None, "Regex: drop other lines"] = None
@@ -60,6 +62,8 @@ class BashOutput(Tool[BashOutputArgs]):
 
 class KillShellArgs(Value):
     """The arguments of KillShell."""
+
+    ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
 
     shell_id: Annotated[str, "The ID that Bash gave, as b1"]
 

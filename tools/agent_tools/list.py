@@ -6,8 +6,9 @@ import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from agent_tools.arguments import DIRECTORY_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.clipping import one_line
 from agent_tools.display import Listing
@@ -24,6 +25,8 @@ DEPTH = 4
 
 class LSArgs(Value):
     """The arguments of LS."""
+
+    ALIASES: ClassVar = {"path": DIRECTORY_NAMES}
 
     path: Annotated[str, "The directory"]
     ignore: Annotated[tuple[str, ...], "Patterns to leave out, e.g. *.pyc"] = ()
@@ -52,7 +55,9 @@ class LS(Tool[LSArgs]):
         if not lines:
             text += "\n(empty)"
         if tree.unopened:
-            text += f"\n[{tree.unopened} directories not opened; LS one of them, or Glob, to see more]"
+            search = ctx.workspace.advice("Glob", "or {},")
+            how = f"LS one of them,{search}" if search else "LS one of them"
+            text += f"\n[{tree.unopened} directories not opened; {how} to see more]"
         return ToolResult(text, Listing(ctx.workspace.show(top), tuple(lines), tree.unopened))
 
 

@@ -62,7 +62,7 @@ def unfound(lines: Lines, old: str, new: str) -> ToolError:
     at = nearest(lines.cores, [core_of(line) for line in sought])
     if at is None:
         if not habits:
-            said.append("Nothing in the file resembles it. Read the file again, or Grep for a word of it.")
+            said.append("Nothing in the file resembles it. Read the file again, or search it for a word of it.")
         return ToolError(" ".join(said))
     first, last, unlike = differences(raw, sought, at)
     place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from agent_tools.arguments import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diff, Diffs
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 class OneEdit(Value):
     """One edit of several. file_path: where it is not in the file of the call."""
 
+    ALIASES: ClassVar = {"file_path": FILE_NAMES, "old_string": OLD_NAMES, "new_string": NEW_NAMES}
+
     old_string: str
     new_string: str
     replace_all: bool = False
@@ -30,6 +33,8 @@ class OneEdit(Value):
 
 class MultiEditArgs(Value):
     """The arguments of MultiEdit."""
+
+    ALIASES: ClassVar = {"file_path": FILE_NAMES}
 
     edits: Annotated[tuple[OneEdit, ...], "Made in order, each on the result of the ones before"]
     file_path: Annotated[str | None, "The file of all edits that name none themselves"] = None

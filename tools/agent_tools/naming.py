@@ -10,6 +10,8 @@ from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import one_line, shorten
 from agent_tools.files import not_a_directory, problem
 
+_MOST_NAMED = 3
+
 
 def named(text: str, ctx: ToolContext) -> str:
     """The path that an argument means, short and on one line, for a summary. Never raises."""
@@ -33,32 +35,54 @@ def demand_directory(path: Path, ctx: ToolContext) -> None:
     """Raises ToolError where a resolved path leads to no directory, saying what is there."""
     mode = look(path, ctx).st_mode
     if not stat.S_ISDIR(mode):
-        raise not_a_directory(ctx.workspace.spell(path), mode)
+        raise ctx.workspace.advised(not_a_directory(ctx.workspace.spell(path), mode))
 
 
 def missing(path: Path, ctx: ToolContext) -> ToolError:
     """The error for a file that is not there, with the names that are nearest to it."""
     from difflib import get_close_matches
 
-    spell = ctx.workspace.spell
-    if path == ctx.workspace.cwd:
+    workspace, spell = ctx.workspace, ctx.workspace.spell
+    if path == workspace.cwd:
         where = one_line(str(path))
         return ToolError(f"The working directory {where} is gone. Use absolute paths; Bash goes back to the root.")
     parent = path.parent
-    if parent.is_dir():
-        try:
-            names = os.listdir(parent)  # noqa: PTH208 - names are wanted, and fast
-        except OSError:
-            names = []
-        lowered = {name.lower(): name for name in names}
-        close = [lowered[n] for n in get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)]
-        close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
-        if close:
-            found = ", ".join(spell(parent / name) for name in close)
-            return ToolError(f"{spell(path)} does not exist. Near it: {found}.")
-        return ToolError(f"{spell(path)} does not exist. Glob **/{shorten(path.name, 60)} may find where it is.")
-    known = next((p for p in parent.parents if p.is_dir()), Path("/"))
+    there = parent.is_dir()
+    said = f"{spell(path)} does not exist"
+    if not there:
+        known = next((p for p in parent.parents if p.is_dir()), Path("/"))
+        said += f", nor does its directory; the nearest that does is {spell(known)!r}"
+    if same := _of_that_name(path, ctx):
+        have = "has that name" if len(same) == 1 else "have that name"
+        return ToolError(f"{said}. {' and '.join(map(spell, same))} {have}.")
+    if not there:
+        return ToolError(f"{said}.{workspace.advice('LS Glob', 'Use {} to find the right path.')}")
+    try:
+        names = os.listdir(parent)  # noqa: PTH208 - names are wanted, and fast
+    except OSError:
+        names = []
+    lowered = {name.lower(): name for name in names}
+    close = [lowered[n] for n in get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)]
+    close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
+    if close:
+        return ToolError(f"{said}. Near it: {', '.join(spell(parent / name) for name in close)}.")
     return ToolError(
-        f"{spell(path)} does not exist, nor does its directory; the nearest that does is {spell(known)}. "
-        "Use LS or Glob to find the right path."
+        f"{said}.{workspace.advice('Glob', f'{{}} **/{_braced(shorten(path.name, 60))} may find where it is.')}"
     )
+
+
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
+    """The few files of the workspace that have the name of one that is missing in it; ignored ones do not count."""
+    from agent_tools.ripgrep import files_named
+
+    root = ctx.workspace.root
+    if not path.is_relative_to(root):
+        return []
+    found = [root / name for name in files_named(path.name, root, ctx)]
+    if ctx.readable is not None:
+        found = [file for file in found if ctx.readable(file)]
+    return found if len(found) <= _MOST_NAMED else []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Diff
 from agent_tools.naming import missing, named
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 class NotebookEditArgs(Value):
     """The arguments of NotebookEdit."""
+
+    ALIASES: ClassVar = {"notebook_path": ("file_path", *FILE_NAMES), "new_source": ("source",)}
 
     notebook_path: Annotated[str, "Absolute path, or relative to the working directory"]
     cell_id: Annotated[

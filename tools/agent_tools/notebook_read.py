@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.naming import missing, named
 from agent_tools.values import Value
@@ -19,6 +20,8 @@ _LINES = 10_000
 
 class NotebookReadArgs(Value):
     """The arguments of NotebookRead."""
+
+    ALIASES: ClassVar = {"notebook_path": ("file_path", *FILE_NAMES)}
 
     notebook_path: Annotated[str, "Absolute path, or relative to the working directory"]
     cell_id: Annotated[str | None, "Only this cell"] = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, cut_line, fit
 from agent_tools.display import FileView, Note
+from agent_tools.files import UnusableFileError
 from agent_tools.naming import missing, named
 from agent_tools.textfile import MARKS, Text, decode, fingerprint, kind_of, line_end, split_lines
 from agent_tools.values import Value
@@ -19,6 +21,8 @@ CHARACTERS = 100_000
 
 class ReadArgs(Value):
     """The arguments of Read."""
+
+    ALIASES: ClassVar = {"file_path": FILE_NAMES}
 
     file_path: Annotated[str, "Absolute path, or relative to the working directory"]
     offset: Annotated[int | None, "First line to read, from 1 (PDF: page)"] = None
@@ -118,14 +122,19 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
     from agent_tools.windows import read_window
 
     name = ctx.workspace.spell(path)
-    window = read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
+    try:
+        window = read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
+    except UnusableFileError as error:
+        raise ctx.workspace.advised(error) from None
     if not window.lines:
         raise ToolError(f"{name} has fewer than {first:,} lines; offset {first} is past its end.")
     last = first - 1 + len(window.lines)
     notes = [f"lines {first}-{last} of a file of {window.size:,} bytes"]
     if window.encoding != "utf-8":
         notes.append(f"encoding {window.encoding}")
-    notes.append(f"more follow: go on with offset={last + 1}, or Grep for what you need" if window.more else "the end")
+    search = ctx.workspace.advice("Grep", "or {} for what you need")
+    go_on = f"more follow: go on with offset={last + 1}{',' if search else ''}{search}"
+    notes.append(go_on if window.more else "the end")
     shown = [f"{n:>6}\t{line}" for n, line in enumerate(window.lines, first)]
     return ToolResult("\n".join(shown) + f"\n[{'; '.join(notes)}]", Note(f"lines {first}-{last}"))
 

@@ -7,6 +7,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ WITHOUT = "[ripgrep is not installed: searched without it, slowly, and .gitignor
 # Directories that hold what others made; without ripgrep there is no .gitignore to say so.
 HEAVY = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
 MOST = 20_000_000
+_MOST_WALKED = 5_000
+_MOMENT = 1.0
 
 
 def find_rg(ctx: ToolContext) -> str | None:
@@ -37,10 +40,11 @@ class Ran:
         self.out, self.errors, self.code, self.cut = out, errors, code, cut
 
 
-def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext) -> Ran:
-    """Run ripgrep in `directory`, free of the user's configuration. Raises ToolError where it cannot be started,
-    Cancelled when the turn is interrupted."""
+def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext, seconds: float | None = None) -> Ran:
+    """Run ripgrep in `directory`, free of the user's configuration, for so long at most. Raises ToolError where it
+    cannot be started, Cancelled when the turn is interrupted."""
     import subprocess
+    from threading import Timer
 
     env = {k: v for k, v in ctx.env.items() if k != "RIPGREP_CONFIG_PATH"}
     try:
@@ -58,14 +62,40 @@ def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext) -> 
     except ValueError:
         raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . in its place.") from None
     forget = ctx.cancel.on_cancel(process.kill)
+    timer = Timer(seconds, process.kill) if seconds else None
+    if timer is not None:
+        timer.start()
     try:
         out, errors, cut = _collect(process)
     finally:
+        if timer is not None:
+            timer.cancel()
         forget()
         process.kill()
         process.wait()
     ctx.cancel.check()
     return Ran(out, errors, process.returncode, cut)
+
+
+def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
+    """Relative paths of the files of this name below `top` that are not ignored, as far as a moment suffices.
+
+    None of them where the search did not come to its end. Raises Cancelled when the turn is interrupted.
+    """
+    rg = find_rg(ctx)
+    try:
+        if rg is None:
+            names = list(islice(walk(top, False, ctx), _MOST_WALKED + 1))
+            return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MOST_WALKED else []
+        # A file type of our own: unlike --glob it brings back nothing that .gitignore leaves out.
+        plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
+        options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]
+        ran = run_rg(rg, options, top, ctx, _MOMENT)
+    except ToolError:
+        return []
+    if ran.cut or ran.code not in (0, 1):
+        return []
+    return [found for found in os.fsdecode(ran.out).split("\0")[:-1] if found.rpartition("/")[2] == name]
 
 
 def plainly(errors: str) -> str:

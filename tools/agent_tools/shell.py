@@ -7,7 +7,7 @@ import os
 from collections.abc import Generator
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, one_line, shorten
@@ -26,11 +26,17 @@ SECONDS = 120.0
 LONGEST = 600.0
 # How long a background command may show how it begins.
 MOMENT = 0.5
-HINT = "run it again with its output in a file (> FILE 2>&1), then Read or Grep that"
+HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
 class BashArgs(Value):
     """The arguments of Bash."""
+
+    ALIASES: ClassVar = {
+        "command": ("cmd", "shell_command"),
+        "timeout": ("timeout_ms",),
+        "run_in_background": ("is_background",),
+    }
 
     command: Annotated[str, "The command"]
     description: Annotated[str | None, "What it does, in 5-10 words"] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from agent_tools.base import Described, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import one_line, shorten
@@ -18,6 +18,8 @@ _LINES = (1_000, 400, 200, 100, 0)
 
 class SkillArgs(Value):
     """The arguments of Skill."""
+
+    ALIASES: ClassVar = {"skill": ("name", "command"), "args": ("arguments",)}
 
     skill: Annotated[str, "The skill's name"]
     args: Annotated[str, "What to use it on"] = ""
@@ -59,6 +61,7 @@ class UseSkill(Tool[SkillArgs]):
             from agent_tools.prompting import fill
 
             text = yield from fill(prompt, ctx)
+        ctx.read_in(text)
         said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
         return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.but(model=""))
 

@@ -65,6 +65,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
             from agent_tools.prompting import fill
 
             text = yield from fill(prompt, ctx)
+        ctx.read_in(text)
         said = f"The user's command /{name} says this; do it now:\n\n{text}"
         return ToolResult(said, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
 

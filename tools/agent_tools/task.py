@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import one_line, shorten
@@ -14,6 +14,8 @@ _LINE = 400
 
 class TaskArgs(Value):
     """A task for a sub-agent."""
+
+    ALIASES: ClassVar = {"subagent_type": ("agent", "agent_type")}
 
     subagent_type: Annotated[str, "explore (read-only search), plan, general, review"]
     description: Annotated[str, "The task in three to five words"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import one_line
@@ -14,6 +14,8 @@ _SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled
 
 class TodoWriteArgs(Value):
     """The arguments of TodoWrite."""
+
+    ALIASES: ClassVar = {"todos": ("items", "plan", "tasks")}
 
     todos: Annotated[tuple[TodoItem, ...], "The whole plan, in order; it replaces the old one"]
 
@@ -59,7 +61,7 @@ class TodoRead(Tool[TodoReadArgs]):
         return "Look at the plan"
 
     def run(self, args: TodoReadArgs, ctx: ToolContext) -> ToolResult:
-        lines = [f"{_SIGNS[item.status]} {one_line(item.content)}" for item in ctx.plan]
+        lines = [f"{_SIGNS[item.status]} {one_line(item.label)}" for item in ctx.plan]
         return ToolResult("\n".join(lines) or "There is no plan yet.", TodoView(ctx.plan))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import Ask, Effect, Tool, ToolContext, ToolResult
 from agent_tools.clipping import shorten
@@ -32,6 +32,8 @@ DISTIL = (
 
 class WebFetchArgs(Value):
     """The arguments of WebFetch."""
+
+    ALIASES: ClassVar = {"url": ("uri",)}
 
     url: str
     prompt: Annotated[str | None, "What to find out; omit for the page itself"] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, shorten
@@ -27,6 +28,8 @@ _SETUP = (
 
 class WebSearchArgs(Value):
     """The arguments of WebSearch."""
+
+    ALIASES: ClassVar = {"query": ("q", "search_term")}
 
     query: str
     allowed_domains: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import LINE, cut_line
-from agent_tools.files import open_file, problem
+from agent_tools.files import UnusableFileError, open_file, problem
 from agent_tools.guessing import guess, unmarked_utf16
 from agent_tools.textfile import MARKS, kind_of, looks_binary
 from agent_tools.values import Value
@@ -50,7 +50,8 @@ def read_window(path: Path, name: str, first: int, limit: int, characters: int, 
         while piece and not collector.feed(decoder.decode(piece)):
             cancel.check()
             if come > FURTHEST:
-                raise ToolError(f"{name} has {size:,} bytes, and line {first} is too far into it. Use Bash with tail.")
+                said = f"{name} has {size:,} bytes, and line {first} is too far into it."
+                raise UnusableFileError(said, "Bash", "Use {} with tail.")
             piece = os.read(descriptor, PIECE)
             come += len(piece)
         return collector.window(size, encoding)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
-from agent_tools.files import problem, read_file, remove_empty, remove_file, replace_file
+from agent_tools.files import UnusableFileError, problem, read_file, remove_empty, remove_file, replace_file
 from agent_tools.spill import Scratch
 from agent_tools.textfile import fingerprint
 
@@ -28,7 +28,7 @@ class Workspace:
     root: the directory of the project. extra: further directories that count as inside. cwd: where relative
     paths start and commands run; it may move during a conversation. start: where it was at first. scratch: outputs of
     commands, for reading. home: what ~ means; by default what the environment says. lent: folders outside that may be
-    read: of skills.
+    read: of skills. offered: whether the model has the tool of this name.
     """
 
     def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
@@ -38,6 +38,7 @@ class Workspace:
         self._home = home
         self.scratch = Scratch()
         self.lent: tuple[Path, ...] = ()
+        self.offered: Callable[[str], bool] = lambda name: True
 
     def widen(self, folder: Path) -> None:
         """Let one more directory count as inside, for this workspace and those that are copied from it later."""
@@ -76,6 +77,15 @@ class Workspace:
         real = Path(os.path.realpath(path))
         return any(real.is_relative_to(root) for root in self.roots)
 
+    def advice(self, tools: str, text: str) -> str:
+        """The text after a blank, with those of the tools that are offered in place of {}; "" where none is."""
+        there = [name for name in tools.split() if self.offered(name)]
+        return f" {text.format(' or '.join(there))}" if there else ""
+
+    def advised(self, error: UnusableFileError) -> ToolError:
+        """The error with the advice that can be followed here."""
+        return ToolError(f"{error}{self.advice(error.tools, error.advice)}")
+
     def may_read(self, path: Path | str) -> bool:
         """Whether `path` is inside, an output of a command that was kept for reading, or a file of a skill."""
         real = Path(os.path.realpath(path))
@@ -95,7 +105,10 @@ class Workspace:
 
     def read(self, path: Path, limit: int = LIMIT) -> bytes:
         """The bytes of the regular file at a resolved path, at most `limit`. Raises ToolError for all else."""
-        return read_file(path, limit)
+        try:
+            return read_file(path, limit)
+        except UnusableFileError as error:
+            raise self.advised(error) from None
 
     def read_if_there(self, path: Path) -> bytes | None:
         """As `read`, but None where nothing has that path."""
@@ -105,11 +118,14 @@ class Workspace:
             return None
         except OSError as error:
             raise problem(path, error) from None
-        return read_file(path, LIMIT)
+        return self.read(path)
 
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
         """Write the file at a resolved path, whole or not at all; see `files.replace_file`."""
-        replace_file(path, data, before)
+        try:
+            replace_file(path, data, before)
+        except UnusableFileError as error:
+            raise self.advised(error) from None
 
     def remove(self, path: Path, held: bytes) -> None:
         """Remove the file at a resolved path, which must still hold `held`. Raises ToolError."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 class WriteArgs(Value):
     """The arguments of Write."""
+
+    ALIASES: ClassVar = {"file_path": FILE_NAMES, "content": ("contents", "file_text", "text")}
 
     file_path: Annotated[str, "Absolute path, or relative to the working directory"]
     content: Annotated[str, "The whole new content"]

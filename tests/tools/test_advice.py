@@ -1,0 +1,76 @@
+"""What an error advises: only tools that are on offer, and the file that was meant where there is just that one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_tools.ripgrep import find_rg
+from tests.helpers import agent, call, script
+from tests.tools.toolbench import Bench
+
+
+@pytest.mark.parametrize(
+    ("offered", "tool", "path", "advice"),
+    [
+        ("LS Glob", "Read", "src", "src is a directory, not a file. Use LS or Glob to see what is in it."),
+        ("Glob", "Read", "src", "not a file. Use Glob to see what is in it."),
+        ("", "Read", "src", "not a file."),
+        ("Read", "LS", "src/a.py", "not a directory. Use Read to see what is in it."),
+        ("", "LS", "src/a.py", "not a directory."),
+        ("LS", "Read", "lib/gone.py", "the nearest that does is '.'. Use LS to find the right path."),
+        ("", "Read", "lib/gone.py", "nor does its directory; the nearest that does is '.'."),
+        ("Glob", "Read", "src/odd{x}", "src/odd{x} does not exist. Glob **/odd{x} may find where it is."),
+        ("", "Read", "src/odd", "src/odd does not exist."),
+        ("Bash", "Read", "large", "large is too large (60,000,000 bytes). Use Bash with sed, awk or head."),
+    ],
+)
+def test_only_tools_on_offer_are_named(bench: Bench, offered: str, tool: str, path: str, advice: str) -> None:
+    bench.file("src/a.py", "x")
+    bench.ctx.workspace.offered = offered.split().__contains__
+    if path == "large":
+        with (bench.root / "large").open("wb") as file:
+            file.truncate(60_000_000)
+        tool = "Edit"
+    argument = {"path": path} if tool == "LS" else {"file_path": path}
+    more = {"old_string": "a", "new_string": "b"} if tool == "Edit" else {}
+    assert bench.fails(tool, **argument, **more).endswith(advice)
+
+
+def test_the_file_that_has_the_name_of_a_missing_one_is_named(bench: Bench) -> None:
+    for name in ("src/handlers.py", "src/x/one.py", "src/y/one.py", *(f"{n}/many.py" for n in "abcd"), "[a]/odd[1].py"):
+        bench.file(name, "x")
+    bench.file("build/made.py", "x")
+    bench.file(".gitignore", "build\n")
+    assert bench.fails("Read", file_path="handlers.py") == "handlers.py does not exist. src/handlers.py has that name."
+    assert bench.fails("Edit", file_path="lib/handlers.py", old_string="a", new_string="b") == (
+        "lib/handlers.py does not exist, nor does its directory; the nearest that does is '.'. "
+        "src/handlers.py has that name."
+    )
+    two = bench.fails("Read", file_path="one.py")
+    assert "src/x/one.py" in two and "src/y/one.py" in two and two.endswith(" have that name.")
+    assert "many.py may find where it is" in bench.fails("Read", file_path="many.py")
+    assert bench.fails("Read", file_path="odd[1].py").endswith("[a]/odd[1].py has that name.")
+    if find_rg(bench.ctx):
+        assert "build/made.py" not in bench.fails("Read", file_path="made.py")
+    bench.ctx.readable = lambda path: False
+    assert "src" not in bench.fails("Read", file_path="handlers.py")
+    assert "has that name" not in bench.fails("Read", file_path="../handlers.py")
+
+
+def test_it_is_found_without_ripgrep_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_tools.ripgrep.find_rg", lambda ctx: None)
+    bench.file("src/handlers.py", "x")
+    assert bench.fails("Read", file_path="handlers.py").endswith("src/handlers.py has that name.")
+
+
+def test_a_run_with_few_tools_is_advised_to_use_those(work: Path) -> None:
+    (work / "src").mkdir()
+    replies = [
+        {"calls": [call("Read", file_path="src")]},
+        {"text": "Done.", "expect": "src is a directory, not a file."},
+    ]
+    args = ["-p", "--model", script(work.parent / "s.toml", replies), "--tools", "Read,Edit,Bash"]
+    done = agent([*args, "--output-format", "stream-json", "look"], work)
+    assert done.returncode == 0 and "not a file" in done.stdout and "Use LS" not in done.stdout, done.stdout
