@@ -59,6 +59,7 @@ class Round:
 
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
+        turn.skip_rest = ""
         self.waiting = list(calls)
         self.finish: Finish | None = None
         self._announced: set[str] = set()
@@ -239,18 +240,13 @@ class Round:
         yield from self._leave_out()
         return Ended() if turn.stopped is not None else None
 
-    def _close_rest(self, text: str) -> Generator[Event, None, None]:
-        """Answer the calls behind the first waiting one without running them."""
-        rest, self.waiting[1:] = self.waiting[1:], []
-        for number, call in enumerate(rest, 1):
-            yield from self.turn.answer(call, text, is_error=True, last=number == len(rest))
-
     def _leave_out(self) -> Generator[Event, None, None]:
-        """Where a call has completed the turn, those after it do not run."""
-        while self.finish is not None and self.waiting:
-            yield from self._announce(self.waiting[0], OVER)
+        """Where a call has completed the turn, or a plan was sent back, those after it do not run."""
+        why = OVER if self.finish is not None else self.turn.skip_rest
+        while why and self.waiting:
+            yield from self._announce(self.waiting[0], why)
             call = self.waiting.pop(0)
-            yield from self.turn.answer(call, OVER, is_error=True, last=not self.waiting)
+            yield from self.turn.answer(call, why, is_error=True, last=not self.waiting)
 
     def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
         turn = self.turn
@@ -271,8 +267,6 @@ class Round:
                 turn.budget.called(failed=False)
                 turn.actions.append(Action(item.summary, "done"))
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
-                if reply.is_error and reply is not CANCELLED:
-                    yield from self._close_rest("Not run: the plan was sent back.")
                 return Ended(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
         if turn.kit.gates is not None and turn.kit.depth == 0:

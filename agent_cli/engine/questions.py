@@ -177,6 +177,7 @@ def _plan_result(turn: Turn, reply: Reply, suspend: Suspend, *, adopt: bool) -> 
     """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
     words = f" They said: {reply.text}" if reply.text else ""
     if reply.verdict == "revise":
+        turn.skip_rest = "Not run: the plan was sent back."
         return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True)
     turn.plan_approved = True
     if reply.mode is not None:

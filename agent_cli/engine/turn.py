@@ -248,6 +248,8 @@ class Turn:
         self.plan_approved = bool(kit.context.plan)
         # A plan that this turn has nothing to do with is not carried on.
         self.plan_touched = options.spent.plan_touched
+        # Why the later calls of the answer that is being carried out do not run.
+        self.skip_rest = ""
         # Why a hook ends the turn, for the user.
         self.stopped: str | None = None
         # The last answer ended at its token limit; the text of those that were continued.
