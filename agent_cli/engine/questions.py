@@ -12,23 +12,26 @@ from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, ToolResult
 from agent_tools.display import TodoItem
-from agent_tools.plan import listed
+from agent_tools.plan import plan_text
 from agent_tools.values import to_plain
 
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
 
 
-def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | None]:
-    """The result that the person's reply makes, CANCELLED where they end the work, None where nobody replied yet."""
+def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, tuple[ToolResult | None, Prepared]]:
+    """The result that the user's reply makes, and the call, with the plan as they edited it.
+
+    The result is CANCELLED where they cancel the work, None where nobody has replied yet.
+    """
     suspend = _suspend(turn, item)
     reply = yield from put(turn, QuestionAsked(item.call.id, suspend.kind, suspend.data))
     if isinstance(reply, Defer):
-        return None
+        return None, item
     if reply.verdict == "cancel":
-        return CANCELLED
+        return CANCELLED, item
     if suspend.kind == "plan":
         return _plan_result(turn, item, reply, suspend)
-    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text), item
 
 
 _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
@@ -121,19 +124,22 @@ def _suspend(turn: Turn, item: Prepared) -> Suspend:
     return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in item.args.todos]})
 
 
-def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> ToolResult:
-    """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
+def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> tuple[ToolResult, Prepared]:
+    """The plan's fate in words, and its call; approval may change the mode, and its steps become the todo list."""
     words = f" They said: {reply.text}" if reply.text else ""
     if reply.verdict == "revise":
-        return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True)
+        return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True), item
     turn.plan_approved = True
     if reply.mode is not None:
         turn.kit.policy.mode = reply.mode
     elif turn.kit.policy.mode == "plan":
         turn.kit.policy.mode = "default"
-    steps = listed(reply.plan) if reply.plan else suspend.data.get("steps", ())
     if item.tool.asks_person:
-        turn.kit.context.plan = tuple(TodoItem(step) for step in steps)
+        turn.kit.context.plan = tuple(TodoItem(step) for step in (reply.plan or suspend.data).get("steps", ()))
+    elif reply.plan:
+        known = {todo.content.strip(): todo for todo in item.args.todos}
+        steps = tuple(known.get(step, TodoItem(step)) for step in reply.plan["steps"])
+        item = item.but(args=item.args.but(todos=steps))
     if reply.plan:
-        words += f" They rewrote it; it is now:\n{reply.plan}\n"
-    return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")
+        words += f" They edited it; it is now:\n{plan_text(reply.plan)}\n"
+    return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now."), item

@@ -36,6 +36,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
         spent=turn.budget.spent,
         plan_review="off",
+        read_only=turn.read_only,
         after_turn="",
         saved={},
         prefill="",

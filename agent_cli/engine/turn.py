@@ -54,7 +54,7 @@ class TurnOptions(Value):
     """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
 
     takes: what the model can be shown beside text. lent: what the message brings for this turn. kept: what held when it
-    was suspended.
+    was suspended. read_only: of a sub-agent, while the user has not approved the plan of the turn above.
     """
 
     model: str
@@ -73,6 +73,7 @@ class TurnOptions(Value):
     prefill: str = ""
     stream: bool = True
     plan_review: Literal["off", "plan", "always"] = "plan"
+    read_only: bool = False
     plan_nudges: int = 5
     plan_reminder: int = 3
     context_window: int | None = None
@@ -242,7 +243,7 @@ class Turn:
         self.repeats = Repeats(self, options.spent.recent)
         self.checks = Checks(kit.verify, options.spent)
         self.plan_round = 0
-        self.plan_approved = bool(kit.context.plan)
+        self.plan_approved = bool(options.kept.get("plan_approved"))
         # A plan that this turn has nothing to do with is not carried on.
         self.plan_touched = options.spent.plan_touched
         # Why a hook ends the turn, for the user.
@@ -315,10 +316,16 @@ class Turn:
             self.nudges.pop("plan", None)
 
     def review_due(self, item: Prepared) -> bool:
-        """Whether this call makes a first plan that a person has to see before anything is done."""
-        if self.options.plan_review != "always" or self.plan_approved or item.tool.name != "TodoWrite":
+        """Whether this call writes a plan that the user has to approve: one with other steps than the approved one."""
+        if self.options.plan_review != "always" or item.tool.name != "TodoWrite" or not open_steps(item.args.todos):
             return False
-        return len(item.args.todos) >= 2
+        steps = [todo.content for todo in item.args.todos]
+        return not self.plan_approved or steps != [todo.content for todo in self.kit.context.plan]
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing may be changed yet: the user has to approve a plan first."""
+        return self.options.read_only or (self.options.plan_review == "always" and not self.plan_approved)
 
     @property
     def spent(self) -> Spent:
