@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
-from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.editor import edited_as
 from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class Questions:
                 self._give(answer)
             case Words() as words:
                 self._take_words(words)
-            case InEditor(text=text, read=read):
-                self._edit(self.ask, text, read)
+            case InEditor() as act:
+                self._edit(self.ask, key, act)
 
     def reply(self, text: str) -> None:
         """The line was sent as a reply; where it says nothing the question stands."""
@@ -115,12 +115,14 @@ class Questions:
             if self._later:
                 self.put(self._later.popleft())
 
-    def _edit(self, ask: Ask, text: str, read: Callable[[str], Any]) -> None:
+    def _edit(self, ask: Ask, key: str, act: InEditor) -> None:
         async def edit() -> None:
-            changed = await run_in_terminal(lambda: edited_text(text))
-            if changed is None:
-                self._live.say(NO_EDITOR)
-            elif self.ask is ask and (answer := read(changed)) is not None:
-                self._give(answer)
+            came = await run_in_terminal(lambda: edited_as(act.text, act.read))
+            if came.problem:
+                self._live.say(f"  {came.problem}")
+                # What was written is there when the editor is opened again.
+                ask.keys[key] = InEditor(came.text, act.read)
+            elif self.ask is ask and came.answer is not None:
+                self._give(came.answer)
 
         self._live.app.create_background_task(edit())

@@ -139,7 +139,7 @@ class Repl(Dialogs):
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
         approver = AskInLines(self._console, read_line, self._aside, self._changeable)
-        return approver, QuestionsInLines(self._console, read_line)
+        return approver, QuestionsInLines(self._console, read_line, self._aside)
 
     def _hear(self, event: Event) -> None:
         self.announced.hear(event)

@@ -6,6 +6,8 @@ from typing import Any
 
 from agent_cli.core.answers import Reply
 from agent_tools.clipping import counted, one_line
+from agent_tools.display import Diff, Diffs
+from agent_tools.values import from_plain
 
 HINT = "  y: go on (y WORDS) · u: undo this, then go on (u WORDS) · n: end here · or say what to change first"
 _SHOWN = 30
@@ -24,6 +26,17 @@ def review_lines(data: dict[str, Any]) -> list[str]:
         lines.append("  no file was changed by the tools for files")
     lines += [f"  ran: {one_line(str(command))}" for command in data.get("commands", ())]
     return lines
+
+
+def review_diffs(data: dict[str, Any]) -> Diffs:
+    """What was changed since the last look."""
+    return Diffs(tuple(from_plain(Diff, plain) for plain in data.get("diffs", ())))
+
+
+def review_text(data: dict[str, Any]) -> list[str]:
+    """All of it in lines without style, diffs included."""
+    diffs = ((diff.path, *diff.patch.splitlines()) for diff in review_diffs(data).files)
+    return [*review_lines(data), *(line for diff in diffs for line in diff)]
 
 
 def read_review(words: str) -> Reply:

@@ -97,9 +97,9 @@ def test_sections_are_added_removed_and_changed() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (f"x\n{BORDER}\n## Stepps\n1. a", 'Line 3: there is no section "## Stepps"; the sections are Steps, Files'),
-        (f"x\n{BORDER}\n## Steps\njust words", 'Line 4: "just words" is no item'),
-        (f"x\n{BORDER}\n- item", 'Line 3: "- item" is no item'),
+        (f"x\n{BORDER}\n## Stepps\n1. a", 'There is no section "## Stepps"; the sections are Steps, Files'),
+        (f"x\n{BORDER}\n## Steps\njust words", '"just words" is no item'),
+        (f"x\n{BORDER}\n- item", '"- item" is no item'),
         ("x\n## Steps\n1. a", "put this line above the first section"),
         (f"\n\n{BORDER}\n", "The plan is empty."),
     ],

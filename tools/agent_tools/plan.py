@@ -72,29 +72,31 @@ def plan_text(data: dict[str, Any]) -> str:
 def plan_for_editor(data: dict[str, Any]) -> str:
     """The same with a line between prose and sections, so that `plan_from` reads it back as it was."""
     prose = _prose(data)
-    return "\n\n".join(part for part in (prose, BORDER, *_sections(data, prose)) if part) + "\n"
+    sections = list(_sections(data, prose))
+    border = [BORDER] if sections or any(_is_border(line) or _is_section(line) for line in prose.split("\n")) else []
+    return "\n\n".join(part for part in (prose, *border, *sections) if part) + "\n"
 
 
 def plan_from(text: str) -> dict[str, Any]:
     """The plan that an edited text means. Raises PlanFormatError with a sentence for the user."""
     lines = text.split("\n")
-    border = next((n for n in range(len(lines) - 1, -1, -1) if lines[n].rstrip() == BORDER), None)
+    border = next((n for n in range(len(lines) - 1, -1, -1) if _is_border(lines[n])), None)
     if border is None:
-        if heading := next((line.strip() for line in lines if _heading(line) in _TITLES), ""):
+        if heading := next(filter(_is_section, lines), "").strip():
             raise PlanFormatError(f'"{heading}" is a section: put this line above the first section: {BORDER}')
         border = len(lines)
     prose = "\n".join(lines[:border]).strip("\n")
     found: dict[str, list[str]] = {name: [] for name in SECTIONS}
     section: list[str] | None = None
     blank = 0
-    for number, line in enumerate(lines[border + 1 :], border + 2):
+    for line in lines[border + 1 :]:
         if not line:
             blank += 1
             continue
         if title := _heading(line):
             if title not in _TITLES:
                 known = ", ".join(SECTIONS.values())
-                raise PlanFormatError(f'Line {number}: there is no section "{line.strip()}"; the sections are {known}.')
+                raise PlanFormatError(f'There is no section "{line.strip()}"; the sections are {known}.')
             section = found[_TITLES[title]]
         elif section is not None and (item := re.match(r"(?:\d+[.)]|[-*])(?:\s+|$)(?s:(.*))", line)):
             section.append(item[1])
@@ -102,8 +104,8 @@ def plan_from(text: str) -> dict[str, Any]:
             section[-1] += "\n" * (blank + 1) + re.sub(r"^(?: {1,4}|\t)", "", line)
         elif line.strip():
             raise PlanFormatError(
-                f'Line {number}: "{line.strip()}" is no item: begin an item with "- " or "1. " below a heading, and '
-                "indent the lines that continue it."
+                f'"{line.strip()}" is no item: begin an item with "- " or "1. " below a heading, and indent the '
+                "lines that continue it."
             )
         blank = 0
     data: dict[str, Any] = {"plan": prose} | {name: _items(items) for name, items in found.items()}
@@ -131,6 +133,14 @@ def _heading(line: str) -> str:
     """The title in a line that is a heading, in lower case; else nothing."""
     found = re.match(r"#+\s+(\S.*?)\s*#*\s*$", line)
     return found[1].lower().rstrip(":") if found else ""
+
+
+def _is_section(line: str) -> bool:
+    return _heading(line) in _TITLES
+
+
+def _is_border(line: str) -> bool:
+    return line.rstrip() == BORDER
 
 
 def _items(texts: Iterable[str]) -> list[str]:
