@@ -128,7 +128,9 @@ def _plan_result(turn: Turn, item: Prepared, reply: Reply, suspend: Suspend) -> 
     """The plan's fate in words, and its call; approval may change the mode, and its steps become the todo list."""
     words = f" They said: {reply.text}" if reply.text else ""
     if reply.verdict == "revise":
-        return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True), item
+        return ToolResult(
+            f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True
+        ), item
     turn.plan_approved = True
     if reply.mode is not None:
         turn.kit.policy.mode = reply.mode

@@ -35,7 +35,7 @@ from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext
-from agent_tools.display import TodoItem
+from agent_tools.display import Diff, TodoItem
 from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
 from agent_tools.shell_state import Carried
@@ -137,6 +137,10 @@ class Watch:
     def take_back(self, calls: Sequence[str]) -> str:
         """Put the files back as they were before these calls; what became of it, in words."""
         return "Nothing was put back: no snapshots are kept here."
+
+    def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
+        """What these calls changed, file by file, commands included; nothing where that is not known."""
+        return ()
 
     def summed(self) -> str:
         """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""

@@ -18,9 +18,12 @@ def review_lines(data: dict[str, Any]) -> list[str]:
     lines = [f"? {one_line(str(data.get('title', '')))}"]
     lines += [f"  done: {one_line(str(step))}" for step in data.get("steps", ())]
     files = data.get("files", ())
-    for file in files[:_SHOWN]:
+    for file in files[:_SHOWN] if not data.get("diffs") else ():
         lines.append(f"  {one_line(str(file['path']))} (+{file['added']} -{file['removed']})")
-    if len(files) > _SHOWN:
+    if data.get("diffs"):
+        added, removed = (sum(file[name] for file in files) for name in ("added", "removed"))
+        lines.append(f"  {counted(len(files), 'file')} changed, +{added} -{removed}")
+    elif len(files) > _SHOWN:
         lines.append(f"  and {counted(len(files) - _SHOWN, 'file')} more")
     if not files:
         lines.append("  no file was changed by the tools for files")
@@ -35,7 +38,9 @@ def review_diffs(data: dict[str, Any]) -> Diffs:
 
 def review_text(data: dict[str, Any]) -> list[str]:
     """All of it in lines without style, diffs included."""
-    diffs = ((diff.path, *diff.patch.splitlines()) for diff in review_diffs(data).files)
+    diffs = (
+        (f"  {one_line(d.path)} (+{d.added} -{d.removed})", *d.patch.splitlines()) for d in review_diffs(data).files
+    )
     return [*review_lines(data), *(line for diff in diffs for line in diff)]
 
 

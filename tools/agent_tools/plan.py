@@ -1,4 +1,4 @@
-"""ExitPlanMode and PlanProgress: a plan is proposed to the user as markdown, and its steps are marked as they are done."""
+"""ExitPlanMode and PlanProgress: a plan is proposed to the user as markdown, and its steps are marked when done."""
 
 from __future__ import annotations
 
