@@ -93,3 +93,24 @@ def test_only_a_review_can_be_undone(work: Path) -> None:
     agent(["-p", "--on-ask", "suspend", "--model", model, "go"], work)
     done = agent(["reject", "--undo"], work)
     assert done.returncode == 2 and "is no review, so there is nothing to undo" in done.stderr
+
+
+def test_a_turn_that_began_in_plan_mode_is_named_by_the_users_words(work: Path) -> None:
+    plan = {"calls": [call("ExitPlanMode", plan="Write it", steps=["write one.txt", "and look"])]}
+    replies = [plan, FIRST, {"text": "One done."}, {"text": "Stopped."}]
+    model = script(work.parent / "s.toml", replies)
+    lines = ["make one.txt", "y acceptEdits", "/undo", "3", "/cost", "/rewind", ""]
+    flags = [
+        "--trust",
+        "--allowedTools",
+        "Bash(rm a.txt)",
+        "--permission-mode",
+        "plan",
+        "--settings",
+        "plan_nudges = 1",
+    ]
+    done = agent([*flags, "--plain", "--model", model], work, stdin="".join(f"{line}\n" for line in lines))
+    assert "The turn: make one.txt\n" in done.stdout, done.stdout
+    assert "1. make one.txt" in done.stdout
+    assert "plan_mode" not in done.stdout and "Plan mode is on" not in done.stdout
+    assert [text for text in sent(work) if "Goal: make one.txt\nPlan:" in text]
