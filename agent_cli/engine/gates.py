@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
-from agent_cli.engine.questions import put
+from agent_cli.engine.questions import answer_of, put
 from agent_cli.engine.tdd import Tdd
 from agent_cli.permission.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
@@ -123,7 +123,8 @@ class Gates:
             return None
         # There is no call that could wait, so nothing is recorded of the question; the words become a message.
         asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
-        reply = turn.kit.asker(asked)
+        message = "Work waits for you to look at it"
+        reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
         if isinstance(reply, Reply) and reply.verdict == "undo":
             return f"I {(yield from self._taken_back(turn, reply)).text}"
         self._seen()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 from agent_cli.core.answers import Defer, Reply
-from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.limits import Cap
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.checking import Prepared
@@ -15,6 +16,8 @@ from agent_tools.display import TodoItem
 from agent_tools.plan import plan_text
 from agent_tools.values import to_plain
 
+Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
+A = TypeVar("A")
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
 
 
@@ -40,10 +43,8 @@ _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for yo
 def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
     """Ask, and record what was said. Raises Cancelled."""
     yield asked
-    turn.kit.context.cancel.check()
-    call_person(turn, "elicitation_dialog", _WAITS.get(asked.kind, "The agent has a question"))
-    with turn.budget.waiting():
-        reply = turn.kit.asker(asked)
+    message = _WAITS.get(asked.kind, "The agent has a question")
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
@@ -51,12 +52,25 @@ def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defe
     return reply
 
 
-def call_person(turn: Turn, kind: str, message: str) -> None:
-    """Let the Notification hooks, where there are any, tell the person that a question waits."""
-    if turn.kit.hooks.wants("Notification", kind):
+def answer_of(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
+    """What `ask` answers. Raises Cancelled.
+
+    The Notification hooks run beside the question where the user is asked now, and are waited for where the turn is
+    suspended until they answer. They do not run where an answer was recorded before, or is given without the user.
+    """
+    kit = turn.kit
+    kit.context.cancel.check()
+    if kit.attended and not kit.recorded(asked) and kit.hooks.wants("Notification", kind):
         from agent_cli.engine.hooked import notify
 
         notify(turn, kind, message)
+    with turn.budget.waiting():
+        answer = ask(asked)
+    if not kit.attended and isinstance(answer, Defer) and kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hooked import notified
+
+        yield from notified(turn, kind, message)
+    return answer
 
 
 _KEEP_GOING = "Continue"
@@ -76,10 +90,9 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
         ],
         "multiSelect": False,
     }
-    call_person(turn, "elicitation_dialog", "The agent is stuck and asks whether to continue")
-    turn.kit.context.cancel.check()
-    with turn.budget.waiting():
-        reply = turn.kit.asker(QuestionAsked("limit", "questions", {"questions": [question]}))
+    asked = QuestionAsked("limit", "questions", {"questions": [question]})
+    message = "The agent is stuck and asks whether to continue"
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
     words = reply.text.removeprefix(f"{question['question']} -> ") if isinstance(reply, Reply) else "Stop"
     if words in ("Stop", "(no answer)") or (isinstance(reply, Reply) and reply.verdict != "answer"):
         return cap
@@ -98,15 +111,12 @@ _STUCK: dict[Cap, str] = {
 
 
 def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
-    """What the person says to a question of a running tool; None where nobody is there to answer."""
+    """What the user says to a question of a running tool; None where nobody is there to answer."""
     options = [{"label": label, "description": ""} for label in step.options]
     question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
     asked = QuestionAsked(call_id, "questions", {"questions": [question]})
     yield asked
-    turn.kit.context.cancel.check()
-    call_person(turn, "elicitation_dialog", "A tool has a question")
-    with turn.budget.waiting():
-        reply = turn.kit.asker(asked)
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", "A tool has a question")
     if isinstance(reply, Defer) or reply.by != "person" or reply.verdict != "answer":
         yield QuestionAnswered(call_id, "cancel", by="default")
         return None

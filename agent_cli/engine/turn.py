@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
-from agent_cli.core.events import Event, MessageAdded, ToolFinished
+from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished
 from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.limits import Limits
 from agent_cli.core.media import has_media
@@ -192,6 +192,8 @@ class Kit:
         self.small = small
         self.clock = clock
         self.attended = attended
+        # Whether a decision that was recorded before, while the turn waited, answers a question.
+        self.recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = lambda asked: False
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
         # that wait, what they have read and where their commands start, and the call ids given out so far.

@@ -237,3 +237,18 @@ def test_the_plan_is_changed_at_a_question_and_the_model_sees_it(work: Path) -> 
     terminal.expect("All of it.")
     assert (work / "made").exists()
     terminal.leave()
+
+
+def test_an_interrupted_answer_is_counted_in_the_cost(work: Path) -> None:
+    words = " ".join(f"word{n}" for n in range(200))
+    terminal = Terminal(["--model", script(work / "s.toml", [{"text": words, "pause": 0.1}]), "please"], work)
+    terminal.expect("word5")
+    terminal.press("c")
+    terminal.expect("interrupted")
+    terminal.ready()
+    terminal.type("/cost")
+    shown = terminal.expect("was interrupted)")
+    found = re.search(r"session: ([\d,]+) tokens in, (\d+) out", shown)
+    assert found is not None, shown
+    assert int(found[1].replace(",", "")) > 1_000 and int(found[2]) > 5
+    terminal.leave()

@@ -56,4 +56,5 @@ def used(usage: Usage) -> str:
     cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown (no price for this model)"
     if not usage.reliable and usage.cost:
         cost = f"more than ${usage.cost:.4f} (a model without a known price took part)"
-    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}"
+    about = " (estimated in part: an answer was interrupted)" if usage.estimated else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"
