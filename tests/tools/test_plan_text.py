@@ -44,12 +44,12 @@ WHOLE = {
 def test_everything_a_plan_comes_down_to_is_in_its_text() -> None:
     assert plan_text(proposed(**WHOLE)) == (
         "Rename the slug.\n\n## Why\n\nIt is wrong.\n\n"
-        "## Steps\n\n1. Change slug.py\n2. Run the tests\n\n"
-        "## Files to create\n\n- docs/slug.md\n\n"
-        "## Files to modify\n\n- slug.py\n- test_slug.py\n\n"
-        "## Commands\n\n- git mv a b\n    git status\n- make\n\n"
-        "## Dependencies\n\n- unidecode\n\n"
-        "## Tests\n\n- python -m pytest tests/test_slug.py"
+        "## Steps\n1. Change slug.py\n2. Run the tests\n\n"
+        "## Files to create\n- docs/slug.md\n\n"
+        "## Files to modify\n- slug.py\n- test_slug.py\n\n"
+        "## Commands\n- git mv a b\n    git status\n- make\n\n"
+        "## Dependencies\n- unidecode\n\n"
+        "## Tests\n- python -m pytest tests/test_slug.py"
     )
 
 
@@ -62,7 +62,7 @@ def test_steps_that_the_prose_lists_are_not_listed_twice() -> None:
 
 
 def test_a_plan_of_steps_alone() -> None:
-    assert plan_text({"plan": "", "steps": [{"content": "One", "status": "pending"}]}) == "## Steps\n\n1. One"
+    assert plan_text({"plan": "", "steps": [{"content": "One", "status": "pending"}]}) == "## Steps\n1. One"
 
 
 _LINE = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
@@ -84,7 +84,7 @@ def test_what_was_not_edited_is_read_back_as_it_was(arguments: dict[str, Any]) -
 
 def test_sections_are_added_removed_and_changed() -> None:
     text = plan_for_editor(proposed(**WHOLE))
-    text = text.replace("## Dependencies\n\n- unidecode\n\n", "").replace("- make", "* make\n- make test\n  in ./x")
+    text = text.replace("## Dependencies\n- unidecode\n\n", "").replace("- make", "* make\n- make test\n  in ./x")
     edited = plan_from(text.replace("1. Change slug.py", "1) Change it").replace("## Tests", "### tests:"))
     assert edited["dependencies"] == []
     assert edited["commands"] == ["git mv a b\ngit status", "make", "make test\nin ./x"]

@@ -126,7 +126,7 @@ def _sections(data: dict[str, Any], prose: str) -> Iterator[str]:
             continue
         rows = (re.sub(r"\n(?=[^\n])", "\n    ", item) for item in items)
         marked = (f"{n}. {row}" if name == "steps" else f"- {row}" for n, row in enumerate(rows, 1))
-        yield "\n".join((f"## {title}", "", *marked))
+        yield "\n".join((f"## {title}", *marked))
 
 
 def _heading(line: str) -> str:
