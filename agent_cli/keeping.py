@@ -16,6 +16,7 @@ from agent_cli.engine.turn import Watch
 from agent_cli.place import Mistake, Place
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
+from agent_tools.display import Diff
 
 if TYPE_CHECKING:
     from agent_cli.snapshots.recorder import Recorder
@@ -68,6 +69,16 @@ class Keeper(Watch):
             return Undoing(self.recorder.store).take_back(calls, str(self._place.root))
         except (StoreError, OSError) as error:
             return f"Nothing was put back: {error}."
+
+    def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
+        if self._recorder is None:
+            return ()
+        from agent_cli.snapshots.git import StoreError
+        from agent_cli.snapshots.undoing import Undoing
+
+        with suppress(StoreError, OSError):
+            return Undoing(self._recorder.store).diffs_of(calls, str(self._place.root))
+        return ()
 
     def summed(self) -> str:
         if self._recorder is None:

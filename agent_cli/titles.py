@@ -8,7 +8,7 @@ from collections.abc import Callable
 from agent_cli.assembly import Agent
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import SessionNamed
-from agent_cli.core.messages import AssistantMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, UserMessage, by_person, typed
 from agent_cli.core.usage import Usage
 from agent_cli.model.transport import ModelError, PlainAnswer, Request
 from agent_cli.wires import later_model
@@ -63,7 +63,7 @@ class Titles:
 def _material(agent: Agent) -> str:
     """How the conversation began."""
     history = agent.conversation.history
-    said = next((m.text for m in history if isinstance(m, UserMessage)), "")
+    said = next((typed(m.text) for m in history if by_person(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
     return f"<conversation>\nPerson: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
 

@@ -59,9 +59,17 @@ class Decided:
         self._approver = approver
         self._asker = asker
 
+    def recorded(self, asked: ApprovalRequested | QuestionAsked) -> bool:
+        """Whether the user has decided this already."""
+        if isinstance(asked, ApprovalRequested):
+            found = self._waiting.decisions.get(asked.call_id)
+            return found is not None and found.binding == asked.binding
+        answer = self._waiting.answers.get(asked.call_id)
+        return answer is not None and answer.verdict != "defer"
+
     def approve(self, request: ApprovalRequested) -> Answer:
         found = self._waiting.decisions.get(request.call_id)
-        if found is None or found.binding != request.binding:
+        if found is None or not self.recorded(request):
             return self._approver(request)
         return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
 
@@ -117,7 +125,7 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
         return
     decided = Decided(waiting, approver, asker)
     kit = agent.conversation.kit
-    kit.approver, kit.asker = decided.approve, decided.answer
+    kit.approver, kit.asker, kit.recorded = decided.approve, decided.answer, decided.recorded
     agent.conversation.kept = waiting.kept
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)

@@ -17,7 +17,7 @@ from agent_cli.place import Mistake, Place, find_place
 from agent_cli.session.plans import expired_at, take_plan
 from agent_cli.session.records import NoSession
 from agent_cli.start import asked_of, report_of, unattended
-from agent_cli.terminal.reviewing import review_lines
+from agent_cli.terminal.reviewing import review_text
 from agent_cli.waiting import decide, load, pending_items, pending_sessions, project_store, reopen
 from agent_tools.inert import inert
 from agent_tools.plan import plan_text
@@ -44,7 +44,7 @@ def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "plan":
         return plan_text(item["plan"]).splitlines()
     if item["kind"] == "review":
-        return review_lines(item["review"])[1:]
+        return review_text(item["review"])[1:]
     if item["kind"] == "question":
         return [f"- {o['label']}" for q in item["questions"] for o in q.get("options", ())]
     preview = item["preview"] or {}

@@ -8,7 +8,6 @@ from typing import Any
 from agent_cli.commands.output import put, put_json
 from agent_cli.commands.which import log_of
 from agent_cli.core.hooks import hook_line
-from agent_cli.core.messages import typed
 from agent_cli.core.usage import Usage
 from agent_cli.place import Mistake
 from agent_cli.session.story import CallTold, TurnTold, tell
@@ -62,7 +61,7 @@ def _untagged(data: Any) -> Any:
 def _lines(number: int, turn: TurnTold) -> list[str]:
     lines = [
         f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
-        f"  > {' '.join(typed(turn.query).split())[:200]}",
+        f"  > {' '.join(turn.query.split())[:200]}",
     ]
     current = 0
     for call in turn.calls:

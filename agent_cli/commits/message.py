@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.commits.repository import Change, Repository
 from agent_cli.config.prompts import prompt
-from agent_cli.core.messages import Message, UserMessage, by_person
+from agent_cli.core.messages import Message, UserMessage, by_person, typed
 from agent_cli.core.usage import Usage
 from agent_cli.model.transport import PlainAnswer, Request
 from agent_cli.place import Mistake
@@ -65,7 +65,7 @@ def material(
 
     Of files that look like secrets, or that rules keep from the model, only the names. Raises Mistake.
     """
-    said = [m.text for m in history if by_person(m)][-_SAID:]
+    said = [typed(m.text) for m in history if by_person(m)][-_SAID:]
     parts, left = [], _MOST
     for change in changes:
         if left <= 0:

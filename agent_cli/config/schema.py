@@ -208,7 +208,7 @@ class Settings(Value):
 
     plan_review: Annotated[
         Literal["off", "plan", "always"],
-        "whose plans are put to the person: none, those of plan mode, every first one",
+        "which plans you approve: none, those of plan mode, all (nothing is changed before)",
         tighten("off", "plan", "always"),
     ] = "plan"
     review: Annotated[

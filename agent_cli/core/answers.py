@@ -47,14 +47,14 @@ class Reply(Value):
 
     verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".
     "undo", at a review: take back what was changed since the last look.
-    plan: the plan as the person rewrote it, where they did.
+    plan: the plan as the user edited it, as the data of its question; empty where they did not.
     """
 
     verdict: Literal["answer", "approve", "revise", "undo", "cancel"] = "answer"
     text: str = ""
     mode: Mode | None = None
     by: Decider = "person"
-    plan: str = ""
+    plan: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 Answer = Approve | Reject | Edit | Defer

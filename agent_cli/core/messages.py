@@ -85,14 +85,40 @@ OF_PROGRAM = (
 )  # fmt: skip
 
 
+# What the user says to a plan that waited is sent together with the plan.
+_FEEDBACK = re.compile(r"<plan_feedback>\n.*\n\nThe user's feedback:\n(.*)\n\n[^\n]+\n</plan_feedback>", re.DOTALL)
+_PLAN_MODE = re.compile(r"\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z", re.DOTALL)
+
+
 def by_person(message: Message) -> TypeGuard[UserMessage]:
-    """Whether a person wrote it, as far as that can be told."""
-    return isinstance(message, UserMessage) and not message.text.startswith(OF_PROGRAM)
+    """Whether the user wrote it, as far as that can be told."""
+    return isinstance(message, UserMessage) and not of_program(message.text)
+
+
+def of_program(text: str) -> bool:
+    """Whether the program wrote the text of a user message on its own."""
+    return text.startswith(OF_PROGRAM) and _feedback(text) is None
 
 
 def typed(text: str) -> str:
-    """A message as the person wrote it: without the files that it mentions and the note of plan mode below it."""
-    return re.split(r"\n\n<(?:file path=|plan_mode>)", text, maxsplit=1)[0]
+    """The user's own words in a message: without the files that it mentions, the note of plan mode below it, and the
+    plan that they answer."""
+    return re.split(r"\n\n<file path=", without_note(text), maxsplit=1)[0]
+
+
+def without_note(text: str) -> str:
+    """A message with the files that it mentions, but without what the program added of plan mode and of the plan."""
+    text = _PLAN_MODE.sub("", text)
+    found = _feedback(text)
+    return text if found is None else found
+
+
+def _feedback(text: str) -> str | None:
+    """What the user said to a plan that waited; None in any other message."""
+    if not text.startswith("<plan_feedback>"):
+        return None
+    found = _FEEDBACK.fullmatch(_PLAN_MODE.sub("", text))
+    return found[1] if found else None
 
 
 # The words for it of the providers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.

@@ -44,7 +44,8 @@ class Diagnostics(Value):
 
 
 class Failure(Value):
-    """Why the model could not go on: one of the small set of provider errors, in a sentence."""
+    """Why the model could not go on: one of the small set of provider errors, in a sentence; or that a hook blocked the
+    prompt."""
 
     kind: Literal[
         "auth",
@@ -55,6 +56,7 @@ class Failure(Value):
         "network",
         "malformed",
         "script",
+        "blocked",
     ]
     message: str
     retryable: bool = False

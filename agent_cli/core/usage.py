@@ -8,7 +8,8 @@ from agent_tools.values import Value
 class Usage(Value):
     """Tokens and dollars. `input` is all input, cached parts included; `output` includes `reasoning`.
 
-    `reliable` is False as soon as one part had no known price, and stays so when usages are added.
+    `reliable` is False as soon as one part had no known price, and stays so when usages are added. `estimated`: an
+    answer that was interrupted is in it, of which the provider reports nothing.
     """
 
     input: int = 0
@@ -19,6 +20,7 @@ class Usage(Value):
     web_searches: int = 0
     cost: float = 0.0
     reliable: bool = True
+    estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -30,9 +32,11 @@ class Usage(Value):
             web_searches=self.web_searches + other.web_searches,
             cost=self.cost + other.cost,
             reliable=self.reliable and other.reliable,
+            estimated=self.estimated or other.estimated,
         )
 
     def less(self, before: Usage) -> Usage:
         """What was used since it was `before`."""
-        counts = {name: getattr(self, name) - getattr(before, name) for name in self._fields if name != "reliable"}
-        return Usage(**counts, reliable=self.reliable)
+        flags = ("reliable", "estimated")
+        counts = {name: getattr(self, name) - getattr(before, name) for name in self._fields if name not in flags}
+        return Usage(**counts, reliable=self.reliable, estimated=self.estimated)

@@ -10,7 +10,7 @@ from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.hooks import HookResult
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.checking import Checked, Prepared, check
-from agent_cli.engine.questions import call_person
+from agent_cli.engine.questions import answer_of
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Effect
 
@@ -56,9 +56,8 @@ class Asks:
         kit.context.cancel.check()
         if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
             return Approve()
-        call_person(self.turn, "permission_prompt", f"The agent needs your permission to use {request.tool}")
-        with self.turn.budget.waiting():
-            return kit.approver(request)
+        message = f"The agent needs your permission to use {request.tool}"
+        return (yield from answer_of(self.turn, request, kit.approver, "permission_prompt", message))
 
     def note(self, call: ToolCall) -> str:
         """What the model is told of the hooks beside the result of a call."""

@@ -18,6 +18,14 @@ from agent_tools.textfile import fingerprint
 from agent_tools.values import Value
 
 _HASHED_BYTES = 64 << 20
+PLAN_FIRST = (
+    "Not run: the user approves a plan before anything is changed (plan_review). Write the plan with TodoWrite, and "
+    "make this call again once it is approved."
+)
+READ_ONLY = (
+    "Not run: nothing may be changed before the user has approved a plan. Report what you found instead; the changes "
+    "come after that."
+)
 
 
 class Prepared(Value):
@@ -74,7 +82,10 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
             decision = _unheard_of(turn, args.url, effects, decision)
         if turn.kit.gates is not None:
             decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
-        return Prepared(call, tool, args, effects, tool.summary(args, context), decision)
+        item = Prepared(call, tool, args, effects, tool.summary(args, context), decision)
+        if turn.read_only and decision.level is not Level.DENY and may_change(turn, item):
+            return PLAN_FIRST if not turn.options.read_only else READ_ONLY
+        return item
     except ToolError as error:
         return str(error)
 

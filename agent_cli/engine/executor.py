@@ -257,7 +257,7 @@ class Round:
         note += self._asks.note(item.call)
         if item.tool.asks_person or turn.review_due(item):
             plan = turn.kit.context.plan
-            reply = yield from ask_person(turn, item)
+            reply, item = yield from ask_person(turn, item)
             if turn.kit.context.plan != plan:
                 turn.plan_changed(plan)
                 yield PlanChanged(turn.kit.context.plan)

@@ -8,13 +8,13 @@ is counted here; the words of the person go to the model.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
-from agent_cli.engine.questions import put
+from agent_cli.engine.questions import answer_of, put
 from agent_cli.engine.tdd import Tdd
 from agent_cli.permission.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
@@ -29,12 +29,8 @@ if TYPE_CHECKING:
 _COMMANDS = 20
 
 
-class Changed(Value):
-    """What became of a file since the person last looked."""
-
-    path: str
-    added: int = 0
-    removed: int = 0
+# Of a file, and of all files, so much of a diff is shown; the question is stored with the session.
+_PATCH, _PATCHES = 12_000, 48_000
 
 
 class Look(Value):
@@ -49,7 +45,8 @@ class Gates:
 
     def __init__(self, turn: Turn, flow: str, kept: dict[str, Any]) -> None:
         self._review = turn.options.review
-        self._changed = {c.path: c for c in (from_plain(Changed, plain) for plain in kept.get("changed", ()))}
+        changed: list[Diff] = [from_plain(Diff, {"patch": "", **plain}) for plain in kept.get("changed", ())]
+        self._changed = {diff.path: diff for diff in changed}
         self._ran: list[str] = list(kept.get("ran", ()))
         self._calls: list[str] = list(kept.get("calls", ()))
         self._asking = str(kept.get("asking", ""))
@@ -70,10 +67,8 @@ class Gates:
         """Take in what a call did; what its result should say beside."""
         self._calls.append(item.call.id)
         for file in _diffs(result):
-            before = self._changed.get(file.path, Changed(file.path))
-            self._changed[file.path] = before.but(
-                added=before.added + file.added, removed=before.removed + file.removed
-            )
+            before = self._changed.get(file.path)
+            self._changed[file.path] = file if before is None else _joined(before, file)
         runs = [shorten(e.target, 200) for e in item.effects if e.kind == "run" and not item.tool.nested]
         self._ran = [*self._ran, *runs][-_COMMANDS:]
         return self._tdd.note(item, result) if self._tdd else ""
@@ -127,8 +122,9 @@ class Gates:
         if self._review != "files" or not self._changed or not turn.kit.attended:
             return None
         # There is no call that could wait, so nothing is recorded of the question; the words become a message.
-        asked = QuestionAsked("end", "review", self._data("Files were changed, and the turn would end here.", ()))
-        reply = turn.kit.asker(asked)
+        asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
+        message = "Work waits for you to look at it"
+        reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
         if isinstance(reply, Reply) and reply.verdict == "undo":
             return f"I {(yield from self._taken_back(turn, reply)).text}"
         self._seen()
@@ -137,7 +133,7 @@ class Gates:
     def _look(self, turn: Turn, call_id: str, title: str, steps: Sequence[str]) -> Generator[Event, None, Reply | Look]:
         """Put what was done to the person: their reply, or how the turn ends because of it."""
         self._asking = call_id
-        reply = yield from put(turn, QuestionAsked(call_id, "review", self._data(title, steps)))
+        reply = yield from put(turn, QuestionAsked(call_id, "review", self._data(turn, title, steps)))
         if isinstance(reply, Defer):
             return Look("suspended")
         self._asking = ""
@@ -156,9 +152,16 @@ class Gates:
         said = f" They said: {reply.text}" if reply.text else ""
         return reply.but(text=f"took it back. {became}{said} Read files again before you change them.")
 
-    def _data(self, title: str, steps: Sequence[str]) -> dict[str, Any]:
-        files = [{"path": c.path, "added": c.added, "removed": c.removed} for c in self._changed.values()]
-        return {"title": title, "steps": list(steps), "files": files, "commands": list(self._ran)}
+    def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
+        # Without snapshots it is only known what the tools for files have told.
+        diffs = turn.kit.watch.diffs(self._calls) or tuple(self._changed.values())
+        return {
+            "title": title,
+            "steps": list(steps),
+            "files": [{"path": d.path, "added": d.added, "removed": d.removed} for d in diffs],
+            "diffs": [to_plain(d) for d in _bounded(diffs)],
+            "commands": list(self._ran),
+        }
 
     def _seen(self) -> None:
         self._changed, self._ran, self._calls = {}, [], []
@@ -184,6 +187,26 @@ def _diffs(result: ToolResult) -> tuple[Diff, ...]:
         return ()
     shown = result.display
     return (shown,) if isinstance(shown, Diff) else shown.files if isinstance(shown, Diffs) else ()
+
+
+def _joined(first: Diff, then: Diff) -> Diff:
+    """Two changes to a file, one after the other."""
+    patch = _clipped(f"{first.patch.rstrip(chr(10))}\n{then.patch}", _PATCH)
+    return first.but(patch=patch, added=first.added + then.added, removed=first.removed + then.removed)
+
+
+def _bounded(diffs: Iterable[Diff]) -> Iterator[Diff]:
+    """Diffs that are not too long to be shown and stored."""
+    left = _PATCHES
+    for diff in diffs:
+        patch = _clipped(diff.patch, min(_PATCH, left))
+        left = max(0, left - len(patch))
+        yield diff.but(patch=patch)
+
+
+def _clipped(patch: str, most: int) -> str:
+    """The first lines of a diff, with a note where there are more."""
+    return patch if len(patch) <= most else patch[:most].rpartition("\n")[0] + "\n\\ (cut here; see /diff)"
 
 
 def _words(text: str, reply: Reply) -> str:

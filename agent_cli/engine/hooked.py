@@ -171,9 +171,17 @@ def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
 
 
 def notify(turn: Turn, kind: str, message: str) -> None:
-    """Let the Notification hooks run beside the question that is put to the person."""
-    data = {**fields(turn.kit, turn), "notification_type": kind, "message": message}
-    turn.kit.hooks.begin("Notification", data)
+    """Let the Notification hooks run beside the question that is put to the user."""
+    turn.kit.hooks.begin("Notification", _notification(turn, kind, message))
+
+
+def notified(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
+    """Run the Notification hooks before a turn is suspended, as what runs beside it ends with the program."""
+    yield from _run(turn, "Notification", _notification(turn, kind, message))
+
+
+def _notification(turn: Turn, kind: str, message: str) -> dict[str, Any]:
+    return {**fields(turn.kit, turn), "notification_type": kind, "message": message}
 
 
 def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:

@@ -57,4 +57,6 @@ def kept(turn: Turn) -> dict[str, Any]:
         found["lent"] = [to_plain(each) for each in turn.lent]
     if turn.kit.gates is not None and turn.kit.depth == 0:
         found |= turn.kit.gates.kept()
+    if turn.plan_approved and turn.options.plan_review == "always":
+        found["plan_approved"] = True
     return found

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 from agent_cli.core.answers import Defer, Reply
-from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.limits import Cap
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.checking import Prepared
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, Tool, ToolError, ToolResult
 from agent_tools.display import TodoItem
-from agent_tools.plan import ExitPlanMode, listed
+from agent_tools.plan import ExitPlanMode, plan_text
 from agent_tools.values import to_plain
 
+Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
+A = TypeVar("A")
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
 
 
-def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | None]:
-    """The result that the person's reply makes, CANCELLED where they end the work, None where nobody replied yet."""
+def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, tuple[ToolResult | None, Prepared]]:
+    """The result that the user's reply makes, and the call, with the plan as they edited it.
+
+    The result is CANCELLED where they cancel the work, None where nobody has replied yet.
+    """
     suspend = _suspend(turn, item)
     if isinstance(suspend, ToolResult):
-        return suspend
-    return (yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_person))
+        return suspend, item
+    result, edited = yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_person)
+    if edited and not item.tool.asks_person:
+        known = {todo.content.strip(): todo for todo in item.args.todos}
+        steps = tuple(known.get(step, TodoItem(step)) for step in edited["steps"])
+        item = item.but(args=item.args.but(todos=steps))
+    return result, item
 
 
 def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
@@ -35,7 +45,7 @@ def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, Non
     """
     assert result.suspend is not None
     turn.kit.held[call_id] = result
-    said = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
+    said, _ = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
     if said is None:
         return None
     turn.kit.held.pop(call_id, None)
@@ -65,17 +75,20 @@ def checked(turn: Turn, name: str, suspend: Suspend) -> Suspend:
 
 def _answer(
     turn: Turn, call_id: str, suspend: Suspend, *, adopt: bool, ran: ToolResult | None = None
-) -> Generator[Event, None, ToolResult | None]:
-    """What the reply says to the model. adopt: the steps of an approved plan become the todo list."""
+) -> Generator[Event, None, tuple[ToolResult | None, dict[str, Any]]]:
+    """What the reply says to the model, and the plan as the user edited it ({} where they did not).
+
+    adopt: the steps of an approved plan become the todo list.
+    """
     asked = QuestionAsked(call_id, suspend.kind, suspend.data)
     reply = yield from put(turn, asked.but(ran=ran) if ran else asked)
     if isinstance(reply, Defer):
-        return None
+        return None, {}
     if reply.verdict == "cancel":
-        return CANCELLED
+        return CANCELLED, {}
     if suspend.kind == "plan":
-        return _plan_result(turn, reply, suspend, adopt=adopt)
-    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text)
+        return _plan_result(turn, reply, suspend, adopt=adopt), reply.plan
+    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text), {}
 
 
 _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
@@ -84,10 +97,8 @@ _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for yo
 def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
     """Ask, and record what was said. Raises Cancelled."""
     yield asked
-    turn.kit.context.cancel.check()
-    call_person(turn, "elicitation_dialog", _WAITS.get(asked.kind, "The agent has a question"))
-    with turn.budget.waiting():
-        reply = turn.kit.asker(asked)
+    message = _WAITS.get(asked.kind, "The agent has a question")
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
@@ -95,12 +106,25 @@ def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defe
     return reply
 
 
-def call_person(turn: Turn, kind: str, message: str) -> None:
-    """Let the Notification hooks, where there are any, tell the person that a question waits."""
-    if turn.kit.hooks.wants("Notification", kind):
+def answer_of(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
+    """What `ask` answers. Raises Cancelled.
+
+    The Notification hooks run beside the question where the user is asked now, and are waited for where the turn is
+    suspended until they answer. They do not run where an answer was recorded before, or is given without the user.
+    """
+    kit = turn.kit
+    kit.context.cancel.check()
+    if kit.attended and not kit.recorded(asked) and kit.hooks.wants("Notification", kind):
         from agent_cli.engine.hooked import notify
 
         notify(turn, kind, message)
+    with turn.budget.waiting():
+        answer = ask(asked)
+    if not kit.attended and isinstance(answer, Defer) and kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hooked import notified
+
+        yield from notified(turn, kind, message)
+    return answer
 
 
 _KEEP_GOING = "Continue"
@@ -120,10 +144,9 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
         ],
         "multiSelect": False,
     }
-    call_person(turn, "elicitation_dialog", "The agent is stuck and asks whether to continue")
-    turn.kit.context.cancel.check()
-    with turn.budget.waiting():
-        reply = turn.kit.asker(QuestionAsked("limit", "questions", {"questions": [question]}))
+    asked = QuestionAsked("limit", "questions", {"questions": [question]})
+    message = "The agent is stuck and asks whether to continue"
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
     words = reply.text.removeprefix(f"{question['question']} -> ") if isinstance(reply, Reply) else "Stop"
     if words in ("Stop", "(no answer)") or (isinstance(reply, Reply) and reply.verdict != "answer"):
         return cap
@@ -142,15 +165,12 @@ _STUCK: dict[Cap, str] = {
 
 
 def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
-    """What the person says to a question of a running tool; None where nobody is there to answer."""
+    """What the user says to a question of a running tool; None where nobody is there to answer."""
     options = [{"label": label, "description": ""} for label in step.options]
     question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
     asked = QuestionAsked(call_id, "questions", {"questions": [question]})
     yield asked
-    turn.kit.context.cancel.check()
-    call_person(turn, "elicitation_dialog", "A tool has a question")
-    with turn.budget.waiting():
-        reply = turn.kit.asker(asked)
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", "A tool has a question")
     if isinstance(reply, Defer) or reply.by != "person" or reply.verdict != "answer":
         yield QuestionAnswered(call_id, "cancel", by="default")
         return None
@@ -184,9 +204,8 @@ def _plan_result(turn: Turn, reply: Reply, suspend: Suspend, *, adopt: bool) -> 
         turn.kit.policy.mode = reply.mode
     elif turn.kit.policy.mode == "plan":
         turn.kit.policy.mode = "default"
-    steps = listed(reply.plan) if reply.plan else suspend.data.get("steps", ())
     if adopt:
-        turn.kit.context.plan = tuple(TodoItem(step) for step in steps)
+        turn.kit.context.plan = tuple(TodoItem(step) for step in (reply.plan or suspend.data).get("steps", ()))
     if reply.plan:
-        words += f" They rewrote it; it is now:\n{reply.plan}\n"
+        words += f" They edited it; it is now:\n{plan_text(reply.plan)}\n"
     return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")

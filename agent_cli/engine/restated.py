@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.counting import clipped, tokens_of_text
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    by_person,
+    without_note,
+)
 from agent_cli.engine.checking import check
 from agent_cli.engine.plan_guard import spelled
 from agent_cli.engine.superseded import file_of
@@ -70,7 +78,7 @@ def restated(turn: Turn, border: int, room: int, files: int) -> Restated:
 
 def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tuple[str, str] | None:
     """The person's last messages, so that no summary stands between them and the model."""
-    said = [m.text for m in gone if by_person(m)][-_SAID if not any(map(by_person, stay)) else -1 :]
+    said = [without_note(m.text) for m in gone if by_person(m)][-_SAID if not any(map(by_person, stay)) else -1 :]
     if not said:
         return None
     parts: list[str] = []

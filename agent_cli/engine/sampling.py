@@ -12,6 +12,7 @@ import re
 from collections.abc import Generator, Iterable, Sequence
 from typing import Literal
 
+from agent_cli.core.counting import tokens_of_text
 from agent_cli.core.events import AnswerRestarted, Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
 from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
@@ -65,6 +66,12 @@ class Draft:
             self.stopped = chunk
         elif isinstance(chunk, Started):
             self.started = chunk
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens have come."""
+        texts = (p.text if isinstance(p, Thinking) else "".join(p) for p in self._parts if not isinstance(p, int))
+        return sum(map(tokens_of_text, (*texts, *("".join(fragments) for _, _, fragments in self._calls.values()))))
 
     def _think(self, chunk: ThinkingChunk) -> None:
         last = self._parts[-1] if self._parts else None
@@ -169,7 +176,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 yield Warned(chunk.text, chunk.wait)
                 continue
             if isinstance(chunk, Restarted):
-                if (paid := _pay(turn, draft)) is not None:
+                if (paid := _pay(turn, draft, broken=True)) is not None:
                     yield UsageAdded(draft.started.model or request.model, paid, aside=True)
                 draft = Draft()
                 take = draft.take
@@ -189,7 +196,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.in_model_call = isinstance(error, Cancelled)
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
-        paid = _pay(turn, draft)
+        paid = _pay(turn, draft, broken=failed is not None)
     if paid is not None:
         yield UsageAdded(draft.started.model or request.model, paid)
     if failed is not None:
@@ -207,14 +214,25 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     return with_valid_calls(message, turn.kit.ids) if message else AssistantMessage((), turn.stop_reason)
 
 
-def _pay(turn: Turn, draft: Draft) -> Usage | None:
-    """Charge the turn for what an answer used, as far as the provider has reported it."""
-    if draft.usage is None:
+def _pay(turn: Turn, draft: Draft, *, broken: bool) -> Usage | None:
+    """Charge the turn for what an answer used. Of one that broke off the provider may have reported nothing yet."""
+    used = draft.usage if draft.usage is not None or not broken else _estimated(turn, draft)
+    if used is None:
         return None
-    usage = turn.price(draft.usage)
+    usage = turn.price(used)
     turn.usage += usage
     turn.budget.cost += usage.cost
     return usage
+
+
+def _estimated(turn: Turn, draft: Draft) -> Usage | None:
+    """What an answer used that broke off before the provider could report it; None where nothing had come of it."""
+    if not (received := draft.tokens):
+        return None
+    from agent_cli.engine.measuring import filled, scaled  # most answers come to their end
+
+    window = turn.kit.window
+    return Usage(filled(window, turn.options, turn.history), scaled(window, received), estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import OF_PROGRAM
-from agent_cli.core.outcome import Complete, Denial, Diagnostics, Failed, TerminalReason, TurnEnd, TurnResult
+from agent_cli.core.outcome import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.engine.hooked import fields
 from agent_cli.engine.turn import Kit
@@ -119,9 +119,12 @@ def opening(conversation: Conversation, typed: str) -> Generator[Event, None, tu
         return (*started, *added)
     # What the session start had to say is not lost with this message.
     conversation.inbox += started
-    yield Warned(f"The message was not sent: a hook blocked it: {blocked}")
+    message = f"The message was not sent: a hook blocked it: {blocked}"
+    if kit.attended:
+        yield Warned(message)
     denial = Denial("", "UserPromptSubmit", {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
-    return Complete(_nothing("stopped_by_hook").but(denials=(denial,)))
+    end = _nothing("stopped_by_hook").but(denials=(denial,))
+    return Failed(end, failure=Failure("blocked", message), text=message)
 
 
 def beginning(conversation: Conversation) -> Generator[Event, None, tuple[str, ...]]:

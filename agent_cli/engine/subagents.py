@@ -36,6 +36,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
         spent=turn.budget.spent,
         plan_review="off",
+        read_only=turn.read_only,
         after_turn="",
         saved={},
         prefill="",
@@ -120,7 +121,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.nested_windows, kit.held = parent.nested_windows, parent.held
     kit.offered = offered
     kit.hooks, kit.agent = parent.hooks, kind.name
-    kit.watch = parent.watch
+    kit.watch, kit.recorded = parent.watch, parent.recorded
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

@@ -8,7 +8,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.counting import clipped, tokens_of, tokens_of_text
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.media import only_taken
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person, typed
 from agent_cli.core.outcome import Failure
 from agent_cli.engine.aside import answer_of
 from agent_cli.engine.plan_guard import spelled
@@ -100,7 +100,7 @@ def _clip(text: str) -> str:
 def account(turn: Turn, shown: Sequence[Message], most: int) -> str:
     """The summary that needs no model: made of what was said, called and answered, under the same headings."""
     share = most // len(SECTIONS)
-    said = [m.text for m in shown if by_person(m)]
+    said = [typed(m.text) for m in shown if by_person(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
     files, commands = _calls(shown)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
-from agent_cli.core.events import Event, MessageAdded, ToolFinished
+from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished
 from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.limits import Limits
 from agent_cli.core.media import has_media
@@ -35,7 +35,7 @@ from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.display import TodoItem
+from agent_tools.display import Diff, TodoItem
 from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
 from agent_tools.shell_state import Carried
@@ -54,7 +54,7 @@ class TurnOptions(Value):
     """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
 
     takes: what the model can be shown beside text. lent: what the message brings for this turn. kept: what held when it
-    was suspended.
+    was suspended. read_only: of a sub-agent, while the user has not approved the plan of the turn above.
     """
 
     model: str
@@ -73,6 +73,7 @@ class TurnOptions(Value):
     prefill: str = ""
     stream: bool = True
     plan_review: Literal["off", "plan", "always"] = "plan"
+    read_only: bool = False
     plan_nudges: int = 5
     plan_reminder: int = 3
     context_window: int | None = None
@@ -137,6 +138,10 @@ class Watch:
         """Put the files back as they were before these calls; what became of it, in words."""
         return "Nothing was put back: no snapshots are kept here."
 
+    def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
+        """What these calls changed, file by file, commands included; nothing where that is not known."""
+        return ()
+
     def summed(self) -> str:
         """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
         return ""
@@ -188,6 +193,8 @@ class Kit:
         self.small = small
         self.clock = clock
         self.attended = attended
+        # Whether a decision that was recorded before, while the turn waited, answers a question.
+        self.recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = lambda asked: False
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
         # that wait, what they have read and where their commands start, and the call ids given out so far.
@@ -245,7 +252,7 @@ class Turn:
         self.repeats = Repeats(self, options.spent.recent)
         self.checks = Checks(kit.verify, options.spent)
         self.plan_round = 0
-        self.plan_approved = bool(kit.context.plan)
+        self.plan_approved = bool(options.kept.get("plan_approved"))
         # A plan that this turn has nothing to do with is not carried on.
         self.plan_touched = options.spent.plan_touched
         # Why the later calls of the answer that is being carried out do not run.
@@ -320,10 +327,16 @@ class Turn:
             self.nudges.pop("plan", None)
 
     def review_due(self, item: Prepared) -> bool:
-        """Whether this call makes a first plan that a person has to see before anything is done."""
-        if self.options.plan_review != "always" or self.plan_approved or item.tool.name != "TodoWrite":
+        """Whether this call writes a plan that the user has to approve: one with other steps than the approved one."""
+        if self.options.plan_review != "always" or item.tool.name != "TodoWrite" or not open_steps(item.args.todos):
             return False
-        return len(item.args.todos) >= 2
+        steps = [todo.content for todo in item.args.todos]
+        return not self.plan_approved or steps != [todo.content for todo in self.kit.context.plan]
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing may be changed yet: the user has to approve a plan first."""
+        return self.options.read_only or (self.options.plan_review == "always" and not self.plan_approved)
 
     @property
     def spent(self) -> Spent:

@@ -242,7 +242,8 @@ def finish(
             _print_line(result.return_value)
         elif text:
             _print(text if text.endswith("\n") else f"{text}\n")
-        for denial in result.end.denials:
+        # What is denied without being a call is the prompt: it is said already.
+        for denial in (d for d in result.end.denials if d.call_id):
             say(f"Denied: {denial.tool}: {denial.reason}")
     else:
         windows = (report.windows[0], report.windows[1])

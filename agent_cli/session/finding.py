@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
 from agent_cli.session.glance import Glance, glances, project_folders, session_files
 from agent_cli.session.lines import unsealed
 from agent_cli.session.records import NoSession
@@ -155,7 +155,7 @@ def _text(record: dict[str, Any]) -> str:
         arguments = (str(v) for call in message.calls for v in call.arguments.values())
         return "\n".join([message.text, *arguments])
     assert isinstance(message, UserMessage | ToolMessage)
-    return message.text
+    return without_note(message.text) if isinstance(message, UserMessage) else message.text
 
 
 def _around(text: str, place: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.messages import typed
+from agent_cli.core.messages import of_program, typed
 from agent_cli.session.lines import unsealed
 from agent_cli.session.records import Header
 from agent_tools.values import Mismatch, Value, from_plain
@@ -70,7 +70,9 @@ def glance(path: Path) -> Glance | None:
         if kind == b"MessageAdded":
             messages += 1
             if "first" not in found and _SAID in line[head.end() : head.end() + 200]:
-                found["first"] = first_words(_data(line).get("message", {}).get("text", ""))
+                text = _data(line).get("message", {}).get("text", "")
+                if not of_program(text):
+                    found["first"] = first_words(text)
         elif kind in _TOLD:
             record = _data(line)
             # What a turn compacted is in its own account.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_cli.core.messages import typed
 from agent_cli.core.usage import Usage
 from agent_cli.session.restore import records
 from agent_cli.session.story import beginnings
@@ -34,7 +35,7 @@ def spending(data: bytes) -> Spending:
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if starts.get(number):
-            turns.append(TurnSpent(event["message"]["text"], Usage()))
+            turns.append(TurnSpent(typed(event["message"]["text"]), Usage()))
         while kind == "SubagentEvent":
             event = event["event"]
             kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.core.events import MessageAdded
-from agent_cli.core.messages import ToolMessage, pending_calls, typed
+from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.private import draft_file, fresh_copy, kept_copies, owner_file
 from agent_cli.session.records import NoSession, Restored, SessionInfo
@@ -127,7 +127,7 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
         session_id=session_id,
         cwd=session.header.cwd,
         model=session.header.model,
-        first_message=" ".join(typed(turns[0].query).split())[:80] if turns else "",
+        first_message=" ".join(turns[0].query.split())[:80] if turns else "",
         query=turns[-1].query if turns else "",
         stage=stage_of(session),
         messages=len(session.history),

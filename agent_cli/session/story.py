@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from agent_cli.core.compacting import compacted_line, uncompacted_line
 from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
-from agent_cli.core.messages import OF_PROGRAM
+from agent_cli.core.messages import of_program, typed
 from agent_cli.core.usage import Usage
 from agent_cli.session.glance import ENDS
 from agent_cli.session.records import Restored
@@ -165,7 +165,7 @@ def tell(data: bytes) -> list[TurnTold]:
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if number in starts:
-            turns.append(_Turn(event["message"]["text"], record["time"], messages, not starts[number]))
+            turns.append(_Turn(typed(event["message"]["text"]), record["time"], messages, not starts[number]))
             turns[-1].hooks, early = early, []
             idle = False
         if kind == "MessageAdded":
@@ -195,7 +195,7 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
         if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
             said = number if said < 0 else said
         elif kind == "MessageAdded":
-            if said >= 0 and not running and not found[said]["data"]["message"]["text"].startswith(OF_PROGRAM):
+            if said >= 0 and not running and not of_program(found[said]["data"]["message"]["text"]):
                 starts[said] = False
             said = -1
         elif kind == "TurnStarted":

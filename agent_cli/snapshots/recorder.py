@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_cli.core.messages import Message, UserMessage
+from agent_cli.core.messages import Message, UserMessage, typed
 from agent_cli.snapshots.git import StoreError, TooMany
 from agent_cli.snapshots.named import Named, named_by
 from agent_cli.snapshots.records import After, Before, Turn
@@ -56,7 +56,7 @@ class Recorder:
         """A turn begins, or goes on, with this history."""
         at = next((n for n in range(len(history) - 1, -1, -1) if isinstance(history[n], UserMessage)), 0)
         said = history[at] if history else None
-        text = said.text if isinstance(said, UserMessage) else ""
+        text = typed(said.text) if isinstance(said, UserMessage) else ""
         self._turn = Turn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
         self._written, self._new = -1, new
 

@@ -112,10 +112,7 @@ class Undoing:
 
         Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.
         """
-        story = self.story()
-        here = max(story.turns, default=0)
-        mine = [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
-        plan = make_plan(self.store, mine)
+        plan = make_plan(self.store, self._changes_by(calls))
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
@@ -124,6 +121,12 @@ class Undoing:
             said.append(f"Not put back: {'; '.join(account(left, root))}.")
         said += [f"Not put back: {path}: {why}." for path, why in failed.items()]
         return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
+
+    def _changes_by(self, calls: Collection[str]) -> list[Change]:
+        """What some calls of the latest turn did, as far as it stands."""
+        story = self.story()
+        here = max(story.turns, default=0)
+        return [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
 
     def redo_plan(self) -> tuple[int, Plan] | None:
         """The latest undo that can be taken back, and what that takes; None where there is none. Raises StoreError."""
@@ -159,8 +162,15 @@ class Undoing:
 
     def diffs(self, turns: Iterable[int]) -> list[Diff]:
         """What turns did to each file, as it stands in the snapshots. Raises StoreError."""
+        return self._diffs(self.changes(turns))
+
+    def diffs_of(self, calls: Collection[str], root: str) -> list[Diff]:
+        """The same of some calls of a turn that runs; paths inside `root` as seen from there. Raises StoreError."""
+        return [d.but(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
+
+    def _diffs(self, changes: Sequence[Change]) -> list[Diff]:
         with self.store.locked():
-            found = touched(self.store, self.changes(turns))
+            found = touched(self.store, changes)
             return [self._diff(t) for t in sorted(found.values(), key=lambda t: t.path)]
 
     def _diff(self, t: Touched) -> Diff:

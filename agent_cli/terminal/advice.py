@@ -17,6 +17,27 @@ _NO_MODEL = re.compile(r"no model named|does not exist|not found")
 _NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
 
 
+# By the reason for which a turn ended: what was limited, and the setting.
+_LIMITS = {
+    "max_rounds": ("model calls per turn", "max_rounds"),
+    "max_duration": ("working time per turn", "max_seconds"),
+    "max_tool_calls": ("tool calls per turn", "max_tool_calls"),
+    "max_cost": ("dollars per turn", "max_cost"),
+    "max_failures": ("failed rounds in a row", "max_failures"),
+    "max_denials": ("refusals of the same call", "max_denials"),
+    "max_output_tokens": ("tokens of an answer", "max_tokens"),
+}
+
+
+def reached(reason: str) -> str:
+    """Which limit has ended a turn, and how to continue."""
+    if reason not in _LIMITS:
+        return "Stopped: the model repeated itself. Say what to do instead to continue."
+    what, setting = _LIMITS[reason]
+    said = f"Stopped: the limit of {what} is reached (setting: {setting})."
+    return f'{said} Say "continue" to continue, or raise the limit.'
+
+
 def advice(failure: Failure) -> str:
     """One sentence, or nothing where there is none to give."""
     if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):

@@ -1,4 +1,4 @@
-"""Questions of the model and plans that want approval, in lines."""
+"""Questions of the model, plans to approve and work to review, in lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from rich.text import Text
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
-from agent_cli.terminal.approval import ReadLine, forget_typed_ahead, with_interrupts
+from agent_cli.terminal.approval import Aside, ReadLine, forget_typed_ahead, with_interrupts
 from agent_cli.terminal.console import prose
-from agent_cli.terminal.editor import NO_EDITOR, in_editor
-from agent_cli.terminal.reviewing import HINT, read_review, review_lines
+from agent_cli.terminal.editor import edited_as
+from agent_cli.terminal.reviewing import HINT, read_review, review_diffs, review_lines
+from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
 from agent_tools.clipping import number_in
-from agent_tools.plan import plan_text
-
-_LISTS = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
+from agent_tools.plan import plan_for_editor, plan_from, plan_text
 
 
 class QuestionsInLines:
-    """An asker that blocks on lines of input. The end of input leaves the question open; Ctrl-C interrupts."""
+    """An asker that blocks on lines of input. The end of input leaves the question open; Ctrl-C interrupts.
 
-    def __init__(self, console: Console, read_line: ReadLine) -> None:
+    aside: runs the slash commands that may be given here; the question then stands again.
+    """
+
+    def __init__(self, console: Console, read_line: ReadLine, aside: Aside = lambda words: False) -> None:
         self._console = console
         self._read_line = read_line
+        self._aside = aside
 
     def __call__(self, asked: QuestionAsked) -> Reply | Defer:
         try:
@@ -39,28 +42,33 @@ class QuestionsInLines:
         except KeyboardInterrupt:
             raise Cancelled from None
 
-    def _plan(self, data: dict[str, Any], edited: str = "") -> Reply:
-        """Show the plan, as it is or as the person has rewritten it, and take the verdict."""
-        for line in plan_lines({"plan": edited} if edited else data):
-            self._say(line)
-        self._say("  y: yes (y MODE, y WORDS) · e: edit it first · n: no, end here · or say what to change", "dim")
-        forget_typed_ahead()
-        words = with_interrupts(lambda: self._read_line("Approve this plan? ")).strip()
-        if words.lower() != "e":
-            reply = read_verdict(words)
-            return reply.but(plan=edited) if edited and reply.verdict == "approve" else reply
-        changed = in_editor(edited or plan_text(data))
-        if changed is None:
-            self._say(NO_EDITOR, "bad")
-        return self._plan(data, changed or edited)
+    def _plan(self, data: dict[str, Any]) -> Reply:
+        """Show the plan, as it is or as the user has edited it, and take the verdict."""
+        edited: dict[str, Any] = {}
+        draft = ""
+        while True:
+            for line in plan_lines(edited or data):
+                self._say(line)
+            self._say("  y: yes (y MODE, y WORDS) · e: edit it first · n: no, end here · or say what to change", "dim")
+            forget_typed_ahead()
+            words = self._words("Approve this plan? ")
+            if words.lower() not in ("e", "edit"):
+                reply = read_verdict(words)
+                return reply.but(plan=edited) if reply.verdict == "approve" else reply
+            came = edited_as(draft or plan_for_editor(edited or data), read_plan)
+            edited, draft = came.answer or edited, came.text if came.problem else ""
+            if came.problem:
+                self._say(came.problem, "bad")
 
     def _review(self, data: dict[str, Any]) -> Reply:
         """Show what was done, and take the verdict."""
         for line in review_lines(data):
             self._say(line)
+        for row in lines_of(review_diffs(data), whole=True):
+            self._console.print(row)
         self._say(HINT, "dim")
         forget_typed_ahead()
-        return read_review(with_interrupts(lambda: self._read_line("Go on? ")))
+        return read_review(self._words("Go on? "))
 
     def _questions(self, questions: list[dict[str, Any]]) -> Reply:
         answers = []
@@ -68,10 +76,16 @@ class QuestionsInLines:
             for row in asked_lines(question, self._console):
                 self._console.print(row)
             options = question.get("options", [])
-            hint = "number, or your own words" if options else "your answer"
-            words = with_interrupts(lambda hint=hint: self._read_line(f"[{hint}] ")).strip()  # type: ignore[misc]
+            words = self._words("[number, or your own words] " if options else "[your answer] ")
             answers.append(f"{question['question']} -> {chosen(words, options)}")
         return Reply("answer", "\n".join(answers))
+
+    def _words(self, label: str) -> str:
+        """A line that is no command."""
+        while True:
+            words = with_interrupts(lambda: self._read_line(label)).strip()
+            if not (words.startswith("/") and self._aside(words)):
+                return words
 
     def _say(self, text: str, style: str = "") -> None:
         for row in prose(text, self._console, style):
@@ -109,11 +123,10 @@ def read_verdict(words: str) -> Reply:
 
 
 def plan_lines(data: dict[str, Any]) -> list[str]:
-    """A plan as lines: the prose, then what it comes down to."""
-    lines = ["? Plan", *(f"  {line}" for line in str(data.get("plan", "")).splitlines())]
-    if not data.get("plan"):
-        lines += [f"  {line}" for line in plan_text(data).splitlines()]
-    for name in _LISTS:
-        if data.get(name):
-            lines.append(f"  {name.replace('_', ' ')}: {', '.join(data[name])}")
-    return lines
+    """A plan as lines: its prose, then the steps, files, commands and tests that it comes down to."""
+    return ["? Plan", *(f"  {line}".rstrip() for line in plan_text(data).splitlines())]
+
+
+def read_plan(text: str) -> dict[str, Any] | None:
+    """An edited plan; None where nothing is left of the text, so that the plan stays as it was. Raises ValueError."""
+    return plan_from(text) if text.strip() else None

@@ -43,10 +43,7 @@ class Controls:
         text = self.line.take().strip()
         if not live.busy:
             live.send(text)
-        elif live.session.may_aside(text):
-            live.echo(text, settle=False)
-            live.aside(text)
-        else:
+        elif not live.aside_of(text):
             live.queued.append(text)
             live.session.queue(text)
         live.draw_soon()

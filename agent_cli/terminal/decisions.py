@@ -14,15 +14,15 @@ from rich.text import Text
 from agent_cli.core.answers import Approve, Edit, Reject, Reply
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.approval import answer_to, question_lines
-from agent_cli.terminal.asking import asked_lines, chosen, plan_lines, read_verdict
+from agent_cli.terminal.asking import asked_lines, chosen, plan_lines, read_plan, read_verdict
 from agent_cli.terminal.bridge import Waiting
 from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.console import prose, styled
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.hunks import Hunk
-from agent_cli.terminal.reviewing import read_review, review_lines
+from agent_cli.terminal.reviewing import read_review, review_diffs, review_lines
 from agent_cli.terminal.views import lines_of
-from agent_tools.plan import plan_text
+from agent_tools.plan import plan_for_editor
 from agent_tools.values import Value
 
 Body = Callable[[Console], Iterator[Text]]
@@ -45,7 +45,7 @@ class Words(Value):
 
 
 class InEditor(Value):
-    """The person's editor first, on this text. read: as in `Words`."""
+    """The user's editor first, on this text. read: as in `Words`; where it raises ValueError, as in `edited_as`."""
 
     text: str
     read: Callable[[str], Any]
@@ -165,27 +165,30 @@ def hunk_question(hunk: Hunk, number: int, of: int) -> Ask:
 
 
 class Rewritten(Value):
-    """The plan as the person has changed it; it is put to them again."""
+    """The plan as the user has edited it; it is put to them again."""
 
-    plan: str
+    plan: dict[str, Any]
 
 
-def plan(data: dict[str, Any], edited: str = "") -> Ask:
-    """A plan that wants approval. The answer is a `Reply`, or the plan `Rewritten`."""
+def plan(data: dict[str, Any], edited: dict[str, Any] | None = None) -> Ask:
+    """A plan to approve, as it is or as the user has edited it. The answer is a `Reply`, or the plan `Rewritten`."""
 
     def approved(words: str) -> Reply:
-        reply = read_verdict(words)
-        return reply.but(plan=edited) if edited else reply
+        return read_verdict(words).but(plan=edited or {})
+
+    def rewritten(text: str) -> Rewritten | None:
+        changed = read_plan(text)
+        return Rewritten(changed) if changed is not None else None
 
     def body(console: Console) -> Iterator[Text]:
-        for line in plan_lines({"plan": edited} if edited else data):
+        for line in plan_lines(edited or data):
             yield from prose(line, console)
 
     keys: dict[str, Act] = {
         "y": Give(approved("y")),
         "a": Give(approved("y acceptEdits")),
         "w": Words("yes, and> ", lambda words: approved(f"y {words}".strip())),
-        "e": InEditor(edited or plan_text(data), lambda text: Rewritten(text) if text.strip() else None),
+        "e": InEditor(plan_for_editor(edited or data), rewritten),
         "r": Words("change> ", lambda words: Reply("revise", words.strip()) if words.strip() else None),
         "n": Give(read_verdict("n")),
     }
@@ -203,6 +206,7 @@ def review(data: dict[str, Any]) -> Ask:
     def body(console: Console) -> Iterator[Text]:
         for line in review_lines(data):
             yield from prose(line, console)
+        yield from lines_of(review_diffs(data), whole=True)
 
     keys: dict[str, Act] = {
         "y": Give(read_review("y")),

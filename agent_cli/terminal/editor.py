@@ -6,15 +6,50 @@ import os
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from agent_tools.values import Value
 
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
 
-def in_editor(text: str) -> str | None:
-    """The text as it comes out of the person's editor, without blanks around it; None where that fails or is empty."""
-    changed = edited_text(text)
-    return changed.strip() or None if changed is not None else None
+_PROBLEM = "<!-- Not used: "
+# So often an editor is opened again: one that is a script would never end.
+_TRIES = 20
+
+
+class Edited(Value):
+    """What came of editing. answer: what the text means; None where it means nothing. text: what to edit next time.
+    problem: for the user; "" where all is well."""
+
+    answer: Any = None
+    text: str = ""
+    problem: str = ""
+
+
+def edited_as(text: str, read: Callable[[str], Any]) -> Edited:
+    """What the text means when it comes out of the editor.
+
+    Where `read` raises ValueError with a sentence, the editor opens again on the same text with the sentence above it,
+    until the text is left as it is.
+    """
+    problem = ""
+    for _ in range(_TRIES):
+        changed = edited_text(f"{_PROBLEM}{problem} -->\n{text}" if problem else text)
+        if changed is None:
+            return Edited(None, text, NO_EDITOR)
+        if changed.startswith(_PROBLEM):
+            changed = changed.partition("\n")[2]
+        try:
+            return Edited(read(changed), changed)
+        except ValueError as error:
+            problem = str(error)
+            if changed == text:
+                break
+            text = changed
+    return Edited(None, text, problem)
 
 
 def edited_text(text: str, suffix: str = ".md") -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
-from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.editor import edited_as
 from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ class Questions:
         self._asked_at = self._key_at = 0.0
         self._answered = False
         self._read: Callable[[str], Any] = str
+        self._words: Words | None = None
+        # The line when the question came, and by its label what was typed of an answer that was not sent.
+        self._before = ""
+        self._unsent: dict[str, str] = {}
         self.ask: Ask | None = None
         self._later: deque[Ask] = deque()
 
@@ -47,6 +51,7 @@ class Questions:
             writer.put(row)
         now = self._clock()
         self.ask, self._asked_at = ask, now
+        self._before, self._unsent = live.line.buffer.text, {}
         if not ask.own:
             live.ring()
         if isinstance(ask.free, Pick):
@@ -61,8 +66,11 @@ class Questions:
         self._answered = False
 
     def may_answer(self, key: str) -> bool:
-        """Whether a key is an answer: not while a sentence is under way."""
+        """Whether a key is an answer: not while a sentence or a command is being typed."""
         if self.ask is None or self._live.line.replying or key not in self.ask.keys:
+            return False
+        text = self._live.line.buffer.text
+        if text.startswith("/") and text != self._before:
             return False
         now = self._clock()
         return now - self._asked_at >= GUARD and now - self._key_at >= GUARD
@@ -76,11 +84,14 @@ class Questions:
                 self._give(answer)
             case Words() as words:
                 self._take_words(words)
-            case InEditor(text=text, read=read):
-                self._edit(self.ask, text, read)
+            case InEditor() as act:
+                self._edit(self.ask, key, act)
 
     def reply(self, text: str) -> None:
-        """The line was sent as a reply; where it says nothing the question stands."""
+        """The line was sent as a reply; where it says nothing, or was a command, the question stands."""
+        if self._words is not None and self.ask is not None and not self.ask.own and self._live.aside_of(text):
+            self._live.line.borrow(self._words.label, self._words.text)
+            return
         answer = self._live.line.picked if self._live.line.picking else self._read(text)
         if answer is not None or (self.ask is not None and self.ask.own and not self._live.line.picking):
             self._give(answer)
@@ -90,6 +101,8 @@ class Questions:
         if self.ask is not None and self.ask.own:
             self._give(None)
         else:
+            if self._words is not None:
+                self._unsent[self._words.label] = self._live.line.text
             self._live.line.give_back()
 
     def cancel(self) -> None:
@@ -100,8 +113,8 @@ class Questions:
             ask.waiting.cancel()
 
     def _take_words(self, words: Words) -> None:
-        self._read = words.read
-        self._live.line.borrow(words.label, words.text)
+        self._words, self._read = words, words.read
+        self._live.line.borrow(words.label, self._unsent.pop(words.label, words.text))
 
     def _give(self, answer: Any) -> None:
         ask, self.ask = self.ask, None
@@ -115,12 +128,14 @@ class Questions:
             if self._later:
                 self.put(self._later.popleft())
 
-    def _edit(self, ask: Ask, text: str, read: Callable[[str], Any]) -> None:
+    def _edit(self, ask: Ask, key: str, act: InEditor) -> None:
         async def edit() -> None:
-            changed = await run_in_terminal(lambda: edited_text(text))
-            if changed is None:
-                self._live.say(NO_EDITOR)
-            elif self.ask is ask and (answer := read(changed)) is not None:
-                self._give(answer)
+            came = await run_in_terminal(lambda: edited_as(act.text, act.read))
+            if came.problem:
+                self._live.say(f"  {came.problem}")
+                # What was written is there when the editor is opened again.
+                ask.keys[key] = InEditor(came.text, act.read)
+            elif self.ask is ask and came.answer is not None:
+                self._give(came.answer)
 
         self._live.app.create_background_task(edit())

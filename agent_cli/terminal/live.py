@@ -318,6 +318,14 @@ class Live:
 
         threading.Thread(target=run, name="aside", daemon=True).start()
 
+    def aside_of(self, text: str) -> bool:
+        """Run a line as a command beside the turn, where it is one that may be."""
+        if not text.startswith("/") or not self.session.may_aside(text.strip()):
+            return False
+        self.echo(text, settle=False)
+        self.aside(text.strip())
+        return True
+
     def outside(self, run: Callable[[], Any]) -> Any:
         """Run a program that needs the terminal (an editor, a pager); its result. From any thread but the one that
         draws. Raises Cancelled where the application ends."""

@@ -42,7 +42,7 @@ from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.resuming import adopt, greet_back, measure
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.slash import Leave, is_aside, run_slash
+from agent_cli.terminal.slash import REGISTRY, Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
 from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
@@ -139,7 +139,7 @@ class Repl(Dialogs):
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
         approver = AskInLines(self._console, read_line, self._aside, self._changeable)
-        return approver, QuestionsInLines(self._console, read_line)
+        return approver, QuestionsInLines(self._console, read_line, self._aside)
 
     def _hear(self, event: Event) -> None:
         self.announced.hear(event)
@@ -149,10 +149,17 @@ class Repl(Dialogs):
         return self.announced.changeable(request, self.agent.conversation.kit.context.workspace)
 
     def _aside(self, words: str) -> bool:
-        """A slash command at a question: those that look, and those that change the plan."""
-        if not is_aside(words) or words.startswith("/exit"):
+        """A slash command at a question: those that look, and those that change the plan. False where it is none."""
+        name = words[1:].partition(" ")[0]
+        if name not in REGISTRY:
             return False
-        run_slash(self, words)
+        if not is_aside(words) or name == "exit":
+            self.say(f"/{name} cannot run while a question is open; answer it first, or press Ctrl-C")
+            return True
+        try:
+            run_slash(self, words)
+        except Mistake as mistake:
+            self.say(str(mistake))
         return True
 
     def _warn(self, text: str) -> None:

@@ -32,9 +32,9 @@ from agent_cli.core.events import (
     innermost,
 )
 from agent_cli.core.hooks import hook_line, is_told
-from agent_cli.core.messages import ToolMessage
+from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.usage import Usage
-from agent_cli.terminal.advice import advice
+from agent_cli.terminal.advice import advice, reached
 from agent_cli.terminal.views import lines_of, result_of
 from agent_cli.terminal.writing import Writer
 from agent_tools.clipping import shorten
@@ -52,6 +52,7 @@ class Show:
         self._printed = 0
         self._partial = ""
         self._errors: dict[str, str] = {}
+        self._answered = ""
         self._summaries: dict[str, str] = {}
         self._started: set[str] = set()
         self._shown: dict[str, Display] = {}
@@ -77,6 +78,8 @@ class Show:
                 self._partial = ""
             case ToolProgress(text=text):
                 self._output(text)
+            case MessageAdded(message=AssistantMessage(text=text)):
+                self._answered = text
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
                 self._errors[call_id] = text
             case ToolFinished():
@@ -197,7 +200,11 @@ class Show:
     def _end(self, event: TurnFinished) -> None:
         self._out.settle()
         if event.degraded or event.result == "MaxIterations":
-            self._say(event.text, "ask")
+            # A summary that the model has written stands there already.
+            if event.text != self._answered:
+                self._say(event.text, "ask")
+            if not event.degraded:
+                self._say(reached(event.diagnostics.terminal_reason), "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
             # Behind the ^C that the terminal has shown.
             self._say("")

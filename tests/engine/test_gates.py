@@ -67,6 +67,25 @@ def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -
     assert "They said: and mind the docs" in story.results[5].text
 
 
+def test_the_diff_is_shown_and_bounded(root: Path) -> None:
+    person = Person(Defer(), Reply("approve"), Reply("approve"))
+    edit = call("Edit", file_path="a.txt", old_string="one", new_string="1")
+    again = call("Edit", file_path="a.txt", old_string="two", new_string="2")
+    large = write("large.txt", "".join(f"line {n}\n" for n in range(9_000)))
+    read = call("Read", file_path="a.txt")
+    replies = [{"calls": [read, edit, again]}, {"calls": [large]}, {"calls": [read]}, {"text": "Done."}]
+    story = world(root, replies, person)
+    story.turn(review="files")
+    kept = story.of(TurnPaused)[0].kept
+    assert isinstance(story.turn(None, review="files", kept=kept), Complete)
+    waited, shown, big = person.shown
+    assert waited["diffs"] == shown["diffs"]
+    (diff,) = shown["diffs"]
+    assert (diff["path"], diff["added"], diff["removed"]) == ("a.txt", 2, 2)
+    assert all(f"\n{line}\n" in f"\n{diff['patch']}\n" for line in ("-one", "+1", "-two", "+2"))
+    assert len(big["diffs"][0]["patch"]) < 15_000 and big["diffs"][0]["patch"].endswith("(cut here; see /diff)")
+
+
 def test_words_send_a_step_back(root: Path) -> None:
     person = Person(Reply("revise", "name it c.txt"), Reply("approve"))
     replies = [{"calls": [plan("in_progress", "pending")]}, {"calls": [HALF]}, {"calls": [HALF]}, {"text": "Ok?"}]

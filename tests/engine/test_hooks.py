@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Answer, Approve, Reject
+from agent_cli.core.answers import Answer, Approve, Defer, Reject, Reply
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -271,10 +271,32 @@ def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) 
 
 
 def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
-    world = Hooked(tmp_path, BASH, answers=[Approve()]).hook("Notification")
+    world = Hooked(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
     world.turn()
     kinds = [(g["notification_type"], g["message"]) for g in world.given]
     assert kinds == [("permission_prompt", "The agent needs your permission to use Bash")]
+
+
+def test_nobody_is_notified_of_what_is_decided_without_them(tmp_path: Path) -> None:
+    ask = call("AskUserQuestion", questions=[{"question": "Which?"}])
+    alone = Hooked(tmp_path, [{"calls": [ask]}, *BASH], answers=[Reject("nobody is there", by="default")])
+    alone.kit.asker = lambda asked: Reply("answer", "Decide for yourself.", by="default")
+    alone.hook("Notification").turn()
+    recorded = Hooked(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
+    recorded.kit.recorded = lambda asked: True
+    recorded.turn()
+    hooked = Hooked(tmp_path, BASH, attended=True).hook("Notification")
+    hooked.hook("PermissionRequest", behavior(behavior="deny")).turn()
+    ruled = Hooked(tmp_path, BASH, attended=True, deny=("Bash",)).hook("Notification")
+    ruled.turn()
+    told = [g["hook_event_name"] for world in (alone, recorded, hooked, ruled) for g in world.given]
+    assert told == ["PermissionRequest"]
+
+
+def test_the_user_is_notified_when_a_turn_is_suspended_for_them(tmp_path: Path) -> None:
+    world = Hooked(tmp_path, BASH, answers=[Defer()]).hook("Notification")
+    assert isinstance(world.turn(), Suspended)
+    assert [g["notification_type"] for g in world.given] == ["permission_prompt"]
 
 
 def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approve, Defer, Reply
 from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
 from agent_cli.core.messages import UserMessage
@@ -45,6 +46,12 @@ def test_a_turn_does_not_end_with_open_steps(root: Path) -> None:
     assert "Goal: build it" in nudges(world)[0]
     assert "Next step: step 1" in nudges(world)[0]
     assert world.of(PlanContinued) == [PlanContinued(2, 1, 18)]
+
+
+def test_what_the_program_adds_to_a_message_is_no_part_of_the_goal(root: Path) -> None:
+    world = World(root, [{"calls": [OPEN]}, {"text": "That was one."}, {"calls": [DONE]}, {"text": "Done."}])
+    world.turn(f"build it\n\n{prompt('plan_mode')}")
+    assert "Goal: build it\nPlan:" in nudges(world)[0]
 
 
 def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:

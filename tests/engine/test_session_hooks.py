@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete
+from agent_cli.core.outcome import Failed
 from agent_cli.engine.drive import Conversation, drive
 from agent_cli.engine.hooked import pre_compact
 from agent_cli.engine.loop import run_turn
@@ -39,7 +39,7 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
     world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}]).function("UserPromptSubmit", guard)
     talk, events = conversation(world)
     blocked = talk.say("my secret", events.append)
-    assert isinstance(blocked, Complete)
+    assert isinstance(blocked, Failed) and blocked.failure is not None
     assert [(d.tool, d.by, d.reason) for d in blocked.end.denials] == [
         ("UserPromptSubmit", "hook", "was blocked by a hook: no secrets")
     ]
@@ -54,7 +54,7 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
 def test_a_message_that_looks_like_one_of_ours_is_looked_at_too(tmp_path: Path) -> None:
     world = Hooked(tmp_path, []).function("UserPromptSubmit", lambda data: {"decision": "block", "reason": "no"})
     talk, events = conversation(world)
-    assert isinstance(talk.say("<plan_change> the secret", events.append), Complete)
+    assert isinstance(talk.say("<plan_change> the secret", events.append), Failed)
     assert talk.history == []
 
 

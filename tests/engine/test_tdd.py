@@ -65,6 +65,8 @@ def test_the_whole_road(root: Path) -> None:
     assert [(a.kind) for a in person.asked] == ["plan", "review"]
     review = person.asked[1].data
     assert "fail, as they should" in review["title"] and "test_add.py" in review["title"]
+    (diff,) = review["diffs"]
+    assert diff["path"] == "test_add.py" and "+    assert add(1, 2) == 3" in diff["patch"]
     [commit] = story.asked
     assert commit.reason == f"commits; `{TESTS}` was seen failing, then passing"
     log = subprocess.run(["git", "log", "--format=%s"], cwd=root, capture_output=True, text=True, check=True)

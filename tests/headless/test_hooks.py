@@ -91,14 +91,16 @@ def test_a_projects_hook_may_refuse_and_not_allow_and_gets_no_keys(work: Path, h
     assert (work / "made").exists()
 
 
-def test_a_blocked_prompt_ends_the_run_and_can_fail_it(work: Path, home: Path) -> None:
+def test_a_blocked_prompt_fails_the_run(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", UserPromptSubmit="echo no greetings >&2; exit 2")
     done = run(work, [{"text": "ok"}])
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "The message was not sent: a hook blocked it: no greetings" in done.stderr
-    assert run(work, [{"text": "ok"}], "--fail-on-denied").returncode == 5
-    result = json.loads(run(work, [{"text": "ok"}], "--output-format", "json").stdout)
-    assert (result["subtype"], result["num_turns"], result["terminal_reason"]) == ("success", 0, "stopped_by_hook")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "The message was not sent: a hook blocked it: no greetings\n"
+    done = run(work, [{"text": "ok"}], "--output-format", "json")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["is_error"], result["outcome"]) == (1, True, "failed")
+    assert result["errors"] == ["The message was not sent: a hook blocked it: no greetings"]
+    assert (result["num_turns"], result["terminal_reason"]) == (0, "stopped_by_hook")
     assert result["permission_denials"][0]["tool_name"] == "UserPromptSubmit"
 
 

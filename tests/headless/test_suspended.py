@@ -243,3 +243,16 @@ def test_sub_agents_are_told_apart_in_stream_json(work: Path) -> None:
     assert parents[0] is None
     assert "call-1-1" in parents
     assert parents[-1] is None
+
+
+def test_a_plan_is_printed_and_listed_with_all_it_comes_down_to(work: Path) -> None:
+    lists = {"steps": ["One", "Two"], "files_to_modify": ["a.txt"], "commands": ["make"], "tests": ["make test"]}
+    plan = call("ExitPlanMode", plan="Mind the docs.", **lists)
+    done = suspend(work, [{"calls": [plan]}], "--permission-mode", "plan")
+    text = (
+        "Mind the docs.\n\n## Steps\n1. One\n2. Two\n\n## Files to modify\n- a.txt\n\n## Commands\n- make\n\n"
+        "## Tests\n- make test\n"
+    )
+    assert done.stdout == text
+    listed = agent(["pending"], work).stdout
+    assert all(line.strip() in listed for line in text.splitlines())

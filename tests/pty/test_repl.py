@@ -188,17 +188,16 @@ def test_a_plan_is_approved_with_words(work: Path) -> None:
         {"text": "Done."},
     ]
     editor = work / "editor"
-    editor.write_text('#!/bin/sh\nprintf "\\n2. Look at it\\n" >> "$1"\n')
+    editor.write_text('#!/bin/sh\nsed -i "s/^1. Touch it/&\\n2. Look at it/" "$1"\n')
     editor.chmod(0o755)
     args = ["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"]
     terminal = Terminal(args, work, EDITOR=str(editor))
     terminal.expect("2. B")
     terminal.type("2")
-    terminal.expect("commands: touch made")
+    terminal.expect("## Commands")
     terminal.expect("Approve this plan?")
     terminal.type("e")
-    terminal.expect("2. Look at it")
-    terminal.expect("Approve this plan?")
+    assert "## Commands" in terminal.expect("Approve this plan?").partition("2. Look at it")[2]
     terminal.type("y be quick")
     terminal.expect("Allow?")
     terminal.type("y")
@@ -237,4 +236,19 @@ def test_the_plan_is_changed_at_a_question_and_the_model_sees_it(work: Path) -> 
     terminal.type("y")
     terminal.expect("All of it.")
     assert (work / "made").exists()
+    terminal.leave()
+
+
+def test_an_interrupted_answer_is_counted_in_the_cost(work: Path) -> None:
+    words = " ".join(f"word{n}" for n in range(200))
+    terminal = Terminal(["--model", script(work / "s.toml", [{"text": words, "pause": 0.1}]), "please"], work)
+    terminal.expect("word5")
+    terminal.press("c")
+    terminal.expect("interrupted")
+    terminal.ready()
+    terminal.type("/cost")
+    shown = terminal.expect("was interrupted)")
+    found = re.search(r"session: ([\d,]+) tokens in, (\d+) out", shown)
+    assert found is not None, shown
+    assert int(found[1].replace(",", "")) > 1_000 and int(found[2]) > 5
     terminal.leave()

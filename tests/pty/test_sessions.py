@@ -57,6 +57,11 @@ def test_a_message_is_shown_as_it_was_written_without_what_was_sent_along(work: 
     shown += agent(["-c", "--model", model, "--plain"], work, stdin="/cost\n/pin\n\n/rewind\n1\n").stdout
     assert "> look at @a.txt\nI see." in shown and "1. look at @a.txt\n" in shown
     assert "much text" not in shown and "plan_mode" not in shown
+    shown = agent(["sessions", "list", "--json"], work).stdout + agent(["show", "--json"], work).stdout
+    assert '"query":"look at @a.txt"' in shown.replace(": ", ":")
+    exported = agent(["sessions", "export"], work).stdout
+    assert "look at @a.txt" in exported
+    assert "plan_mode" not in shown + exported and "Plan mode is on" not in shown + exported
 
 
 def test_escape_in_the_menu_leaves_and_starts_nothing(work: Path) -> None:

@@ -38,6 +38,24 @@ def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_is_told(w
     assert "delete: one.txt" in told and "They said: start smaller" in told
 
 
+def test_what_changed_is_in_the_question_with_what_commands_did(work: Path) -> None:
+    said = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "n")
+    shown = said[said.index("? Files were changed.") : said.index("u: undo this")]
+    assert "2 files changed, +1 -1\n" in shown
+    assert "one.txt (new file, +1 -0)\n  1 +1\n" in shown
+    assert "a.txt (change, +0 -1)\n    (deleted)\n" in shown and "1 -hello world\n" in shown
+
+
+def test_commands_work_while_the_question_is_open(work: Path) -> None:
+    lines = ["go", "/diff", "/cost", "/status", "/todos", "/undo", "/exit", "y"]
+    said = talk(work, [FIRST, NEXT, {"text": "Went on."}], *lines)
+    asked = said[said.index("Go on?") : said.index("Went on.")]
+    assert "one.txt (new file, +1 -0)" in asked
+    assert "session: " in asked and "There is no plan." in asked
+    assert "/undo cannot run while a question is open" in asked and "/exit cannot run" in asked
+    assert (work / "two.txt").exists() and (work / "one.txt").exists()
+
+
 def test_the_next_try_stands_and_the_turn_is_undone_as_a_whole_and_made_again(work: Path) -> None:
     before = tree_of(work)
     said = talk(work, [FIRST, NEXT, AGAIN, {"text": "Better."}], "go", "u", "y", "/diff", "/undo", "1", "/redo", "1")
@@ -75,3 +93,24 @@ def test_only_a_review_can_be_undone(work: Path) -> None:
     agent(["-p", "--on-ask", "suspend", "--model", model, "go"], work)
     done = agent(["reject", "--undo"], work)
     assert done.returncode == 2 and "is no review, so there is nothing to undo" in done.stderr
+
+
+def test_a_turn_that_began_in_plan_mode_is_named_by_the_users_words(work: Path) -> None:
+    plan = {"calls": [call("ExitPlanMode", plan="Write it", steps=["write one.txt", "and look"])]}
+    replies = [plan, FIRST, {"text": "One done."}, {"text": "Stopped."}]
+    model = script(work.parent / "s.toml", replies)
+    lines = ["make one.txt", "y acceptEdits", "/undo", "3", "/cost", "/rewind", ""]
+    flags = [
+        "--trust",
+        "--allowedTools",
+        "Bash(rm a.txt)",
+        "--permission-mode",
+        "plan",
+        "--settings",
+        "plan_nudges = 1",
+    ]
+    done = agent([*flags, "--plain", "--model", model], work, stdin="".join(f"{line}\n" for line in lines))
+    assert "The turn: make one.txt\n" in done.stdout, done.stdout
+    assert "1. make one.txt" in done.stdout
+    assert "plan_mode" not in done.stdout and "Plan mode is on" not in done.stdout
+    assert [text for text in sent(work) if "Goal: make one.txt\nPlan:" in text]

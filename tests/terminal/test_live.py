@@ -387,3 +387,46 @@ def test_escape_twice_on_an_empty_line_goes_back_in_time() -> None:
         stage.until(lambda: stage.session.sent == ["/rewind"])
 
     play(story)
+
+
+def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        later(stage)
+        for character in "/todos a":
+            stage.press(character)
+            stage.settle()
+            later(stage)
+        stage.has("/todos a")
+        stage.press("\r")
+        stage.until(lambda: stage.session.asides == ["/todos a"])
+        assert stage.live.questions.ask is not None and not found
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("/todos\r")
+        stage.until(lambda: stage.session.asides == ["/todos a", "/todos"])
+        stage.press("because\x1b")
+        stage.until(lambda: not stage.live.line.replying)
+        stage.has("")
+        later(stage)
+        stage.press("r")
+        stage.has("because")
+        stage.press(" of it\r")
+        stage.until(lambda: found == [Reject("because of it")])
+
+    play(story)
+
+
+def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, question({"question": "Why?", "options": []}))
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("/todos\r")
+        stage.until(lambda: stage.session.asides == ["/todos"])
+        stage.press("because\r")
+        stage.until(lambda: found == ["because"])
+
+    play(story)

@@ -197,3 +197,19 @@ def test_a_first_memory_file_is_made_by_hand_or_by_the_model(work: Path) -> None
     assert (work / "AGENTS.md").read_text() == "# Work\n"
     (text,) = [t for t in sent(work) if "memory file of this project" in t]
     assert text.endswith("Arguments: above all the tests")
+
+
+def test_a_limit_says_its_setting_and_the_summary_stands_there_once(work: Path) -> None:
+    replies = [{"calls": [call("Read", file_path="a.txt")]}, {"text": "I have read it. The rest is left."}]
+    done = agent(["--plain", "--max-turns", "1", "--model", script(work / "s.toml", replies)], work, stdin="go\n")
+    assert done.stdout.count("I have read it.") == 1
+    said = 'the limit of model calls per turn is reached (setting: max_rounds). Say "continue" to continue'
+    assert said in " ".join(done.stdout.split())
+
+
+def test_a_limit_of_failures_says_its_setting(work: Path) -> None:
+    replies = [{"calls": [call("Read", file_path="none.txt")]}, {"text": "It is not there."}]
+    flags = ["--plain", "--settings", "max_failures = 1", "--model", script(work / "s.toml", replies)]
+    done = agent(flags, work, stdin="go\n")
+    assert "(setting: max_failures)" in " ".join(done.stdout.split())
+    assert done.stdout.count("It is not there.") == 1

@@ -1,14 +1,31 @@
-"""ExitPlanMode and PlanProgress: a plan is put to the person, and its steps are marked with few tokens."""
+"""ExitPlanMode and PlanProgress: a plan is proposed to the user as markdown, and its steps are marked when done."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import number_in
 from agent_tools.display import TodoItem, TodoView
 from agent_tools.values import Value
+
+# What a plan comes down to: the arguments of ExitPlanMode, and what they are called in a text.
+SECTIONS = {
+    "steps": "Steps",
+    "files_to_create": "Files to create",
+    "files_to_modify": "Files to modify",
+    "commands": "Commands",
+    "dependencies": "Dependencies",
+    "tests": "Tests",
+}
+_TITLES = {title.lower(): name for name, title in SECTIONS.items()}
+BORDER = f"<!-- Sections below this line, one item a line: {', '.join(SECTIONS.values())} -->"
+
+
+class PlanFormatError(ValueError):
+    """An edited plan that cannot be read back; the message is a sentence for the user."""
 
 
 class ExitPlanModeArgs(Value):
@@ -24,7 +41,7 @@ class ExitPlanModeArgs(Value):
 
 
 class ExitPlanMode(Tool[ExitPlanModeArgs]):
-    """Puts the plan to the person, who approves it, sends it back with words, or ends the work."""
+    """Proposes a plan to the user, who approves it, sends it back with comments, or cancels the work."""
 
     name = "ExitPlanMode"
     Args = ExitPlanModeArgs
@@ -37,23 +54,97 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
         return "Propose a plan"
 
     def run(self, args: ExitPlanModeArgs, ctx: ToolContext) -> ToolResult:
-        steps = args.steps or tuple(listed(args.plan))
-        data = {
-            "plan": args.plan,
-            "steps": list(steps),
-            "files_to_create": list(args.files_to_create),
-            "files_to_modify": list(args.files_to_modify),
-            "commands": list(args.commands),
-            "dependencies": list(args.dependencies),
-            "tests": list(args.tests),
-        }
+        data: dict[str, Any] = {"plan": args.plan.strip("\n")}
+        data |= {name: _items(getattr(args, name)) for name in SECTIONS}
+        data["steps"] = data["steps"] or _items(listed(args.plan))
         return ToolResult("", suspend=Suspend("plan", data))
 
 
 def plan_text(data: dict[str, Any]) -> str:
-    """A proposed plan (the data of its `Suspend`) as text: its prose, or its numbered steps."""
-    steps = [s["content"] if isinstance(s, dict) else s for s in data.get("steps", ())]
-    return str(data.get("plan") or "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))).rstrip("\n")
+    """A proposed plan (the data of its `Suspend`) as markdown: its prose, then a section for each of its lists.
+
+    Steps that the prose lists already are not listed again.
+    """
+    prose = _prose(data)
+    return "\n\n".join(part for part in (prose, *_sections(data, prose)) if part)
+
+
+def plan_for_editor(data: dict[str, Any]) -> str:
+    """The same with a line between prose and sections, so that `plan_from` reads it back as it was."""
+    prose = _prose(data)
+    sections = list(_sections(data, prose))
+    border = [BORDER] if sections or any(_is_border(line) or _is_section(line) for line in prose.split("\n")) else []
+    return "\n\n".join(part for part in (prose, *border, *sections) if part) + "\n"
+
+
+def plan_from(text: str) -> dict[str, Any]:
+    """The plan that an edited text means. Raises PlanFormatError with a sentence for the user."""
+    lines = text.split("\n")
+    border = next((n for n in range(len(lines) - 1, -1, -1) if _is_border(lines[n])), None)
+    if border is None:
+        if heading := next(filter(_is_section, lines), "").strip():
+            raise PlanFormatError(f'"{heading}" is a section: put this line above the first section: {BORDER}')
+        border = len(lines)
+    prose = "\n".join(lines[:border]).strip("\n")
+    found: dict[str, list[str]] = {name: [] for name in SECTIONS}
+    section: list[str] | None = None
+    blank = 0
+    for line in lines[border + 1 :]:
+        if not line:
+            blank += 1
+            continue
+        if title := _heading(line):
+            if title not in _TITLES:
+                known = ", ".join(SECTIONS.values())
+                raise PlanFormatError(f'There is no section "{line.strip()}"; the sections are {known}.')
+            section = found[_TITLES[title]]
+        elif section is not None and (item := re.match(r"(?:\d+[.)]|[-*])(?:\s+|$)(?s:(.*))", line)):
+            section.append(item[1])
+        elif section and line[0] in " \t":
+            section[-1] += "\n" * (blank + 1) + re.sub(r"^(?: {1,4}|\t)", "", line)
+        elif line.strip():
+            raise PlanFormatError(
+                f'"{line.strip()}" is no item: begin an item with "- " or "1. " below a heading, and indent the '
+                "lines that continue it."
+            )
+        blank = 0
+    data: dict[str, Any] = {"plan": prose} | {name: _items(items) for name, items in found.items()}
+    data["steps"] = data["steps"] or _items(listed(prose))
+    if not prose.strip() and not any(data[name] for name in SECTIONS):
+        raise PlanFormatError("The plan is empty.")
+    return data
+
+
+def _prose(data: dict[str, Any]) -> str:
+    return str(data.get("plan") or "").strip("\n")
+
+
+def _sections(data: dict[str, Any], prose: str) -> Iterator[str]:
+    for name, title in SECTIONS.items():
+        items = _items(item["content"] if isinstance(item, dict) else item for item in data.get(name, ()))
+        if not items or (name == "steps" and items == _items(listed(prose))):
+            continue
+        rows = (re.sub(r"\n(?=[^\n])", "\n    ", item) for item in items)
+        marked = (f"{n}. {row}" if name == "steps" else f"- {row}" for n, row in enumerate(rows, 1))
+        yield "\n".join((f"## {title}", *marked))
+
+
+def _heading(line: str) -> str:
+    """The title in a line that is a heading, in lower case; else nothing."""
+    found = re.match(r"#+\s+(\S.*?)\s*#*\s*$", line)
+    return found[1].lower().rstrip(":") if found else ""
+
+
+def _is_section(line: str) -> bool:
+    return _heading(line) in _TITLES
+
+
+def _is_border(line: str) -> bool:
+    return line.rstrip() == BORDER
+
+
+def _items(texts: Iterable[str]) -> list[str]:
+    return [item for text in texts if (item := str(text).strip())]
 
 
 def listed(plan: str) -> list[str]:

@@ -21,7 +21,7 @@ from agent_cli.core.events import (
     Warned,
     named,
 )
-from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage, typed, without_note
 from agent_cli.core.usage import Usage
 from agent_cli.session.records import Header, NoSession
 from agent_cli.session.restore import records
@@ -112,7 +112,7 @@ class _Telling:
             self._messages.append(event.message.text)
         match event:
             case MessageAdded(message=UserMessage(text=text, media=media)) if not task:
-                self.entries.append(Said(text, time, len(media)))
+                self.entries.append(Said(without_note(text), time, len(media)))
             case MessageAdded(message=AssistantMessage() as message) if not task:
                 self._answered(message, time)
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=is_error)):
@@ -137,7 +137,7 @@ class _Telling:
             case Rewound(messages=messages):
                 there = "".join(self._messages[messages : messages + 1])
                 del self._messages[messages:]
-                self.entries.append(Remark(f"the person went back to before: {shorten(there, 80)}", time))
+                self.entries.append(Remark(f"the person went back to before: {shorten(typed(there), 80)}", time))
             case Warned(text=text):
                 self.entries.append(Remark(f"warning: {text}", time))
             case TurnFinished() if not task:
@@ -208,5 +208,5 @@ def told(data: bytes, name: str) -> Told:
 
 def title_of(session: Told) -> str:
     """What to call it, on one line."""
-    first = next((e.text for e in session.entries if isinstance(e, Said)), "")
+    first = next((typed(e.text) for e in session.entries if isinstance(e, Said)), "")
     return session.name or " ".join(first[:400].split())[:80] or f"session {session.header.session_id}"

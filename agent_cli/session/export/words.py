@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent_cli.core.messages import OF_PROGRAM
+from agent_cli.core.messages import of_program
 from agent_cli.session.export.told import Done, Said, Told
 from agent_tools.clipping import counted
 from agent_tools.display import Diff, Diffs, TodoView
@@ -33,7 +33,7 @@ def facts(session: Told) -> list[tuple[str, str]]:
 
 def speaker(said: Said) -> str:
     """Whose words they are, for a heading."""
-    return "Note to the model" if said.text.startswith(OF_PROGRAM) else "You"
+    return "Note to the model" if of_program(said.text) else "You"
 
 
 def clock(time: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_cli.core.messages import typed
 from agent_cli.core.usage import Usage
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import slash
@@ -35,7 +34,7 @@ def _cost(repl: Repl, words: str) -> None:
         before = sum((t.usage for t in told.turns[:first]), Usage())
         repl.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
     for number, turn in enumerate(told.turns[first:], first + 1):
-        repl.say(f"  turn {number}: {used(turn.usage)}  {shorten(typed(turn.query), 50)}")
+        repl.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
 
 
 def _told(repl: Repl) -> Spending | None:
@@ -57,4 +56,5 @@ def used(usage: Usage) -> str:
     cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown (no price for this model)"
     if not usage.reliable and usage.cost:
         cost = f"more than ${usage.cost:.4f} (a model without a known price took part)"
-    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}"
+    about = " (estimated in part: an answer was interrupted)" if usage.estimated else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"

@@ -31,7 +31,7 @@ def _rewind(repl: Repl, words: str) -> None:
     rewind(repl, words)
 
 
-@slash("diff", "what the session changed; in turn N; from turn N on; in the last turn", "[N|since N|last]")
+@slash("diff", "what the session changed; in turn N; from turn N on; in the last turn", "[N|since N|last]", aside=True)
 def _diff(repl: Repl, words: str) -> None:
     from agent_cli.terminal.undoing import diff
 
