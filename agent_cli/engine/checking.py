@@ -158,12 +158,16 @@ def binding(turn: Turn, item: Prepared) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What stands in for a file's content; also for one that is not there or no file."""
+    """What stands in for a file's content, also where there is none. Never raises."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        return f"error {error.errno}".encode()
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return b"not a file"
-        return fingerprint(file.read(_HASHED_BYTES)).encode()
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return b"not a file"
+            # Not before it is known to be one: Python opens no directory.
+            with open(fd, "rb", closefd=False) as file:
+                return fingerprint(file.read(_HASHED_BYTES)).encode()
+        finally:
+            os.close(fd)
+    except (OSError, ValueError) as error:
+        return f"error {getattr(error, 'errno', 0)}".encode()

@@ -24,6 +24,7 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.core.outcome import Suspended
 from agent_cli.core.spent import Action
 from agent_cli.engine.asks import Asks
+from agent_cli.engine.barrier import caught, close_call
 from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
@@ -77,12 +78,25 @@ class Round:
             if look.how != "go":
                 return _ended_by(look.how)
         while self.waiting:
-            ended = yield from self._run_until_asked()
-            if ended is None and self.waiting:
-                ended = yield from self._decide_and_run()
+            try:
+                ended = yield from self._run_until_asked()
+                if ended is None and self.waiting:
+                    ended = yield from self._decide_and_run()
+            except Cancelled:
+                raise
+            except Exception as error:  # noqa: BLE001 - it must cost a call, not the turn
+                yield from self._fail_first(error)
+                continue
             if ended is not None:
                 return ended
         return Ended(finish=self.finish)
+
+    def _fail_first(self, error: Exception) -> Generator[Event, None, None]:
+        """The first waiting call, on which something failed that never should, gets its result."""
+        call = self.waiting[0]
+        said = yield from caught(self.turn.kit, f"the call of {call.name}", error)
+        yield from close_call(self.turn, call, said, last=len(self.waiting) == 1)
+        self.waiting.pop(0)
 
     def _run_until_asked(self) -> Generator[Event, None, Ended | None]:
         """Run the calls before the first one that needs a person."""
@@ -133,10 +147,15 @@ class Round:
         for proposal in proposals(batch):
             try:
                 requests[proposal.call.id] = approval_request(self.turn, proposal)
-            except ToolError as error:
+            except Exception as error:  # noqa: BLE001 - what cannot be asked about is not run; the turn goes on
                 # Behind an undecided call it may yet succeed: it is looked at again when that one has run.
-                if not requests:
+                if requests:
+                    continue
+                if isinstance(error, ToolError):
                     doomed[proposal.call.id] = str(error)
+                else:
+                    said = yield from caught(self.turn.kit, f"asking about {proposal.call.name}", error)
+                    doomed[proposal.call.id] = f"{said} The call was not run."
             else:
                 if not self._stands(requests[proposal.call.id]):
                     yield requests[proposal.call.id]

@@ -120,7 +120,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.nested_windows = parent.nested_windows
     kit.offered = offered
     kit.hooks, kit.agent = parent.hooks, kind.name
-    kit.watch = parent.watch
+    kit.watch, kit.report = parent.watch, parent.report
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 
