@@ -8,13 +8,13 @@ into yes or no but never overrides a deny, an ask rule or a protected path.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
+from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
@@ -70,9 +70,10 @@ class Policy:
         """All rules in force, grants of this session included."""
         return tuple(self._rules)
 
-    def grant(self, text: str) -> Rule:
-        """Allow what `text` names for the rest of this session."""
-        return self.add("allow", text)
+    def grant(self, text: str) -> None:
+        """Allow what `text` names, a rule or several, for the rest of this session. Raises BadRule."""
+        for rule in split_rules(text):
+            self.add("allow", rule)
 
     def add(self, kind: RuleList, text: str) -> Rule:
         """A rule for the rest of this session. Raises BadRule."""
@@ -140,23 +141,25 @@ class Policy:
         about = Asked(tool, effects, decision, self._workspace, self._home, self._path, self._trusted)
         return facts(about)
 
-    def granted(self, rule: str) -> str:
-        """What an allow rule that was proposed grants, in words."""
-        from agent_cli.permission.proposals import meaning  # only for a question
+    def granted(self, rules: str) -> str:
+        """What allow rules that were proposed grant, in words."""
+        from agent_cli.permission.proposals import meanings  # only for a question
 
-        return meaning(read_rule("allow", rule, "", self._workspace.root)) if rule else ""
+        return meanings([read_rule("allow", r, "", self._workspace.root) for r in split_rules(rules)]) if rules else ""
 
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
-        """The narrowest rule that would allow this call from now on; "" where none can be offered."""
+        """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
         written = {e.target for e in effects if e.kind == "write"}
         rest = [e for e in effects if not (e.kind == "read" and e.target in written)]
         if len(rest) != 1:
             return ""
         effect = rest[0]
         if effect.kind == "run":
-            from agent_cli.permission.proposals import rule_for_command  # with the shell analysis
+            from agent_cli.permission.proposals import rules_for_command  # with the shell analysis
 
-            return rule_for_command(tool, effect.target, str(self._workspace.cwd), self._home)
+            parts = self.decide(tool, effects).parts
+            cwd = str(self._workspace.cwd)
+            return ", ".join(rules_for_command("Bash", effect.target, cwd, self._home, parts, self._would_allow))
         if effect.kind == "fetch":
             from agent_cli.permission.proposals import rule_for_url
 
@@ -171,6 +174,14 @@ class Policy:
         if effect.kind == "read" and secret(path):
             return ""
         return f"{'Edit' if effect.kind == 'write' else 'Read'}(/{effect.target})"
+
+    def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
+        """Whether a command would be allowed if these rules were added."""
+        other = self.within(self._workspace, self._carried)
+        with suppress(BadRule):
+            other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
+            return other.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
+        return False
 
     def _matcher(self) -> Matcher:
         return Matcher(self._rules, self._start, Path(self._home or "/"))

@@ -184,8 +184,8 @@ def test_the_strictest_effect_decides(root: Path) -> None:
 def test_always_names_just_this_call(root: Path) -> None:
     gate = policy(root)
     path = str(root / "src" / "a.py")
-    assert gate.always_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest -q)"
-    assert gate.always_rule("Bash", (Effect("run", "a && b"),)) == ""
+    assert gate.always_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest:*)"
+    assert gate.always_rule("Bash", (Effect("run", "a && b"),)) == "Bash(a), Bash(b)"
     assert gate.always_rule("Bash", (Effect("run", "bash x.sh"),)) == ""
     assert gate.always_rule("Bash", (Effect("run", "echo $(x)"),)) == ""
     rule = gate.always_rule("Edit", (Effect("read", path), Effect("write", path)))
