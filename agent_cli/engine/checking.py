@@ -124,7 +124,8 @@ def proposals(batch: Sequence[Checked]) -> list[Prepared]:
 def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
     policy, cwd = turn.kit.policy, str(turn.kit.context.workspace.cwd)
-    if facts := policy.facts(item.tool.name, item.effects, item.decision):
+    facts = policy.facts(item.tool.name, item.effects, item.decision)
+    if policy.answered:
         facts += tuple(turn.kit.watch.facts(item.effects, cwd))
     # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
     always = (
@@ -147,7 +148,16 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
 
 
 def binding(turn: Turn, item: Prepared) -> str:
-    """A hash of what a person is shown: tool, arguments, working directory, resolved targets and file contents."""
+    """A hash of what a user is shown: what `bound` covers, and of commands what they would destroy."""
+    stakes = turn.kit.policy.at_stake(item.effects)
+    if not stakes:
+        return bound(turn, item)
+    told = json.dumps([bound(turn, item), sorted(stakes.items())])
+    return fingerprint(told.encode("utf-8", "surrogatepass"))
+
+
+def bound(turn: Turn, item: Prepared) -> str:
+    """A hash of a call: tool, arguments, working directory, resolved targets and contents of its files."""
     shown = [item.tool.name, item.call.arguments, str(turn.kit.context.workspace.cwd)]
     parts = [json.dumps(shown, sort_keys=True).encode()]
     for effect in item.effects:

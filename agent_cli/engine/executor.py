@@ -23,9 +23,10 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.outcome import Suspended
 from agent_cli.core.spent import Action
+from agent_cli.engine.approved import Approved
 from agent_cli.engine.asks import Asks
 from agent_cli.engine.barrier import caught, close_call
-from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, proposals
+from agent_cli.engine.checking import Checked, Prepared, approval_request, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Turn
@@ -65,7 +66,8 @@ class Round:
         self._announced: set[str] = set()
         self._edited: dict[str, Edit] = {}
         self._asks = Asks(turn, together=len(calls) > 1)
-        self._answered: dict[str, tuple[str, Answer]] = {}
+        self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
+        self._approved = Approved(turn)
         self._begun: dict[str, Begun] = {}
         self._noted = ""
 
@@ -144,9 +146,15 @@ class Round:
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
         doomed: dict[str, str] = {}
+        standing: set[str] = set()
         for proposal in proposals(batch):
             try:
-                requests[proposal.call.id] = approval_request(self.turn, proposal)
+                request = approval_request(self.turn, proposal)
+                if self._stands(proposal, request):
+                    standing.add(request.call_id)
+                else:
+                    request = self._approved.asked(proposal, request)
+                requests[request.call_id] = request
             except Exception as error:  # noqa: BLE001 - what cannot be asked about is not run; the turn goes on
                 # Behind an undecided call it may yet succeed: it is looked at again when that one has run.
                 if requests:
@@ -157,16 +165,16 @@ class Round:
                     said = yield from caught(self.turn.kit, f"asking about {proposal.call.name}", error)
                     doomed[proposal.call.id] = f"{said} The call was not run."
             else:
-                if not self._stands(requests[proposal.call.id]):
-                    yield requests[proposal.call.id]
+                if request.call_id not in standing:
+                    yield request
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, str)}
         for request in requests.values():
-            if self._stands(request):
+            if request.call_id in standing:
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
             answers[request.call_id] = answer = yield from self._asks.answer(request, items[request.call_id])
-            self._answered[request.call_id] = (request.binding, answer)
+            self._answered[request.call_id] = (request, answer)
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return Ended(suspended="approval")
@@ -181,9 +189,14 @@ class Round:
             if why:
                 yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
 
-    def _stands(self, request: ApprovalRequested) -> bool:
+    def _stands(self, item: Prepared, request: ApprovalRequested) -> bool:
         """Whether just this was decided earlier in the round; it then waited for a call before it."""
-        return request.call_id in self._answered and self._answered[request.call_id][0] == request.binding
+        before = self._answered.get(request.call_id)
+        if before is None:
+            return False
+        if before[0].binding == request.binding:
+            return True
+        return isinstance(before[1], Approve) and self._approved.holds(item, before[0])
 
     def _run_decided(
         self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], doomed: dict[str, str]
@@ -206,7 +219,7 @@ class Round:
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, str):
-                if item.asks and binding(self.turn, item) != requests[call.id].binding:
+                if item.asks and not self._approved.holds(item, requests[call.id]):
                     return None
                 if answer.rule:
                     yield from self._remember(answer)
@@ -290,6 +303,7 @@ class Round:
                 return None if look.how == "answered" else _ended_by(look.how)
             note += look.note + self._noted
             self._noted = ""
+        self._approved.runs(item)
         result = yield from run(turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
         if isinstance(result, Suspended):
             return Ended(

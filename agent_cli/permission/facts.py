@@ -60,6 +60,8 @@ def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
             if verdict.level is Level.ASK and verdict.rule:
                 word = "asks"
             yield f"part {number}, {word}: {verdict.text} ({verdict.reason})"
+    if asked.workspace.cwd != asked.workspace.root:
+        yield f"runs in {cwd}"
     for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):
         yield f"runs in {folder} from its cd on"
     touched = list(_touched(found))

@@ -63,7 +63,7 @@ class Policy:
         self._carried = carried
         self._trusted = trusted
         self._free_in_sandbox = free_in_sandbox
-        self._answered = answered
+        self.answered = answered
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -134,12 +134,25 @@ class Policy:
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
         """What a person should know who is asked about a call; nothing where nobody will read it."""
-        if not self._answered:
+        if not self.answered:
             return ()
         from agent_cli.permission.facts import Asked, facts  # only for a question
 
         about = Asked(tool, effects, decision, self._workspace, self._home, self._path, self._trusted)
         return facts(about)
+
+    def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
+        """What the commands of a call would destroy, as marks to compare with those of another time."""
+        commands = [e.target for e in effects if e.kind == "run"]
+        if not commands:
+            return {}
+        from agent_cli.permission.at_stake import at_stake, reader  # with the shell analysis
+
+        git = reader(str(self._workspace.root), self._path, self._home, trusted=self._trusted)
+        marks: dict[str, str] = {}
+        for command in commands:
+            marks |= at_stake(command, str(self._workspace.cwd), self._home, git)
+        return marks
 
     def granted(self, rules: str) -> str:
         """What allow rules that were proposed grant, in words."""
@@ -196,7 +209,7 @@ class Policy:
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
         found = [self._moded(v, judged) for v in judged.verdicts()]
-        if self._answered and self.mode not in ("dontAsk", "bypassPermissions"):
+        if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [judged.narrowed(v) for v in found]
         answer = max(
             found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
