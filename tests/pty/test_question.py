@@ -47,7 +47,7 @@ def test_always_kept_for_the_project_counts_in_the_next_session(work: Path) -> N
     first = Terminal(["--model", model, "please"], work)
     shown = first.expect("Allow?")
     assert "a adds the rule Bash(touch made)" in shown
-    assert "A keeps it, and trusts the project as it is now" in " ".join(shown.split())
+    assert "A keeps it, and trusts the project as it is" in " ".join(shown.split())
     first.type("A")
     first.expect("Finished.")
     first.leave()
