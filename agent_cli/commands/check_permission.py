@@ -41,8 +41,11 @@ class Checker:
             self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
 
-    def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer as plain data: decision, reason, rule and parts. Raises Mistake for a request that is none."""
+    def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
+        """The answer as plain data: decision, reason, rule and parts. Raises Mistake for a request that is none.
+
+        narrowest: with the rules that are lacking, which costs a few more decisions.
+        """
         tool, given = request.get("tool"), request.get("input", {})
         if not isinstance(tool, str) or not isinstance(given, dict):
             raise Mistake("A request needs a tool by name and its input as a JSON object.")
@@ -73,8 +76,10 @@ class Checker:
                 "narrowest": [],
             }
         decision = policy.decide(tool, effects)
-        narrowest = "" if decision.level is not Level.ASK or decision.rule else policy.always_rule(tool, effects)
-        return {**_plain(decision), "narrowest": split_rules(narrowest)}
+        if not narrowest:
+            return _plain(decision)
+        asks = decision.level is Level.ASK and not decision.rule
+        return {**_plain(decision), "narrowest": split_rules(policy.always_rule(tool, effects)) if asks else []}
 
     def _root(self, cwd: Path) -> Path:
         if self._isolated:
@@ -140,7 +145,7 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
         decoded = json.loads(given) if given else {}
     except ValueError as error:
         raise Mistake(f"--input is not JSON: {error}") from None
-    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded})
+    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
     if as_json:
         put_json(answer)
         return 0

@@ -243,3 +243,14 @@ def test_sub_agents_are_told_apart_in_stream_json(work: Path) -> None:
     assert parents[0] is None
     assert "call-1-1" in parents
     assert parents[-1] is None
+
+
+def test_what_a_command_would_destroy_changed_before_it_was_approved(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="rm a.txt")]}, {"text": "Removed."}])
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "go"], work).returncode == 3
+    (work / "a.txt").write_text("something new and important\n")
+    again = agent(["approve"], work)
+    assert again.returncode == 3 and (work / "a.txt").exists(), "it waits again, with the new facts"
+    assert "28 bytes" in agent(["pending"], work).stdout
+    assert "Removed." in agent(["approve"], work).stdout
+    assert not (work / "a.txt").exists()
