@@ -78,7 +78,11 @@ def _tell(error: Exception, debug: bool) -> int:
     elif code == 2:
         text = f"agent: {error}"
     else:
-        text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where)"
+        from agent_cli.crash import write_report
+
+        report = write_report(error, os.environ)
+        where = f"; described in {report}" if report else ""
+        text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     print(inert(Redactor(os.environ)(text)), file=sys.stderr)
     return code
 

@@ -25,6 +25,7 @@ from agent_cli.core.limits import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
 from agent_cli.core.window import Window
+from agent_cli.crash import write_report
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -190,6 +191,7 @@ def build(
     kit.agents = added.agent_types if "Task" in kit.tools else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
     kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
+    kit.report = lambda error: write_report(error, place.env)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
     kit.hooks = make_hooks(settings, layers, place, context, known, answered, lambda: conversation.options.label)

@@ -11,9 +11,9 @@ from typing import Any, cast, get_args
 
 from agent_cli.commands.output import put, put_json
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
+from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
 from agent_cli.options import RunOptions
-from agent_cli.permission.decision import Decision
+from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, find_place, read_settings
 from agent_tools.base import Effect, Tool, ToolContext, ToolError
@@ -41,8 +41,11 @@ class Checker:
             self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
 
-    def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer as plain data: decision, reason, rule and parts. Raises Mistake for a request that is none."""
+    def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
+        """The answer as plain data: decision, reason, rule and parts. Raises Mistake for a request that is none.
+
+        narrowest: with the rules that are lacking, which costs a few more decisions.
+        """
         tool, given = request.get("tool"), request.get("input", {})
         if not isinstance(tool, str) or not isinstance(given, dict):
             raise Mistake("A request needs a tool by name and its input as a JSON object.")
@@ -65,8 +68,18 @@ class Checker:
         try:
             effects = self._effects(tool, given, context)
         except ToolError as error:
-            return {"decision": "deny", "reason": f"is not a call that can be made: {error}", "rule": "", "parts": []}
-        return _plain(policy.decide(tool, effects))
+            return {
+                "decision": "deny",
+                "reason": f"is not a call that can be made: {error}",
+                "rule": "",
+                "parts": [],
+                "narrowest": [],
+            }
+        decision = policy.decide(tool, effects)
+        if not narrowest:
+            return _plain(decision)
+        asks = decision.level is Level.ASK and not decision.rule
+        return {**_plain(decision), "narrowest": split_rules(policy.always_rule(tool, effects)) if asks else []}
 
     def _root(self, cwd: Path) -> Path:
         if self._isolated:
@@ -132,13 +145,17 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
         decoded = json.loads(given) if given else {}
     except ValueError as error:
         raise Mistake(f"--input is not JSON: {error}") from None
-    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded})
+    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
     if as_json:
         put_json(answer)
         return 0
     lines = [f"{answer['decision']}: the call {inert(answer['reason'])}"]
     if len(answer["parts"]) > 1:
         lines += [f"  {p['decision']:<5}  {inert(p['text'])}\n         {inert(p['reason'])}" for p in answer["parts"]]
+    if rules := answer.get("narrowest"):
+        lines.append(
+            f"the narrowest rule{'s' if len(rules) > 1 else ''} that would allow it: {inert(', '.join(rules))}"
+        )
     put("\n".join(lines))
     return 0
 
@@ -156,7 +173,13 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
                 raise Mistake("A request is a JSON object.")
             answer = checker.decide(request)
         except (ValueError, Mistake) as error:
-            answer = {"decision": "deny", "reason": f"could not be read: {error}", "rule": "", "parts": []}
+            answer = {
+                "decision": "deny",
+                "reason": f"could not be read: {error}",
+                "rule": "",
+                "parts": [],
+                "narrowest": [],
+            }
         call_id = request.get("id") if isinstance(request, dict) else None
         sys.stdout.write(json.dumps({"id": call_id, **answer}) + "\n")
         sys.stdout.flush()

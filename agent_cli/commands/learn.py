@@ -14,11 +14,11 @@ from pathlib import Path
 
 from agent_cli.commands.output import put, put_json
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.rules import Rule, read_rule
+from agent_cli.core.rules import Rule, read_rule, split_rules
 from agent_cli.options import RunOptions
 from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
-from agent_cli.permission.proposals import meaning, rules_for_parts
+from agent_cli.permission.proposals import meaning
 from agent_cli.place import Place, find_place, read_settings
 from agent_cli.session.restore import records
 from agent_cli.session.store import SessionStore
@@ -96,13 +96,7 @@ def _allowed(request: ApprovalRequested, place: Place, rules: list[Rule]) -> boo
 def _proposed(request: ApprovalRequested, place: Place, rules: list[Rule]) -> tuple[str, ...]:
     """The rules that together would have spared a question; () where there are none."""
     policy = _policy(request, place, rules)
-    always = policy.always_rule(request.tool, request.effects)
-    found: tuple[str, ...] = (always,) if always else ()
-    if not found and len(request.effects) == 1 and request.effects[0].kind == "run":
-        parts = policy.decide(request.tool, request.effects).parts
-        lacking = frozenset(v.text for v in parts if v.level is not Level.ALLOW)
-        command, home = request.effects[0].target, str(place.home or "")
-        found = rules_for_parts(request.tool, command, request.cwd, home, lacking)
+    found = tuple(split_rules(policy.always_rule(request.tool, request.effects)))
     return found if found and _allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from agent_cli.core.answers import Answer, Approve
+from agent_cli.core.answers import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.hooks import HookResult
 from agent_cli.core.messages import ToolCall
+from agent_cli.engine.barrier import caught
 from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.questions import answer_of
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Effect
+from agent_tools.cancel import Cancelled
 
 
 class Said:
@@ -34,18 +36,38 @@ class Asks:
         self.said: dict[str, Said] = {}
         self.changes: dict[str, int] = {}
         self.settled: dict[str, tuple[Effect, ...]] = {}
+        # Calls that could not be checked, with what the model reads then.
+        self._failed: dict[str, tuple[ToolCall, str]] = {}
 
     def check(self, call: ToolCall) -> Generator[Event, None, Checked]:
         """The call made ready, with what the hooks say about it. Raises Cancelled."""
-        # Any: which tool is really called is only known of a call that was made ready.
-        if not self.turn.kit.hooks.wants("PreToolUse"):
-            return check(self.turn, call, together=self.together)
-        from agent_cli.engine.hooked import checked
+        if (failed := self._failed.get(call.id)) and failed[0] == call:
+            return failed[1]
+        try:
+            # Any: which tool is really called is only known of a call that was made ready.
+            if not self.turn.kit.hooks.wants("PreToolUse"):
+                return check(self.turn, call, together=self.together)
+            from agent_cli.engine.hooked import checked
 
-        return (yield from checked(self, call))
+            return (yield from checked(self, call))
+        except Cancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
+            said = yield from caught(self.turn.kit, f"checking {call.name}", error)
+            self._failed[call.id] = (call, f"{said} The call was not run.")
+            return self._failed[call.id][1]
 
     def answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
-        """What the hooks say to a question, else the person. Raises Cancelled."""
+        """What the hooks say to a question, else the user. Raises Cancelled."""
+        try:
+            return (yield from self._answer(request, item))
+        except Cancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - nobody said yes, so it is a no; the turn goes on
+            said = yield from caught(self.turn.kit, f"asking about {request.tool}", error)
+            return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
+
+    def _answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
         kit = self.turn.kit
         if kit.hooks.wants("PermissionRequest", request.tool):
             from agent_cli.engine.hooked import permission

@@ -136,7 +136,8 @@ def proposals(batch: Sequence[Checked]) -> list[Prepared]:
 def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
     policy, cwd = turn.kit.policy, str(turn.kit.context.workspace.cwd)
-    if facts := policy.facts(item.tool.name, item.effects, item.decision):
+    facts = policy.facts(item.tool.name, item.effects, item.decision)
+    if policy.answered:
         facts += tuple(turn.kit.watch.facts(item.effects, cwd))
     # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
     always = (
@@ -159,7 +160,16 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
 
 
 def binding(turn: Turn, item: Prepared) -> str:
-    """A hash of what a person is shown: tool, arguments, working directory, resolved targets and file contents."""
+    """A hash of what a user is shown: what `bound` covers, and of commands what they would destroy."""
+    stakes = turn.kit.policy.at_stake(item.effects)
+    if not stakes:
+        return bound(turn, item)
+    told = json.dumps([bound(turn, item), sorted(stakes.items())])
+    return fingerprint(told.encode("utf-8", "surrogatepass"))
+
+
+def bound(turn: Turn, item: Prepared) -> str:
+    """A hash of a call: tool, arguments, working directory, resolved targets and contents of its files."""
     shown = [item.tool.name, item.call.arguments, str(turn.kit.context.workspace.cwd)]
     parts = [json.dumps(shown, sort_keys=True).encode()]
     for effect in item.effects:
@@ -170,12 +180,16 @@ def binding(turn: Turn, item: Prepared) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What stands in for a file's content; also for one that is not there or no file."""
+    """What stands in for a file's content, also where there is none. Never raises."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        return f"error {error.errno}".encode()
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return b"not a file"
-        return fingerprint(file.read(_HASHED_BYTES)).encode()
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return b"not a file"
+            # Not before it is known to be one: Python opens no directory.
+            with open(fd, "rb", closefd=False) as file:
+                return fingerprint(file.read(_HASHED_BYTES)).encode()
+        finally:
+            os.close(fd)
+    except (OSError, ValueError) as error:
+        return f"error {getattr(error, 'errno', 0)}".encode()

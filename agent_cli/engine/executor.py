@@ -22,8 +22,10 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.spent import Action
+from agent_cli.engine.approved import Approved
 from agent_cli.engine.asks import Asks
-from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
+from agent_cli.engine.barrier import caught, close_call
+from agent_cli.engine.checking import Checked, Prepared, approval_request, check, proposals
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Turn
@@ -65,7 +67,8 @@ class Round:
         self._announced: set[str] = set()
         self._edited: dict[str, Edit] = {}
         self._asks = Asks(turn, together=len(calls) > 1)
-        self._answered: dict[str, tuple[str, Answer]] = {}
+        self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
+        self._approved = Approved(turn)
         self._begun: dict[str, Begun] = {}
         self._noted = ""
 
@@ -80,12 +83,25 @@ class Round:
             if look.how != "go":
                 return _ended_by(look.how)
         while self.waiting:
-            ended = yield from self._run_until_asked()
-            if ended is None and self.waiting:
-                ended = yield from self._decide_and_run()
+            try:
+                ended = yield from self._run_until_asked()
+                if ended is None and self.waiting:
+                    ended = yield from self._decide_and_run()
+            except Cancelled:
+                raise
+            except Exception as error:  # noqa: BLE001 - it must cost a call, not the turn
+                yield from self._fail_first(error)
+                continue
             if ended is not None:
                 return ended
         return Ended(finish=self.finish)
+
+    def _fail_first(self, error: Exception) -> Generator[Event, None, None]:
+        """The first waiting call, on which something failed that never should, gets its result."""
+        call = self.waiting[0]
+        said = yield from caught(self.turn.kit, f"the call of {call.name}", error)
+        yield from close_call(self.turn, call, said, last=len(self.waiting) == 1)
+        self.waiting.pop(0)
 
     def _run_until_asked(self) -> Generator[Event, None, Ended | None]:
         """Run the calls before the first one that needs a person."""
@@ -133,24 +149,35 @@ class Round:
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
         doomed: dict[str, str] = {}
+        standing: set[str] = set()
         for proposal in proposals(batch):
             try:
-                requests[proposal.call.id] = approval_request(self.turn, proposal)
-            except ToolError as error:
+                request = approval_request(self.turn, proposal)
+                if self._stands(proposal, request):
+                    standing.add(request.call_id)
+                else:
+                    request = self._approved.asked(proposal, request)
+                requests[request.call_id] = request
+            except Exception as error:  # noqa: BLE001 - what cannot be asked about is not run; the turn goes on
                 # Behind an undecided call it may yet succeed: it is looked at again when that one has run.
-                if not requests:
+                if requests:
+                    continue
+                if isinstance(error, ToolError):
                     doomed[proposal.call.id] = str(error)
+                else:
+                    said = yield from caught(self.turn.kit, f"asking about {proposal.call.name}", error)
+                    doomed[proposal.call.id] = f"{said} The call was not run."
             else:
-                if not self._stands(requests[proposal.call.id]):
-                    yield requests[proposal.call.id]
+                if request.call_id not in standing:
+                    yield request
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, str)}
         for request in requests.values():
-            if self._stands(request):
+            if request.call_id in standing:
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
             answers[request.call_id] = answer = yield from self._asks.answer(request, items[request.call_id])
-            self._answered[request.call_id] = (request.binding, answer)
+            self._answered[request.call_id] = (request, answer)
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return Ended(suspended="approval")
@@ -165,9 +192,14 @@ class Round:
             if why:
                 yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
 
-    def _stands(self, request: ApprovalRequested) -> bool:
+    def _stands(self, item: Prepared, request: ApprovalRequested) -> bool:
         """Whether just this was decided earlier in the round; it then waited for a call before it."""
-        return request.call_id in self._answered and self._answered[request.call_id][0] == request.binding
+        before = self._answered.get(request.call_id)
+        if before is None:
+            return False
+        if before[0].binding == request.binding:
+            return True
+        return isinstance(before[1], Approve) and self._approved.holds(item, before[0])
 
     def _run_decided(
         self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], doomed: dict[str, str]
@@ -190,7 +222,7 @@ class Round:
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, str):
-                if item.asks and binding(self.turn, item) != requests[call.id].binding:
+                if item.asks and not self._approved.holds(item, requests[call.id]):
                     return None
                 if answer.rule:
                     yield from self._remember(answer)
@@ -275,6 +307,7 @@ class Round:
                 return None if look.how == "answered" else _ended_by(look.how)
             note += look.note + self._noted
             self._noted = ""
+        self._approved.runs(item)
         return (yield from self._run(item, note, last))
 
     def _run(self, item: Prepared, note: str, last: bool) -> Generator[Event, None, Ended | None]:

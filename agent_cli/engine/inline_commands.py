@@ -7,6 +7,7 @@ from collections.abc import Generator
 
 from agent_cli.core.answers import Approve, Edit, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested
+from agent_cli.engine.barrier import caught
 from agent_cli.engine.turn import Kit
 from agent_cli.permission.decision import Level
 from agent_tools.base import Effect, ToolError
@@ -34,6 +35,11 @@ def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
         text: str = stop.value
     except Cancelled:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
+    except ToolError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it must cost this message, not the session
+        said = yield from caught(kit, f"running the commands of /{prompt.name}", error)
+        raise ToolError(f"/{prompt.name} was not sent. {said}") from None
     finally:
         kit.policy.take_back(rules)
     return text

@@ -17,6 +17,7 @@ from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.outcome import Denial, Suspended
 from agent_cli.core.spent import Action
 from agent_cli.engine.aside import ask_aside
+from agent_cli.engine.barrier import caught
 from agent_cli.engine.checking import Prepared, may_change
 from agent_cli.engine.lending import borrow
 from agent_cli.engine.questions import ask_during, checked, settle
@@ -118,7 +119,8 @@ def _outcome(
         where = f": {error.filename}" if error.filename else ""
         result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
-        result = ToolResult(f"The tool {call.name} failed: {type(error).__name__}: {error}", is_error=True)
+        said = yield from caught(turn.kit, f"the tool {call.name}", error)
+        result = ToolResult(said, is_error=True)
     if watched:
         yield from map(Warned, turn.kit.watch.after(call.id))
     turn.budget.called(failed=result.is_error)

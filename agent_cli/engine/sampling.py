@@ -18,6 +18,7 @@ from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
 from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
+from agent_cli.engine.barrier import caught
 from agent_cli.engine.turn import Turn, TurnOptions
 from agent_cli.model.transport import (
     CallDelta,
@@ -194,6 +195,10 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     except (ModelError, Cancelled) as error:
         failed = error
         turn.in_model_call = isinstance(error, Cancelled)
+    except Exception as error:  # noqa: BLE001 - an answer nobody foresaw must cost its round, not the session
+        said = yield from caught(turn.kit, "reading the model's answer", error)
+        failed = ModelError(Failure("malformed", said, retryable=True))
+        turn.in_model_call = False
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
         paid = _pay(turn, draft, broken=failed is not None)

@@ -69,7 +69,6 @@ def _take_environment(kit: Kit, file: Path) -> bool:
         if stop.value.cause != "exit" or not kept.complete:
             return False
     found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
-    context.shell.known = b""
     return context.shell.learn(found, base)
 
 

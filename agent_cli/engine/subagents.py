@@ -121,7 +121,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.nested_windows, kit.held = parent.nested_windows, parent.held
     kit.offered = offered
     kit.hooks, kit.agent = parent.hooks, kind.name
-    kit.watch, kit.recorded = parent.watch, parent.recorded
+    kit.watch, kit.recorded, kit.report = parent.watch, parent.recorded, parent.report
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

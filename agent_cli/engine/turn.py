@@ -210,6 +210,8 @@ class Kit:
         self.above: tuple[Sequence[Message], ...] = ()
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
         self.save_rule: Callable[[str], str] | None = None
+        # Describes an unexpected exception in a file; answers its path, or "".
+        self.report: Callable[[BaseException], str] = lambda error: ""
         # Where a person is to look at steps, or an order of work is kept: what watches the turn.
         self.gates: Gates | None = None
         self.ids: set[str] = set()

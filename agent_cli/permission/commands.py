@@ -45,6 +45,7 @@ class CommandJudge:
         self._command = command
         self._reads = CommandReads(matcher, around.workspace)
         self.reads_only = False
+        self._vouched = False
         self.written: list[Verdict] = []
 
     def verdicts(self) -> list[Verdict]:
@@ -67,15 +68,18 @@ class CommandJudge:
             return [hidden]
         asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
         whole = self._matcher.for_command("allow", self._tool, self._command)
+        self._vouched = whole is not None
+        only_read: dict[Part, str] = {}
+        if not self.analysis.unclear:
+            only_read = {part: self._only_reads(part, read[part]) for part in parts}
+            allowed = all(v.level is Level.ALLOW for v in touched)
+            self.reads_only = not asked and not writes and allowed and not any(only_read.values())
         if whole is not None:
             return [*asked, *(v for v in touched if v.firm), by_rule(self._command, Level.ALLOW, whole)]
         if self.analysis.unclear:
             return [*asked, *touched, Verdict(self._command, Level.ASK, self.analysis.unclear)]
         if not parts:
             return [Verdict(self._command, Level.ALLOW, "runs nothing")]
-        only_read = {part: self._only_reads(part, read[part]) for part in parts}
-        allowed = all(v.level is Level.ALLOW for v in touched)
-        self.reads_only = not asked and not writes and allowed and not any(only_read.values())
         found = [self._part(part, only_read[part], read[part]) for part in parts]
         return [*asked, *touched, *found]
 
@@ -123,9 +127,13 @@ class CommandJudge:
 
     @property
     def hardening(self) -> dict[str, str]:
-        """Variables that a command line of reading programs has to run with."""
+        """Variables that a command line of reading programs has to run with.
+
+        Not where a rule allows the whole line, whatever it starts; but plan mode allows it only because it reads.
+        """
         git = any(p.program == "git" for p in self.analysis.parts)
-        return dict(HARDENED) if self.reads_only and git else {}
+        needed = self.reads_only and (not self._vouched or self._around.mode == "plan")
+        return dict(HARDENED) if needed and git else {}
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """What the rules of a list say about the whole and about each part."""

@@ -71,7 +71,9 @@ def _of(part: Part) -> Iterator[Danger]:
         yield from _git(part, rest)
     elif name in ("rm", "unlink", "rmdir", "shred"):
         recursive = name == "rm" and _has(rest, "rR", "--recursive", "--dir")
-        yield Danger(part, "tree" if recursive else "delete", (name,), _operands(rest, _VALUED.get(name, ())))
+        words = _operands(rest, _VALUED.get(name, ()))
+        # rmdir only removes what is empty.
+        yield Danger(part, "tree" if recursive else "delete", (name,), words, certain=name != "rmdir")
     elif name == "find" and any(w.text == "-delete" for w in rest):
         starts = [w for w in _until_option(rest) if w.text]
         yield Danger(part, "tree", ("find", "-delete"), tuple(starts) or (Word("."),), flags=frozenset("~"))

@@ -14,7 +14,6 @@ from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.destructive import dangers
 from agent_cli.permission.losses import Git, losses
 from agent_cli.permission.network import uses_network
-from agent_cli.permission.proposals import rule_for_command, rules_for_parts
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_values import Analysis
 from agent_tools.base import Effect
@@ -61,6 +60,8 @@ def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
             if verdict.level is Level.ASK and verdict.rule:
                 word = "asks"
             yield f"part {number}, {word}: {verdict.text} ({verdict.reason})"
+    if asked.workspace.cwd != asked.workspace.root:
+        yield f"runs in {cwd}"
     for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):
         yield f"runs in {folder} from its cd on"
     touched = list(_touched(found))
@@ -69,14 +70,10 @@ def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
             yield f"{_near(path, cwd)} -> {real}"
     for real in dict.fromkeys(real for _, real in touched):
         yield from _file(real, git)
-    names = [p.text for p in found.parts if uses_network(p)]
-    yield (
-        f"network: yes, by {', '.join(dict.fromkeys(names))}"
-        if names
-        else "network: by no program that is known for it"
-    )
+    # Nothing is said where no program is known to use it: any program may.
+    if names := [p.text for p in found.parts if uses_network(p)]:
+        yield f"network: yes, by {', '.join(dict.fromkeys(names))}"
     yield from losses(dangers(found), git)
-    yield from _narrowest(asked, command, found)
 
 
 def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
@@ -110,23 +107,6 @@ def _file(path: str, git: Git) -> Iterator[str]:
         return
     if changed:
         yield f"{path} has uncommitted changes (+{added} -{removed} lines)"
-
-
-def _narrowest(asked: Asked, command: str, found: Analysis) -> Iterator[str]:
-    """The narrowest rule that would allow it, or why there is none."""
-    if asked.decision.rule:
-        return  # a rule asks: allowing the same would not help
-    cwd = str(asked.workspace.cwd)
-    if rule := rule_for_command(asked.tool, command, cwd, asked.home):
-        yield f"the narrowest rule that would allow it: {rule}"
-        return
-    lacking = frozenset(v.text for v in asked.decision.parts if v.level is not Level.ALLOW)
-    rules = rules_for_parts(asked.tool, command, cwd, asked.home, lacking) if len(found.parts) > 1 else ()
-    if rules:
-        yield f"the narrowest rules that would allow it: {', '.join(rules)}"
-        return
-    why = f" ({found.unknown})" if found.unknown else ""
-    yield f"no narrow rule can allow it{why}"
 
 
 def _near(path: str, cwd: str) -> str:

@@ -125,7 +125,7 @@ def _unknown(words: Iterable[Word]) -> str:
     return next((f"{w.text} ({w.why})" for w in words if w.why), "")
 
 
-def _expanded(words: Iterable[Word], cwd: str) -> list[str]:
+def expanded(words: Iterable[Word], cwd: str) -> list[str]:
     """The absolute paths that words may stand for, links not followed."""
     found: list[str] = []
     for word in words:
@@ -176,7 +176,7 @@ class _Tally:
 def _files(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
     if unknown := _unknown(danger.words):
         yield f"{_named(danger)}: what it acts on is not known: {unknown}"
-    paths = _expanded(danger.words, cwd)
+    paths = expanded(danger.words, cwd)
     tally = _Tally(paths, danger.kind != "delete")
     verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
     if not tally.count and not tally.folders:
@@ -211,7 +211,7 @@ def _recoverable(paths: list[str], count: int, cwd: str, git: Git) -> str:
 
 
 def _overwritten(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
-    for path in _expanded(danger.words, cwd):
+    for path in expanded(danger.words, cwd):
         real = os.path.realpath(path)
         try:
             state = os.stat(real)  # noqa: PTH116

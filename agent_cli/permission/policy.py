@@ -8,13 +8,13 @@ into yes or no but never overrides a deny, an ask rule or a protected path.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
+from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
@@ -63,16 +63,17 @@ class Policy:
         self._carried = carried
         self._trusted = trusted
         self._free_in_sandbox = free_in_sandbox
-        self._answered = answered
+        self.answered = answered
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """All rules in force, grants of this session included."""
         return tuple(self._rules)
 
-    def grant(self, text: str) -> Rule:
-        """Allow what `text` names for the rest of this session."""
-        return self.add("allow", text)
+    def grant(self, text: str) -> None:
+        """Allow what `text` names, a rule or several, for the rest of this session. Raises BadRule."""
+        for rule in split_rules(text):
+            self.add("allow", rule)
 
     def add(self, kind: RuleList, text: str) -> Rule:
         """A rule for the rest of this session. Raises BadRule."""
@@ -133,30 +134,45 @@ class Policy:
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
         """What a person should know who is asked about a call; nothing where nobody will read it."""
-        if not self._answered:
+        if not self.answered:
             return ()
         from agent_cli.permission.facts import Asked, facts  # only for a question
 
         about = Asked(tool, effects, decision, self._workspace, self._home, self._path, self._trusted)
         return facts(about)
 
-    def granted(self, rule: str) -> str:
-        """What an allow rule that was proposed grants, in words."""
-        from agent_cli.permission.proposals import meaning  # only for a question
+    def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
+        """What the commands of a call would destroy, as marks to compare with those of another time."""
+        commands = [e.target for e in effects if e.kind == "run"]
+        if not commands:
+            return {}
+        from agent_cli.permission.at_stake import at_stake, reader  # with the shell analysis
 
-        return meaning(read_rule("allow", rule, "", self._workspace.root)) if rule else ""
+        git = reader(str(self._workspace.root), self._path, self._home, trusted=self._trusted)
+        marks: dict[str, str] = {}
+        for command in commands:
+            marks |= at_stake(command, str(self._workspace.cwd), self._home, git)
+        return marks
+
+    def granted(self, rules: str) -> str:
+        """What allow rules that were proposed grant, in words."""
+        from agent_cli.permission.proposals import meanings  # only for a question
+
+        return meanings([read_rule("allow", r, "", self._workspace.root) for r in split_rules(rules)]) if rules else ""
 
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
-        """The narrowest rule that would allow this call from now on; "" where none can be offered."""
+        """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
         written = {e.target for e in effects if e.kind == "write"}
         rest = [e for e in effects if not (e.kind == "read" and e.target in written)]
         if len(rest) != 1:
             return ""
         effect = rest[0]
         if effect.kind == "run":
-            from agent_cli.permission.proposals import rule_for_command  # with the shell analysis
+            from agent_cli.permission.proposals import rules_for_command  # with the shell analysis
 
-            return rule_for_command(tool, effect.target, str(self._workspace.cwd), self._home)
+            parts = self.decide(tool, effects).parts
+            cwd = str(self._workspace.cwd)
+            return ", ".join(rules_for_command("Bash", effect.target, cwd, self._home, parts, self._would_allow))
         if effect.kind == "fetch":
             from agent_cli.permission.proposals import rule_for_url
 
@@ -172,6 +188,14 @@ class Policy:
             return ""
         return f"{'Edit' if effect.kind == 'write' else 'Read'}(/{effect.target})"
 
+    def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
+        """Whether a command would be allowed if these rules were added."""
+        other = self.within(self._workspace, self._carried)
+        with suppress(BadRule):
+            other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
+            return other.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
+        return False
+
     def _matcher(self) -> Matcher:
         return Matcher(self._rules, self._start, Path(self._home or "/"))
 
@@ -185,7 +209,7 @@ class Policy:
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
         judged = self._judge(matcher, tool, command)
         found = [self._moded(v, judged) for v in judged.verdicts()]
-        if self._answered and self.mode not in ("dontAsk", "bypassPermissions"):
+        if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [judged.narrowed(v) for v in found]
         answer = max(
             found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")

@@ -7,10 +7,11 @@ brought nothing until now brings just this rule, so the answer that saves it is 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli.core.rules import split_rules
 from agent_cli.core.trust import Trust
 from agent_cli.permission.trust import agree, fingerprints, keep_trust
 from agent_tools.private import write_whole
@@ -26,7 +27,7 @@ def can_save(trust: Trust) -> bool:
 
 
 def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
-    """What saves a rule for the project, answering "" or why it could not; None where it would have no effect.
+    """What saves rules for the project, answering "" or why it could not; None where they would have no effect.
 
     state: the folder in which trust is remembered.
     """
@@ -34,13 +35,13 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
         return None
     root = Path(trust.root)
 
-    def save(rule: str) -> str:
+    def save(rules: str) -> str:
         try:
             if trust.state == "trusted":
-                keep_trust(root, state, lambda: add_rule(root / NAME, rule))
+                keep_trust(root, state, lambda: add_rules(root / NAME, split_rules(rules)))
                 return ""
             before = fingerprints(root)
-            add_rule(root / NAME, rule)
+            add_rules(root / NAME, split_rules(rules))
             after = fingerprints(root)
             # Nothing but the rule may have come in between.
             others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
@@ -53,8 +54,8 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
     return save
 
 
-def add_rule(path: Path, rule: str) -> None:
-    """Add an allow rule to a settings file. Raises OSError, and ValueError where the file is not understood."""
+def add_rules(path: Path, rules: Sequence[str]) -> None:
+    """Add allow rules to a settings file. Raises OSError, and ValueError where the file is not understood."""
     try:
         text = read_regular(path, LIMIT, path.parent).decode("utf-8")
     except FileNotFoundError:
@@ -62,10 +63,11 @@ def add_rule(path: Path, rule: str) -> None:
     if text.lstrip().startswith("{"):
         raise ValueError("is JSON, which is not changed; add the rule by hand")
     before = _rules(text)
-    if rule in before:
+    missing = [rule for rule in rules if rule not in before]
+    if not missing:
         return
-    new = _with_rule(text, rule)
-    if _rules(new) != [*before, rule]:
+    new = _with_rules(text, missing)
+    if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
     write_whole(path, new.encode(), keep=True)
 
@@ -78,7 +80,7 @@ def _rules(text: str) -> list[Any]:
     return allow
 
 
-def _with_rule(text: str, rule: str) -> str:
+def _with_rules(text: str, rules: Sequence[str]) -> str:
     import tomlkit  # 40 ms, only for a rule that is saved
     from tomlkit.exceptions import TOMLKitError
 
@@ -89,7 +91,8 @@ def _with_rule(text: str, rule: str) -> str:
         permissions: Any = document["permissions"]
         if "allow" not in permissions:
             permissions["allow"] = tomlkit.array().multiline(True)
-        permissions["allow"].append(rule)
+        for rule in rules:
+            permissions["allow"].append(rule)
         return tomlkit.dumps(document)
     except TOMLKitError as error:
         raise ValueError(f"could not be changed ({error}); add the rule by hand") from None

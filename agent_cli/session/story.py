@@ -94,7 +94,9 @@ class _Turn:
                     self.calls[f"{told.call_id} before {len(self.calls)}"] = self.calls.pop(told.call_id)
                 self.calls.setdefault(told.call_id, told)
             case "ApprovalRequested":
-                self._change(data, facts=tuple(data.get("facts", ())))
+                rules = data.get("always")
+                narrowest = (f"the narrowest rule that would allow it: {rules}",) if rules else ()
+                self._change(data, facts=(*data.get("facts", ()), *narrowest))
             case "ApprovalResolved":
                 self._change(data, decision=data["decision"], by=data["by"], reason=data.get("reason", ""))
             case "QuestionAnswered":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import termios
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,12 @@ from agent_tools.cancel import Cancelled
 ReadLine = Callable[[str], str]
 # Runs a slash command that may be given at a question; False where the words are none.
 Aside = Callable[[str], bool]
+# The rows of a screen below the question: its keys, the input line, the toolbar.
+_BELOW = 6
+# Of a long command, where it is shown once more: its first rows and its last.
+_FIRST, _LAST = 4, 2
+# Grants of rules that say it themselves.
+_SAYS_NOTHING_MORE = ("just this command", "every change to", "every reading of")
 NO_ALWAYS = "This call cannot be allowed for good; it was refused. Answer y to allow it once."
 
 
@@ -50,22 +57,22 @@ class AskInLines:
     def __call__(self, request: ApprovalRequested) -> Answer:
         change = self._changeable(request)
         self._show(question_lines(request, self._console))
-        always = " · a: always, in this session" if request.always else ""
-        keeps = " · A: always, kept for this project" if request.keeps else ""
-        edit = " · e: edit it first" if change.name else ""
-        parts = f" · h: its {len(change.hunks)} parts one by one" if change.hunks else ""
-        self._hint(f"y: yes · n: no{always}{keeps}{edit}{parts} · or say what to do instead")
+        words = ["y yes", "n no"]
+        words += ["a always"] if request.always else []
+        words += ["A always, kept"] if request.keeps else []
+        words += ["e edit"] if change.name else []
+        words += [f"h its {len(change.hunks)} parts one by one"] if change.hunks else []
         forget_typed_ahead()
         try:
-            return self._answer(request, change)
+            return self._answer(request, change, f"[{' · '.join(words)} · or say why not] Allow? ")
         except EOFError:
             return Reject("needs a person, and nobody is there to answer", by="default")
         except KeyboardInterrupt:
             raise Cancelled from None
 
-    def _answer(self, request: ApprovalRequested, change: Changeable) -> Answer:
+    def _answer(self, request: ApprovalRequested, change: Changeable, label: str) -> Answer:
         while True:
-            words = self._words("Allow? ")
+            words = self._words(label)
             answer: Answer | None
             if self._aside is not None and words.startswith("/") and self._aside(words):
                 continue
@@ -128,26 +135,51 @@ def answer_to(request: ApprovalRequested, words: str) -> Answer | None:
 
 
 def question_lines(request: ApprovalRequested, console: Console) -> Iterator[Text]:
-    """What will happen and why it is asked. Nothing is shortened: what cannot be seen should not be approved."""
+    """What will happen and why it is asked. Nothing is shortened: what cannot be seen should not be approved.
+
+    Where that is more than a screen has, what is asked about stands once more at its end, folded in the middle.
+    """
+    lines = list(_whole(request, console))
+    yield from lines
+    rows = sum(max(1, -(-line.cell_len // max(console.width, 1))) for line in lines)
+    if rows > shutil.get_terminal_size().lines - _BELOW:
+        yield from _folded(request, console)
+
+
+def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
     yield styled(f"? {request.summary}", "ask")
     written = {e.target for e in request.effects if e.kind == "write"}
+    runs = [e.target for e in request.effects if e.kind == "run"]
+    for command in runs:
+        if request.summary != f"Run: {command}":
+            for words in command.splitlines() or [""]:
+                yield styled(f"  $ {words}")
     for effect in request.effects:
-        if effect.kind == "run":
-            if request.summary != f"Run: {effect.target}":
-                for words in effect.target.splitlines() or [""]:
-                    yield styled(f"  $ {words}")
-            yield styled(f"  in {request.cwd}", "dim")
-        elif effect.kind not in ("state", "prompt") and not (effect.kind == "read" and effect.target in written):
+        other = effect.kind not in ("run", "state", "prompt")
+        if other and not (effect.kind == "read" and effect.target in written):
             verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
             yield styled(f"  {verb} {effect.target}", "dim")
     yield from lines_of(request.preview, whole=True)
-    facts = [*request.facts, f"asked because it {request.reason}"]
+    facts = [*request.facts, f"because it {request.reason}"]
     if request.always:
-        facts += [f"a adds the rule {request.always}", f"which allows {request.grants}"]
-    if request.keeps:
-        facts.append("A also writes it into .agentrc.local, and trusts the project as it is now")
+        several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always
+        kept = " · A keeps it, and trusts the project as it is" if request.keeps else ""
+        facts.append(f"a adds the rule{'s' if several != request.always else ''} {several}{kept}")
+        if not request.grants.startswith(_SAYS_NOTHING_MORE):
+            facts.append(f"which allows {request.grants}")
     for fact in facts:
         yield from _fact(fact, console)
+
+
+def _folded(request: ApprovalRequested, console: Console) -> Iterator[Text]:
+    """What is asked about, in a few rows."""
+    runs = [e.target for e in request.effects if e.kind == "run"]
+    text = f"? Run: {runs[0]}" if len(runs) == 1 else f"? {request.summary}"
+    rows = [row for line in text.splitlines() for row in hanging(styled(line, "ask"), console, "", "  ")]
+    left = len(rows) - _FIRST - _LAST
+    if left > 1:
+        rows[_FIRST:-_LAST] = [styled(f"  [{left} more rows, which stand above]", "dim")]
+    yield from rows
 
 
 def _fact(text: str, console: Console) -> Iterator[Text]:

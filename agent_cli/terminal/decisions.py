@@ -91,7 +91,7 @@ def approval(request: ApprovalRequested, change: Changeable) -> Ask:
     words = ["y yes"]
     if request.always:
         keys["a"] = Give(answer_to(request, "a"))
-        words.append("a always, in this session")
+        words.append("a always")
     if request.keeps:
         keys["A"] = Give(answer_to(request, "A"))
         words.append("A always, kept")
@@ -103,7 +103,7 @@ def approval(request: ApprovalRequested, change: Changeable) -> Ask:
         keys["h"] = Give(ByHunk())
         words.append(f"h its {len(change.hunks)} parts one by one")
     keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
-    bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, with a reason'))}]"
+    bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, because'))}]"
     return Ask(bar, keys, lambda console: question_lines(request, console))
 
 

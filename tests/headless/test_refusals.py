@@ -67,3 +67,13 @@ def test_a_question_for_later_has_its_facts(work: Path) -> None:
     assert told["facts"] == item["facts"]
     assert agent(["approve"], work).returncode == 0
     assert not (work / "old").exists()
+
+
+def test_check_names_the_rules_that_are_lacking(work: Path) -> None:
+    given = json.dumps({"command": "npm run lint && pytest -q"})
+    args = ["permissions", "check", "--tool", "Bash", "--input", given]
+    told = agent(args, work).stdout
+    assert "the narrowest rules that would allow it: Bash(npm run lint), Bash(pytest:*)" in told
+    rules = json.loads(agent([*args, "--json"], work).stdout)["narrowest"]
+    allowed = [word for rule in rules for word in ("--allow", rule)]
+    assert json.loads(agent([*args, *allowed, "--json"], work).stdout)["decision"] == "allow"

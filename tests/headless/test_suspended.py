@@ -256,3 +256,14 @@ def test_a_plan_is_printed_and_listed_with_all_it_comes_down_to(work: Path) -> N
     assert done.stdout == text
     listed = agent(["pending"], work).stdout
     assert all(line.strip() in listed for line in text.splitlines())
+
+
+def test_what_a_command_would_destroy_changed_before_it_was_approved(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="rm a.txt")]}, {"text": "Removed."}])
+    assert agent(["-p", "--model", model, "--on-ask", "suspend", "go"], work).returncode == 3
+    (work / "a.txt").write_text("something new and important\n")
+    again = agent(["approve"], work)
+    assert again.returncode == 3 and (work / "a.txt").exists(), "it waits again, with the new facts"
+    assert "28 bytes" in agent(["pending"], work).stdout
+    assert "Removed." in agent(["approve"], work).stdout
+    assert not (work / "a.txt").exists()

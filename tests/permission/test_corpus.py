@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.rules import BadRule
 from tests.permission.corpus import everyday
 from tests.permission.corpus.place import build, decide
 from tests.permission.corpus.tables import CASES
@@ -33,3 +34,20 @@ def test_the_corpus_is_large_and_says_nothing_twice() -> None:
     assert sum(c.expected == "allow" and not c.allow and c.mode == "default" for c in everyday.CASES) >= 300
     twice = [case.name for case, count in Counter(CASES).items() if count > 1]
     assert not twice, twice
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "dontAsk", "bypassPermissions"])
+def test_an_allow_rule_never_takes_something_away(root: Path, mode: str) -> None:
+    stricter = []
+    for case in [c for c in CASES if c.mode == "default"][:: 2 if mode == "plan" else 10]:
+        if case.command.strip():
+            case = case.but(mode=mode)
+            without = decide(case, root)
+            for rule in (("Bash",), (f"Bash({case.command.split(' ')[0]}:*)",)):
+                try:
+                    ruled = decide(case.but(allow=(*case.allow, *rule)), root)
+                except BadRule:
+                    continue
+                if ruled.level > without.level:
+                    stricter.append(f"{case.name} with {rule}: {ruled.reason}")
+    assert not stricter, "\n".join(stricter)

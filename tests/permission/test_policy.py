@@ -148,6 +148,29 @@ def test_modes(root: Path, mode: Mode, kind: str, path: str, level: Level) -> No
     assert policy(root, mode=mode).decide("T", [Effect(kind, target)]).level is level  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("command", "level"),
+    [("ls", ALLOW), ("cat src/a.py | head", ALLOW), ("# nothing", ALLOW), ("make", DENY), ("ls; make", DENY),
+     ("ls > x", DENY), ("ls $(x)", DENY)],
+)  # fmt: skip
+@pytest.mark.parametrize("rule", ["Bash", "Bash(ls:*)", "Bash(make:*)"])
+def test_in_plan_mode_an_allow_rule_neither_takes_nor_gives(root: Path, command: str, level: Level, rule: str) -> None:
+    assert run(root, command, mode="plan", allow=rule) is level
+
+
+def test_a_read_of_git_is_hardened_where_only_its_reading_allows_it(root: Path) -> None:
+    (root / ".git").mkdir()
+    assert policy(root).terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert policy(root, mode="plan", allow="Bash").terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert policy(root, allow="Bash").terms("git status").env == {}
+
+
+def test_an_empty_directory_is_no_loss(root: Path) -> None:
+    assert run(root, "rmdir x", allow="Bash") is ALLOW
+    assert run(root, "rmdir x", mode="acceptEdits", allow="Bash") is ALLOW
+    assert run(root, "rm -r x", mode="acceptEdits", allow="Bash") is ASK
+
+
 def test_no_mode_overrides_a_deny_or_an_ask(root: Path) -> None:
     assert run(root, "rm x", mode="bypassPermissions", deny="Bash(rm:*)") is DENY
     assert run(root, "rm x", mode="bypassPermissions", ask="Bash(rm:*)") is ASK
@@ -161,8 +184,8 @@ def test_the_strictest_effect_decides(root: Path) -> None:
 def test_always_names_just_this_call(root: Path) -> None:
     gate = policy(root)
     path = str(root / "src" / "a.py")
-    assert gate.always_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest -q)"
-    assert gate.always_rule("Bash", (Effect("run", "a && b"),)) == ""
+    assert gate.always_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest:*)"
+    assert gate.always_rule("Bash", (Effect("run", "a && b"),)) == "Bash(a), Bash(b)"
     assert gate.always_rule("Bash", (Effect("run", "bash x.sh"),)) == ""
     assert gate.always_rule("Bash", (Effect("run", "echo $(x)"),)) == ""
     rule = gate.always_rule("Edit", (Effect("read", path), Effect("write", path)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.trust import Trust
-from agent_cli.permission.saved_rules import NAME, add_rule, saver
+from agent_cli.permission.saved_rules import NAME, add_rules, saver
 from agent_cli.permission.trust import agree, fingerprints, judge
 
 RULE = "Bash(npm test)"
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 def test_the_file_keeps_its_text(root: Path, before: str, after: str | None) -> None:
     (root / NAME).write_text(before)
     (root / NAME).chmod(0o640)
-    add_rule(root / NAME, RULE)
+    add_rules(root / NAME, [RULE])
     text = (root / NAME).read_text()
     old, new = tomllib.loads(before), tomllib.loads(text)
     assert new["permissions"].pop("allow") == [*old.get("permissions", {}).pop("allow", []), RULE]
@@ -49,7 +49,7 @@ def test_the_file_keeps_its_text(root: Path, before: str, after: str | None) -> 
     assert after is None or text == after
     assert all(line.partition("#")[2] in text for line in before.splitlines())
     assert (root / NAME).stat().st_mode & 0o777 == 0o640
-    add_rule(root / NAME, RULE)
+    add_rules(root / NAME, [RULE])
     assert (root / NAME).read_text() == text
     assert [p.name for p in root.iterdir()] == [NAME]
 
@@ -60,7 +60,7 @@ def test_the_file_keeps_its_text(root: Path, before: str, after: str | None) -> 
 def test_what_is_not_understood_stays_as_it_is(root: Path, text: str) -> None:
     (root / NAME).write_text(text)
     with pytest.raises(ValueError):
-        add_rule(root / NAME, RULE)
+        add_rules(root / NAME, [RULE])
     assert (root / NAME).read_text() == text
 
 

@@ -61,10 +61,8 @@ I change it.
   a.txt (change, +1 -1)
   1 -hello world
   1 +hello there
-  asked because it changes a file
-  a adds the rule Edit(/WORK/a.txt)
-  which allows every change to WORK/a.txt
-  A also writes it into .agentrc.local, and trusts the project as it is now
+  because it changes a file
+  a adds the rule Edit(/WORK/a.txt) · A keeps it, and trusts the project as it is
   yes
 ● Edit a.txt (+1 -1)
 

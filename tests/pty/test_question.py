@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.helpers import agent, call, script
 from tests.permission.test_destructive import git
+from tests.pty.drawn import Drawn
 from tests.pty.screen import Terminal
 
 
@@ -27,7 +33,6 @@ def test_what_would_be_lost_is_shown_before(work: Path) -> None:
         "part 2, lacks a rule: rm",
         "loses the uncommitted changes of 1 file (+1 -1 lines): a.txt",
         "deletes 1 file (1 byte):" + name,
-        "network: by no program that is known for it",
     ):
         assert "".join(wanted.split()) in flat, wanted
     terminal.type("n")
@@ -42,8 +47,7 @@ def test_always_kept_for_the_project_counts_in_the_next_session(work: Path) -> N
     first = Terminal(["--model", model, "please"], work)
     shown = first.expect("Allow?")
     assert "a adds the rule Bash(touch made)" in shown
-    assert "which allows just this command, word for word, in every directory" in shown
-    assert "A also writes it into .agentrc.local" in shown
+    assert "A keeps it, and trusts the project as it is" in " ".join(shown.split())
     first.type("A")
     first.expect("Finished.")
     first.leave()
@@ -63,7 +67,7 @@ def test_where_the_project_is_not_trusted_it_holds_for_the_session(work: Path) -
     terminal.type("n")
     shown = terminal.expect("Allow?")
     assert "a adds the rule" in shown
-    assert "A also" not in shown
+    assert "A keeps" not in shown
     terminal.type("a")
     terminal.expect("Finished.")
     assert not (work / ".agentrc.local").exists()
@@ -104,7 +108,7 @@ def test_a_command_is_changed_before_it_runs(work: Path) -> None:
         ],
     )
     terminal = Terminal(["--model", model, "please"], work)
-    assert "e: edit it first" in " ".join(terminal.expect("Allow?").split())
+    assert "e edit" in " ".join(terminal.expect("Allow?").split())
     terminal.type("e")
     terminal.expect("new command")
     terminal.type("")
@@ -145,7 +149,7 @@ def test_a_change_is_taken_in_parts(work: Path) -> None:
         {"text": "Some of it.", "expect": "The user took 2 of the 3 parts"},
     ]
     terminal = Terminal(["--model", script(work / "s.toml", replies), "please"], work)
-    assert "h: its 3 parts one by one" in " ".join(terminal.expect("Allow?").split())
+    assert "h its 3 parts one by one" in " ".join(terminal.expect("Allow?").split())
     terminal.type("h")
     assert "Part 1 of 3" in terminal.expect("Take this part?")
     terminal.type("perhaps")
@@ -155,4 +159,72 @@ def test_a_change_is_taken_in_parts(work: Path) -> None:
     terminal.type("a")
     terminal.expect("Some of it.")
     assert [line for line in (work / "f.txt").read_text().split() if "x" in line] == ["x15", "x25"]
+    terminal.leave()
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Iterator[Path]:
+    """A project whose path is as long on every machine."""
+    with tempfile.TemporaryDirectory(prefix="q-", dir="/tmp") as name:
+        project = Path(name) / "p"
+        (project / ".git").mkdir(parents=True)
+        yield project
+
+
+def asked(short: Path, command: str) -> str:
+    return script(short.parent / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "Finished."}])
+
+
+def test_a_small_question_has_four_lines(short: Path) -> None:
+    terminal = Terminal(["--model", asked(short, "touch x"), "please"], short, COLUMNS="80")
+    shown = terminal.expect("Allow?").rpartition("? Run: touch x")[2]
+    assert shown.count("\n") <= 3 and all(len(line) <= 80 for line in shown.split("\n")), shown
+    assert "a adds the rule Bash(touch x) · A keeps it" in shown
+    terminal.type("n")
+    terminal.leave()
+
+
+def test_a_small_question_has_four_rows_in_the_application(short: Path) -> None:
+    with Drawn(["--model", asked(short, "touch x"), "please"], short, 80, 24) as screen:
+        screen.wait("because]")
+        shown = screen.visible()
+        rows = shown[shown.index("? Run: touch x") : shown.index("because]")].split("\n")
+        assert len([r for r in rows if r.strip() and not r.startswith("* waiting")]) <= 4, rows
+        screen.rest()
+        screen.type("n")
+        screen.leave()
+
+
+@pytest.mark.parametrize("rows", [24, 12])
+def test_the_command_is_never_scrolled_away(short: Path, rows: int) -> None:
+    for number in range(30):
+        (short / f"a-file-with-a-long-name-{number:02}").write_text("x\n")
+    listed = " ".join(sorted(p.name for p in short.glob("a-file*")))
+    command = f"rm -f {listed} && echo the-last-words"
+    with Drawn(["--model", asked(short, command), "please"], short, 80, rows) as screen:
+        screen.wait("Allow it?")
+        shown = screen.visible()
+        assert "? Run: rm -f a-file-with-a-long-name-00" in shown and "the-last-words" in shown
+        assert "more rows, which stand above]" in shown
+        assert "a-file-with-a-long-name-15" in screen.text(), "all of it is above"
+        screen.rest()
+        screen.type("n")
+        screen.leave()
+
+
+def test_always_for_a_test_runner_spares_the_next_question(short: Path) -> None:
+    (short / "pytest").write_text("#!/bin/sh\necho ran $* >> ran\n")
+    (short / "pytest").chmod(0o755)
+    one, two = "cd . && pytest tests/test_a.py -q 2>&1 | tail -5", "pytest tests/test_b.py"
+    calls = [{"calls": [call("Bash", command=c)]} for c in (one, two, f"{two}; rm -rf gone")]
+    model = script(short.parent / "s.toml", [*calls, {"text": "Finished."}])
+    terminal = Terminal(["--model", model, "please"], short, PATH=f"{short}:{os.environ['PATH']}")
+    shown = " ".join(terminal.expect("Allow?").split())
+    assert "a adds the rule Bash(pytest:*)" in shown
+    assert "every command that begins with `pytest`, whatever follows" in shown
+    terminal.type("a")
+    assert "rm -rf gone" in terminal.expect("Allow?"), "the second is not asked about"
+    assert (short / "ran").read_text() == "ran tests/test_a.py -q\nran tests/test_b.py\n"
+    terminal.type("n")
+    terminal.expect("Finished.")
     terminal.leave()

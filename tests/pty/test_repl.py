@@ -57,13 +57,13 @@ def test_only_y_or_yes_approves(work: Path, words: str) -> None:
 
 
 def test_always_is_for_this_session(work: Path) -> None:
-    run = {"calls": [call("Bash", command="echo x >> log")]}
+    run = {"calls": [call("Bash", command="sh -c 'echo x' > log")]}
     touch = {"calls": [call("Bash", command="touch made")]}
     model = script(work / "s.toml", [touch, touch, run, {"text": "Finished."}])
     terminal = Terminal(["--model", model, "please"], work)
     assert "a adds the rule Bash(touch made)" in terminal.expect("Allow?")
     terminal.type("a")
-    assert "always, in this session" not in terminal.expect("Allow?")
+    assert "a always" not in terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("Finished.")
     assert (work / "log").read_text() == "x\n"

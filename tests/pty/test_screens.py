@@ -131,7 +131,7 @@ def test_a_command_to_approve_in_a_narrow_window(place: Path) -> None:
     command = "printf 'a long command %s\\n' with several words in it > out.txt && cat out.txt"
     replies = [{"calls": [call("Bash", command=command, description="Write and show")]}, {"text": "Done."}]
     with begun(place, replies, "--", "go", columns=40, rows=30) as screen:
-        screen.wait("reason]")
+        screen.wait("because]")
         shot(screen, place, "approval_narrow")
 
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_cli.permission.git_reads import HARDENED
+from agent_tools.confined import Terms
 from agent_tools.shell_env import CALM
-from agent_tools.shell_state import MOST, Channel, told
+from agent_tools.shell_state import MOST, Carried, Channel, told
 from tests.tools.toolbench import Bench
 
 BASH = ["bash", "--noprofile", "--norc", "-c"]
@@ -139,6 +141,52 @@ def test_keys_are_carried_but_not_written_down(bench: Bench) -> None:
     for elsewhere in ("/usr", str(bench.root / "gone")):
         bench.ctx.carry_on(carried.but(cwd=elsewhere))
         assert bench.ctx.workspace.cwd == bench.root / "a"
+
+
+def imposing(bench: Bench, **variables: str) -> None:
+    bench.ctx.terms = lambda command: Terms(variables if "hardened" in command else {})
+
+
+def test_what_was_imposed_on_a_command_is_not_carried_over(bench: Bench) -> None:
+    bench.ctx.env |= {"GIT_ALLOW_PROTOCOL": "ssh", "OWN": "0"}
+    imposing(bench, GIT_ALLOW_PROTOCOL="none", GIT_OPTIONAL_LOCKS="0", OWN="9", GIT_CONFIG_COUNT="1")
+    look = "echo $GIT_ALLOW_PROTOCOL ${GIT_OPTIONAL_LOCKS-unset} $OWN ${GIT_CONFIG_COUNT-unset} $B; : "
+    assert bench("Bash", command=f"{look} hardened").text.startswith("none 0 9 1\n")
+    assert bench.ctx.shell.variables == {}
+    assert bench("Bash", command=f"{look}").text.startswith("ssh unset 0 unset\n")
+    bench("Bash", command="export OWN=5 B=1")
+    for change in ("", "unset GIT_CONFIG_COUNT OWN;", "export GIT_CONFIG_COUNT=2 OWN=7;"):
+        assert bench("Bash", command=f"{look} hardened; {change}").text.startswith("none 0 9 1 1\n")
+        assert bench.ctx.shell.variables == {"OWN": "5", "B": "1"}
+        assert bench("Bash", command=f"{look}").text.startswith("ssh unset 5 unset 1\n")
+    bench("Bash", command="export B=2; : hardened")
+    assert bench.ctx.shell.variables == {"OWN": "5", "B": "2"}, "its other changes count"
+
+
+def test_a_report_that_is_known_is_known_only_with_what_was_imposed(bench: Bench) -> None:
+    imposing(bench, SOME="1")
+    bench("Bash", command="true hardened")
+    bench("Bash", command="true hardened")
+    bench("Bash", command="export SOME=1")
+    assert bench.ctx.shell.variables == {"SOME": "1"}
+
+
+def test_a_git_configuration_in_variables_is_not_written_down(bench: Bench) -> None:
+    """The names of its keys look like keys, and git refuses to run with the rest."""
+    bench("Bash", command="export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=Me A=1")
+    assert bench("Bash", command="git config user.name").text.startswith("Me\n")
+    assert bench.ctx.carried().variables == {"A": "1"}
+
+
+def test_what_an_earlier_version_wrote_down_by_mistake_is_dropped(bench: Bench) -> None:
+    leaked: dict[str, str | None] = {n: v for n, v in HARDENED.items() if "KEY" not in n and n not in CALM}
+    own: dict[str, str | None] = {"A": "1", "EMPTY": "", "GONE": None}
+    bench.ctx.carry_on(Carried(str(bench.root), {**leaked, **own, "TMPDIR": "/tmp/agent-sandbox-x1"}))
+    assert bench.ctx.shell.variables == own
+    assert bench("Bash", command="git init -q . && git status").text.startswith("On branch")
+    mine: dict[str, str | None] = {"GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0", "TMPDIR": "/x"}
+    bench.ctx.carry_on(Carried(str(bench.root), mine))
+    assert bench.ctx.shell.variables == mine, "exported by a command, since git's configuration is not with it"
 
 
 # What a command sees of its shell: options, names, line numbers, errors, traps, and how it ends.

@@ -195,8 +195,7 @@ class ToolContext:
         cwd = Path(carried.cwd)
         if os.path.isdir(cwd) and self.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
             self.workspace.cwd = cwd
-        self.shell.reset()
-        self.shell.variables = dict(carried.variables)
+        self.shell.restore(carried.variables)
 
     def once(self, note: str) -> str:
         """The note, the first time in this conversation; "" from then on."""

@@ -15,7 +15,7 @@ from agent_tools.confined import OUTSIDE, unconfined
 from agent_tools.display import CommandOutput, Note
 from agent_tools.shell_env import command_env
 from agent_tools.shell_notes import LEFT, exit_of, took
-from agent_tools.shell_state import MOST, Channel, told
+from agent_tools.shell_state import MOST, Channel, imposed, told
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def _waited_for(
         env = ctx.shell.applied(base) | (channel.env if channel else {})
         terms = ctx.terms(args.command)
         with _confined(argv, args, env | terms.env, ctx, network=terms.network) as wrapped:
+            apart = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
             running = run_process(wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited)
             try:
@@ -114,7 +115,7 @@ def _waited_for(
             finally:
                 running.close()
             ending = ending.but(code=wrapped.code(ending.code))
-        carried = carry_over(channel, base, ctx) if channel and ending.cause == "exit" else []
+        carried = carry_over(channel, base, apart, ctx) if channel and ending.cause == "exit" else []
     finally:
         kept.close()
         if channel:
@@ -206,18 +207,21 @@ def ensure_directory(ctx: ToolContext) -> str:
     return f"[{one_line(str(gone))} is gone: this ran in {one_line(str(ctx.workspace.cwd))}]"
 
 
-def carry_over(channel: Channel, base: dict[str, str], ctx: ToolContext) -> list[str]:
-    """Take over where a command ended and what it exports; what the model should know of that, in lines."""
+def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ctx: ToolContext) -> list[str]:
+    """Take over where a command ended and what it exports; what the model should know of that, in lines.
+
+    apart: variables that were imposed on this command.
+    """
     data = channel.read()
-    if not data or data == ctx.shell.known:
+    if not data or (data, apart) == ctx.shell.known:
         return []
     where, exported = told(data)
     before = ctx.workspace.cwd
     lines = []
-    ctx.shell.known = data if where == before else b""
-    if not ctx.shell.learn(exported, base):
-        ctx.shell.known = b""
+    if not ctx.shell.learn(exported, base, apart):
         lines.append(f"[not carried over: the exported variables, because they have more than {MOST:,} characters]")
+    elif where == before:
+        ctx.shell.known = (data, apart)
     if where == before:
         return lines
     if where is not None and where.is_dir() and ctx.workspace.inside(where):

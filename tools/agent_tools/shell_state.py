@@ -1,7 +1,8 @@
 """What carries over from one command to the next, as data: exported variables, beside the working directory.
 
-`carry.bash` makes a command tell, at its end, where it was and what it exports. That is compared with what a command
-starts from; the difference is given to the next one.
+`carry.bash` makes a command report, at its end, where it was and what it exports. The difference to the environment
+that all commands start with is passed to the next one. What was imposed on one command only (the gate hardens reads of
+git, the sandbox has a directory for temporary files) is no change of that command's, and never passed on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ _NEVER = (
     | STARTUP
     | CALM.keys()
 )
+# Useless and harmful in part, and their other part, GIT_CONFIG_KEY_n, has the name of a key: git refuses to run
+# with a count or a value that has no key.
+_GIT_CONFIG = re.compile(r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)")
+# What logs of earlier versions hold beside a GIT_CONFIG_COUNT: the hardening of a read of git, taken for exports.
+_LEAKED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+# The same of the sandbox: a directory that is gone.
+_SANDBOX_TEMP = re.compile(r".*/agent-sandbox-[^/]*")
+
+
+_NOTHING: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
 
 class Carried(Value):
@@ -45,8 +56,9 @@ class ShellState:
 
     def __init__(self) -> None:
         self.variables: dict[str, str | None] = {}
-        # What the last command told, where that changed nothing: most of the next ones tell the same.
-        self.known = b""
+        # What the last command reported, and what was imposed on it, where that changed nothing: most of the next ones
+        # report the same.
+        self.known: tuple[bytes, frozenset[str]] = _NOTHING
 
     def copy(self) -> ShellState:
         other = ShellState()
@@ -55,11 +67,23 @@ class ShellState:
 
     def reset(self) -> None:
         """The next command starts with the environment as it was at first."""
-        self.variables, self.known = {}, b""
+        self.variables, self.known = {}, _NOTHING
+
+    def restore(self, variables: Mapping[str, str | None]) -> None:
+        """Start from what `public` gave and a log kept; what earlier versions left there by mistake is dropped."""
+        self.reset()
+        leaked = _LEAKED if "GIT_CONFIG_COUNT" in variables else {}
+        self.variables = {
+            name: value
+            for name, value in variables.items()
+            if _storable(name)
+            and not (name in leaked and leaked[name] == value)
+            and not (name == "TMPDIR" and _SANDBOX_TEMP.fullmatch(value or ""))
+        }
 
     def public(self) -> dict[str, str | None]:
-        """What may be written down: no variable whose name looks like a key."""
-        return {name: value for name, value in self.variables.items() if not looks_like_key(name)}
+        """What may be written down: no variable whose name looks like a key, and none that is of no use without."""
+        return {name: value for name, value in self.variables.items() if _storable(name)}
 
     def exported(self) -> dict[str, str]:
         """The variables that were changed, for the gate; one that is unset counts as empty."""
@@ -72,13 +96,22 @@ class ShellState:
             env.pop(name, None)
         return env
 
-    def learn(self, exported: Mapping[str, str], base: Mapping[str, str]) -> bool:
-        """Take over what a command exported at its end. False where that is too much: all stays as it was."""
+    def learn(
+        self, exported: Mapping[str, str], base: Mapping[str, str], imposed: frozenset[str] = frozenset()
+    ) -> bool:
+        """Take over what a command exported at its end. False where that is too much: all stays as it was.
+
+        base: the environment that all commands start with. imposed: the variables that were set or unset for just this
+        command; of these nothing is taken over.
+        """
+        self.known = _NOTHING
+        apart = _NEVER | imposed
         changed: dict[str, str | None] = {
-            n: v for n, v in exported.items() if n not in _NEVER and not n.startswith("BASH_FUNC_") and base.get(n) != v
+            n: v for n, v in exported.items() if n not in apart and not n.startswith("BASH_FUNC_") and base.get(n) != v
         }
-        # Bash passes on what is no name of a variable, and does not tell of it.
-        changed |= {n: None for n in base if n not in exported and n not in _NEVER and re.fullmatch(r"[A-Za-z_]\w*", n)}
+        # Bash passes on what is no name of a variable, and does not report it.
+        changed |= {n: None for n in base if n not in exported and n not in apart and re.fullmatch(r"[A-Za-z_]\w*", n)}
+        changed |= {n: v for n, v in self.variables.items() if n in imposed}
         if sum(len(n) + len(v or "") for n, v in changed.items()) > MOST:
             return False
         self.variables = changed
@@ -100,6 +133,15 @@ class Channel:
 
     def close(self) -> None:
         os.close(self.fd)
+
+
+def imposed(given: Mapping[str, str], ran: Mapping[str, str]) -> frozenset[str]:
+    """The variables in which the environment that a command ran with differs from the one it was given."""
+    return frozenset(name for name in given.keys() | ran.keys() if given.get(name) != ran.get(name))
+
+
+def _storable(name: str) -> bool:
+    return not looks_like_key(name) and not _GIT_CONFIG.fullmatch(name)
 
 
 def told(data: bytes) -> tuple[Path | None, dict[str, str]]:

@@ -1,0 +1,39 @@
+"""What an unexpected exception becomes, wherever a call is checked, asked about or run: a failed call, and a session
+that goes on. The model reads a sentence, the user is warned, and a crash report has the traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agent_cli.core.events import Event, ToolFinished, Warned
+from agent_cli.core.messages import ToolCall, pending_calls
+from agent_cli.engine.turn import Kit, Turn
+
+
+def caught(kit: Kit, doing: str, error: Exception) -> Generator[Event, None, str]:
+    """The sentence about an exception for the model; the user is warned of it. doing: "checking Read".
+
+    Call it while the exception is handled.
+    """
+    what = f"{doing[:1].upper()}{doing[1:]} failed: {told(error)}"
+    where = kit.report(error)
+    yield Warned(f"{what} This is an internal error{f', described in {where}' if where else ''}.")
+    return what
+
+
+def close_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
+    """Give a call its one result, as far as it has none yet, and end it on the screen."""
+    turn.budget.called(failed=True)
+    if any(waiting.id == call.id for waiting in pending_calls(turn.history)):
+        yield from turn.answer(call, text, is_error=True, last=last)
+    else:
+        yield ToolFinished(call.id, call.name, True, 0)
+
+
+def told(error: Exception) -> str:
+    """What an exception says, as a sentence."""
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    else:
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return said if said.endswith((".", "!", "?")) else f"{said}."
