@@ -139,7 +139,8 @@ def _commands(item: Mapping[str, Any], call: str) -> list[str]:
         return [approve, f"agent answer {call} '{change}'", f"agent reject {call}"]
     if item["kind"] == "review":
         change = "what to change first"
-        return [f"agent approve {call}", f"agent answer {call} '{change}'", f"agent reject {call} --undo"]
+        undo, end = f"agent reject {call} --undo", f"agent reject {call}"
+        return [f"agent approve {call}", f"agent answer {call} '{change}'", undo, end]
     return [f"agent approve {call}", f"agent reject {call} --why 'the reason'"]
 
 
