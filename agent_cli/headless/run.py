@@ -189,7 +189,7 @@ def run_turns(
         from agent_cli.headless.stream_json import StreamJson  # with its table of events
 
         stream = StreamJson(print_line, report.session_id, report.model, asked.partial, asked.hook_events)
-        stream.progress = asked.progress or asked.partial
+        stream.progress = asked.progress
         stream.init(
             cwd=report.cwd,
             tools=report.tools,

@@ -62,7 +62,7 @@ class StreamJson:
         self._partial = partial
         self._hook_events = hook_events
         self._usage = Usage()
-        self.progress = partial
+        self.progress = False
         self._requested: set[str] = set()
         self._results: dict[str, ToolMessage] = {}
         self._parent: str | None = None
