@@ -85,8 +85,9 @@ def one_shot(options: RunOptions) -> int:
         from agent_cli.headless.pending import report_unsent
 
         as_json = asked.output_format != "text"
-        why = str(waiting)
-        return report_unsent(waiting.session_id, waiting.items, why, as_json=as_json, structured=asked.structured)
+        folder = SessionStore(state_folder(place.env), place.root).folder
+        known = waiting.session_id, waiting.items, folder, str(waiting)
+        return report_unsent(*known, as_json=as_json, structured=asked.structured)
     finally:
         for agent in built:
             agent.close()

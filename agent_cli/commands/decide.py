@@ -68,7 +68,7 @@ def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) 
         return approver, asker
 
     agent = reopen(target.session_id, target.place, options, answering, lambda line: say(f"agent: {line}"))
-    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[0], progress=True)
+    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
     try:
         return _decide(agent, calls, decision, asked)
     finally:
@@ -102,7 +102,7 @@ def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -
         raise Mistake(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
     found_here = named if calls and named else waiting
     if len(found_here) > 1:
-        say(sessions_listed(found_here))
+        say(sessions_listed(found_here, store))
         raise Mistake(f"{len(found_here)} sessions wait for you: name one of them.")
     return Target(place, next(iter(found_here)), words)
 
@@ -126,7 +126,8 @@ def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...
     if texts and texts[0] in undecided:
         calls, texts = texts[:1], texts[1:]
     if not texts or not " ".join(texts).strip():
-        commands = decide_commands(target.session_id[:8], pending_of(restored))
+        short = project_store(target.place).short(target.session_id)
+        commands = decide_commands(short, pending_of(restored))
         raise Mistake(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
     return calls, decision.but(texts=texts)
 
@@ -145,7 +146,7 @@ def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Ask
     for call, (word, text) in verdicts:
         decide(agent, call, word, text=text, mode=decision.mode)
     if waiting.undecided:
-        tell_pending(session_id, pending_of(agent.restored))
+        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED
     take_plan(project_store(agent.place).folder, session_id)
     return resume(asked, agent.conversation, report_of(agent), waiting.spent, waiting.by_model)
@@ -161,19 +162,21 @@ def _chosen(agent: Agent, waiting: Waiting, calls: tuple[str, ...], decision: De
     assert agent.restored is not None
     session_id, undecided = agent.header.session_id, waiting.undecided
     if wrong := next((call for call in calls if call not in undecided), ""):
-        tell_pending(session_id, pending_of(agent.restored))
+        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         raise Mistake(f"{inert(wrong)} is not waiting in session {session_id}.")
     if decision.every:
         # A question wants words; it waits on where the other calls are approved.
-        answerable = [c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions"]
-        return tuple(answerable)
+        every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
+        if not every:
+            raise Mistake("Only questions wait, which want an answer: agent answer. See: agent pending")
+        return every
     if calls or len(undecided) == 1:
         return calls or undecided
     if decision.word == "answer":
         questions = [call for call in undecided if _kind(waiting, call) != "approval"]
         if len(questions) == 1:
             return tuple(questions)
-    tell_pending(session_id, pending_of(agent.restored))
+    tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
     more = "" if decision.word == "answer" else ", or use --all"
     raise Mistake(f"{len(undecided)} calls are waiting: name one{more}.")
 
@@ -181,7 +184,8 @@ def _chosen(agent: Agent, waiting: Waiting, calls: tuple[str, ...], decision: De
 def _verdict(agent: Agent, waiting: Waiting, call: str, decision: Decision) -> tuple[str, str]:
     """The decision about one call, as `decide` takes it, and its words. Raises Mistake where it does not fit."""
     kind, word, text = _kind(waiting, call), decision.word, decision.text
-    short = f"{agent.header.session_id[:8]} {call}" if len(waiting.undecided) > 1 else agent.header.session_id[:8]
+    short = project_store(agent.place).short(agent.header.session_id)
+    short += f" {call}" if len(waiting.undecided) > 1 else ""
     if kind == "approval" and word == "answer":
         raise Mistake(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
     if kind == "questions" and word == "approve":

@@ -31,22 +31,25 @@ def list_pending(*, everywhere: bool, as_json: bool) -> int:
     if everywhere:
         folders = project_folders(state_folder(place.env))
         stores += [SessionStore.at(folder) for folder in folders if folder != own.folder]
-    found = []
+    found: list[dict[str, Any]] = []
+    names = []
     for store in stores:
         for session_id, items in pending_sessions(store).items():
-            found.append({"session_id": session_id, "root": root_of(store.path(session_id)), "pending": items})
+            root = root_of(store.path(session_id))
+            found.append({"session_id": session_id, "root": root, "pending": items})
+            names.append(store.short(session_id))
     if as_json:
         put_json(found)
         return 0
     if not found:
         where = "in any project" if everywhere else "in this project; agent pending --all looks in all of them"
         put(f"Nothing waits for you {where}.")
-    for session in found:
-        put("\n".join(_session_lines(session, with_root=everywhere)))
+    for session, name in zip(found, names, strict=True):
+        put("\n".join(_session_lines(session, name, with_root=everywhere)))
     return 0
 
 
-def _session_lines(session: dict[str, Any], *, with_root: bool) -> Iterator[str]:
+def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> Iterator[str]:
     session_id, items = session["session_id"], session["pending"]
     first = items[0]
     where = f" in {inert(session['root'])}" if with_root and session["root"] else ""
@@ -61,9 +64,9 @@ def _session_lines(session: dict[str, Any], *, with_root: bool) -> Iterator[str]
         yield f"  {_KINDS[item['kind']]}: {headline(item)}"
         for line in _details(item):
             yield f"      {line}"
-    commands = decide_commands(session_id[:8], items)
+    commands = decide_commands(name, items)
     if not commands:
-        yield f"  expired {shown_time(first['expires_at'])}; ask for a new plan: agent --resume {session_id[:8]}"
+        yield f"  expired {shown_time(first['expires_at'])}; ask for a new plan: agent --resume {name}"
     for command in commands:
         yield f"  > {command}"
 
@@ -94,11 +97,11 @@ def _shown(preview: dict[str, Any]) -> str:
     return str(preview.get("patch", preview.get("text", "")))
 
 
-def sessions_listed(found: dict[str, list[dict[str, Any]]]) -> str:
+def sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
     """Sessions that wait, in one line each, with the commands that decide them."""
     lines = []
     for session_id, items in found.items():
         lines.append(f"session {session_id[:8]}: {_in_short(items[0]['request']) or counted(len(items), 'call')}")
         lines += [f"  waiting: {headline(item)}" for item in items]
-        lines += [f"  > {command}" for command in decide_commands(session_id[:8], items)]
+        lines += [f"  > {command}" for command in decide_commands(store.short(session_id), items)]
     return "\n".join(lines)

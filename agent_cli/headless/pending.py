@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
@@ -15,6 +16,7 @@ from agent_cli.headless.printing import print_line, print_text, say
 from agent_cli.headless.result import Tally, result_object
 from agent_cli.session.plans import expiry_of, seconds_of
 from agent_cli.session.records import Waiting
+from agent_cli.session.store import SessionStore
 from agent_tools.inert import inert
 from agent_tools.plan import plan_text
 from agent_tools.values import to_plain
@@ -156,19 +158,22 @@ def shown_time(stamp: str) -> str:
 
 
 def tell_pending(
-    session_id: str, items: Sequence[dict[str, Any]], *, plan_on_stdout: bool = False, saved: bool = True
+    session_id: str, items: Sequence[dict[str, Any]], folder: Path | None, *, plan_on_stdout: bool = False
 ) -> None:
-    """What waits for the user, and the commands that decide it. plan_on_stdout: plans are printed there as well."""
+    """Say what waits for the user, and the commands that decide it.
+
+    folder: where the session is saved; None where it is not. plan_on_stdout: plans are printed there as well.
+    """
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
             print_text(plan_text(item["plan"]) + "\n")
         say(f"waiting: {headline(item)}")
         for line in question_lines(item["questions"]) if item["kind"] == "question" else ():
             say(f"  {line}")
-    if not saved:
+    if folder is None:
         say("This session is not saved, so this cannot be decided later. Run it without --no-session-persistence.")
         return
-    if commands := decide_commands(session_id[:8], items):
+    if commands := decide_commands(SessionStore.at(folder).short(session_id), items):
         say("Decide with:")
         for command in commands:
             say(f"  {command}")
@@ -176,7 +181,7 @@ def tell_pending(
 
 
 def report_unsent(
-    session_id: str, items: Sequence[dict[str, Any]], why: str, *, as_json: bool, structured: bool
+    session_id: str, items: Sequence[dict[str, Any]], folder: Path, why: str, *, as_json: bool, structured: bool
 ) -> int:
     """A message could not be sent, since its session waits for the user: said as the format wants; the exit code."""
     if as_json:
@@ -189,7 +194,7 @@ def report_unsent(
         )
         print_line(fields | {"result": why, "message_sent": False})
     say(why)
-    tell_pending(session_id, items)
+    tell_pending(session_id, items, folder)
     return SUSPENDED
 
 

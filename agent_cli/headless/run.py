@@ -279,7 +279,7 @@ def finish(
         from agent_cli.headless.pending import tell_pending
 
         in_text = asked.output_format == "text"
-        tell_pending(report.session_id, pending, plan_on_stdout=in_text, saved=report.folder is not None)
+        tell_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
             plan = WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
             save_plan(report.folder, plan)
