@@ -165,6 +165,8 @@ def test_the_id_of_a_session_is_never_an_answer(work: Path) -> None:
         done = agent(["answer", *words], work)
         assert done.returncode == 2, words
         assert f"agent answer {session[:8]} 1" in done.stderr
+    for words in (["approve"], ["approve", "--all"], ["reject", "--undo"]):
+        assert agent(words, work).returncode == 2, words
     strange = agent(["answer", "0" * 8 + session[8:]], work)
     assert strange.returncode == 2
     assert "There is no session" in strange.stderr
