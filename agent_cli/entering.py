@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.options import ASK_WHICH, RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings
 from agent_cli.session.finding import SeveralSessions, find_session, is_id_like

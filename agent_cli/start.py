@@ -10,11 +10,10 @@ from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
 from agent_cli.config.commands import split_call
 from agent_cli.config.schema import Settings
-from agent_cli.core.answers import Approver, Asker, Defer, later
-from agent_cli.core.messages import ToolMessage
+from agent_cli.core.answers import Approver, Asker, Defer, assents, later
+from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.engine.drive import Conversation
-from agent_cli.headless.exits import SUSPENDED
-from agent_cli.headless.result import pending_item
+from agent_cli.headless.printing import say
 from agent_cli.headless.run import (
     Asked,
     FailOnQuestion,
@@ -23,12 +22,11 @@ from agent_cli.headless.run import (
     decide_alone,
     deny,
     run,
-    say,
-    tell_pending,
 )
+from agent_cli.opening import open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, find_place, read_settings
-from agent_cli.session.plans import expired_at, feedback_block, is_expired, take_plan
+from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.session.plans import expired_at, expired_words, feedback_block, is_expired, take_plan
 from agent_cli.session.store import SessionStore, close_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
@@ -61,13 +59,20 @@ def one_shot(options: RunOptions) -> int:
     for text in layers.ignored:
         say(f"agent: {one_line(text)}.")
     approver, asker, fails = unattended(options.on_ask)
+    if options.on_ask == "suspend" and not layers.settings().save_sessions:
+        raise Mistake(
+            "--on-ask suspend needs a saved session, from which the turn is continued later: leave out "
+            "--no-session-persistence (the setting save_sessions), or use --on-ask deny."
+        )
     asked = asked_of(options, layers.settings()).but(fails=fails)
     built: list[Agent] = []
 
     def begin() -> tuple[Conversation, Report]:
+        if options.fork_session and (options.continue_ or options.resume):
+            _refuse_fork_if_waiting(options, layers.settings(), place)
         agent = build(options, place, layers, approver, lambda text: say(f"agent: {text}"), asker=asker)
         built.append(agent)
-        _refuse_if_waiting(agent)
+        _answer_what_waits(agent)
         _take_up_plan(agent)
         _question_commands(agent)
         return agent.conversation, report_of(agent)
@@ -76,40 +81,72 @@ def one_shot(options: RunOptions) -> int:
         return run(asked, begin)
     except Misuse as error:
         raise Mistake(str(error)) from None
-    except StillWaiting as waiting:
-        tell_pending(waiting.session_id, waiting.items)
-        return SUSPENDED
+    except StillWaitingError as waiting:
+        from agent_cli.headless.pending import report_unsent
+
+        as_json = asked.output_format != "text"
+        folder = SessionStore(state_folder(place.env), place.root).folder
+        known = waiting.session_id, waiting.items, folder, str(waiting)
+        return report_unsent(*known, as_json=as_json, structured=asked.structured)
     finally:
         for agent in built:
             agent.close()
 
 
-class StillWaiting(Exception):
-    """The session waits for a person; a new message cannot go before that."""
+NOT_SENT = "The message was not sent: this session waits for your decision."
 
-    def __init__(self, session_id: str, items: list[dict[str, Any]]) -> None:
-        super().__init__(session_id)
+
+class StillWaitingError(Exception):
+    """The session waits for the user, so the message was not sent; the text says so."""
+
+    def __init__(self, session_id: str, items: list[dict[str, Any]], text: str) -> None:
+        super().__init__(text)
         self.session_id = session_id
         self.items = items
 
 
-def _refuse_if_waiting(agent: Agent) -> None:
-    """A plan that waits is answered by the message; any other open call has to be decided first."""
+def _answer_what_waits(agent: Agent) -> None:
+    """Let the message answer a plan that waits. Raises StillWaitingError where something else does."""
     waiting = agent.restored.waiting if agent.restored else None
-    if waiting is None or not waiting.undecided:
+    if agent.restored is None or waiting is None or not waiting.undecided:
         return
+    from agent_cli.waiting import pending_of  # few sessions wait
+
+    session_id, conversation, ttl = agent.header.session_id, agent.conversation, agent.settings.plan_ttl
+    items = pending_of(agent.restored)
+    if any(item["kind"] != "plan" for item in items):
+        raise StillWaitingError(session_id, items, NOT_SENT)
     folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
-    only_a_plan = all(i in waiting.questions and waiting.questions[i].kind == "plan" for i in waiting.undecided)
-    if not only_a_plan:
-        items = [pending_item(waiting.requests.get(i) or waiting.questions[i]) for i in waiting.undecided]
-        raise StillWaiting(agent.header.session_id, items)
-    take_plan(folder, agent.header.session_id)
-    if expired_at(waiting.asked_at, agent.settings.plan_ttl):
-        agent.conversation.closing = f"The plan expired: nobody answered within {agent.settings.plan_ttl} minutes."
-        return
+    expired = expired_at(waiting.asked_at, ttl)
+    if expired:
+        say(expired_words(ttl))
+    conversation.closing = expired_words(ttl) if expired else "The user answered in words; see their next message."
     plan = waiting.questions[waiting.undecided[0]].data
-    agent.conversation.closing = "The user answered in words; see their next message."
-    agent.conversation.frame = lambda text: feedback_block(plan, text)
+    conversation.frame = str if expired else lambda text: feedback_block(plan, text)
+    expand = conversation.expand
+
+    def answering(text: str) -> str | Prompted:
+        if pending_calls(conversation.history):
+            if assents(text):
+                why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
+                raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
+            take_plan(folder, session_id)
+        return expand(text)
+
+    conversation.expand = answering
+
+
+def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: Place) -> None:
+    """Refuse a copy of a session that waits for the user before it is made. Raises StillWaitingError, Mistake."""
+    store = SessionStore(state_folder(place.env), place.root)
+    _, restored = open_session(options, settings, store, lambda text: None)
+    if restored is None or restored.waiting is None:
+        return
+    from agent_cli.waiting import pending_of
+
+    items = pending_of(restored)
+    if any(item["kind"] != "plan" for item in items):
+        raise StillWaitingError(restored.header.session_id, items, NOT_SENT)
 
 
 def _take_up_plan(agent: Agent) -> None:
@@ -171,6 +208,7 @@ def report_of(agent: Agent) -> Report:
         plugins=settings.plugins,
         servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
+        plan_ttl=settings.plan_ttl,
         windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
     )
 

@@ -21,9 +21,10 @@ from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
-from agent_cli.headless.result import pending_item
+from agent_cli.headless.pending import pending_items
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, judge_project, read_settings
+from agent_cli.place import Mistake, Place, check_mode, judge_project, read_settings
+from agent_cli.session.glance import glances
 from agent_cli.session.records import NoSession, Restored, Waiting
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.values import from_plain
@@ -32,19 +33,27 @@ from agent_tools.values import from_plain
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
     """Session id to what waits in it, the latest changed session first."""
     found = {}
-    for session_id in store.ids():
+    for glanced in glances(store.folder):
+        # Most sessions have ended, which is seen without rebuilding them.
+        if glanced.ended not in ("waiting", "open"):
+            continue
         try:
-            waiting = store.load(session_id).waiting
+            restored = store.load(glanced.session_id)
         except NoSession:
             continue
-        if waiting is not None and (items := pending_items(waiting)):
-            found[session_id] = items
+        if items := pending_of(restored):
+            found[glanced.session_id] = items
     return found
 
 
-def pending_items(waiting: Waiting) -> list[dict[str, Any]]:
-    """What a person still has to decide, as plain data, in the order of the calls."""
-    return [pending_item(waiting.requests.get(i) or waiting.questions[i]) for i in waiting.undecided]
+def pending_of(restored: Restored) -> list[dict[str, Any]]:
+    """What the user still has to decide in a session, as plain data, in the order of the calls."""
+    waiting = restored.waiting
+    if waiting is None:
+        return []
+    asked = [waiting.requests.get(i) or waiting.questions[i] for i in waiting.undecided]
+    ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
+    return pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
 
 
 def project_store(place: Place) -> SessionStore:
@@ -96,6 +105,8 @@ def reopen(
     `restored.waiting` was read under the lock.
     """
     before = load(session_id, place).waiting
+    if before is not None:
+        check_mode(before.mode, place.env)
     saved: Mapping[str, Any] = before.saved if before is not None else {}
     chosen = options.but(
         resume=session_id,
@@ -111,8 +122,11 @@ def reopen(
     place = saved_place(saved, place)
     layers = saved_layers(saved, place)
     if saved and not chosen.bare:
+        today = read_settings(chosen, place)
         # Servers are declared with their secrets, which are not saved with a turn.
-        layers.servers = read_settings(chosen, place).servers
+        layers.servers = today.servers
+        # What was denied meanwhile is denied; nothing else of today's rules counts in a turn that began before.
+        layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
     agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
     take_up(agent, approver, asker)
     return agent
@@ -167,15 +181,11 @@ def saved_place(saved: Mapping[str, Any], place: Place) -> Place:
 
 
 def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
-    """Record a person's decision about one open call. Raises Mistake where it does not fit what was asked."""
+    """Record the user's decision about one open call, which fits what was asked."""
     waiting = agent.restored.waiting if agent.restored else None
     assert waiting is not None
     record = agent.conversation.record
     if (request := waiting.requests.get(call_id)) is not None:
-        if decision == "answer":
-            raise Mistake(f"{call_id} wants approval, not an answer: agent approve or agent reject.")
-        if decision == "undo":
-            raise Mistake(f"{call_id} is no review, so there is nothing to undo: agent reject {call_id}")
         verdict = ApprovalResolved(
             call_id, "approve" if decision == "approve" else "reject", "person", text, "", request.binding
         )
@@ -183,10 +193,6 @@ def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: s
         waiting.decisions[call_id] = verdict
         return
     question = waiting.questions[call_id]
-    if question.kind == "questions" and decision == "approve":
-        raise Mistake(f"{call_id} is a question: agent answer {call_id} TEXT")
-    if decision == "undo" and question.kind != "review":
-        raise Mistake(f"{call_id} is no review, so there is nothing to undo: agent reject {call_id}")
     words = {
         ("review", "undo"): "undo",
         ("questions", "answer"): "answer", ("questions", "reject"): "answer",

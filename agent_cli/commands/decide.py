@@ -1,73 +1,65 @@
-"""`agent pending`, `approve`, `reject` and `answer`: what waits for a person, and their decisions from any terminal."""
+"""`agent approve`, `reject` and `answer`: the user's decisions about what waits, from any terminal."""
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
-from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from agent_cli.assembly import Agent
-from agent_cli.commands.output import put, put_json
-from agent_cli.core.answers import Approver, Asker
+from agent_cli.commands.answering import read_answers
+from agent_cli.commands.pending import sessions_listed
+from agent_cli.core.answers import Approver, Asker, assents
+from agent_cli.core.modes import MODES
 from agent_cli.headless.exits import SUSPENDED
-from agent_cli.headless.run import Asked, FailOnQuestion, resume, say, tell_pending
+from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
+from agent_cli.headless.printing import say
+from agent_cli.headless.run import Asked, FailOnQuestion, resume
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, find_place
-from agent_cli.session.plans import expired_at, take_plan
-from agent_cli.session.records import NoSession
+from agent_cli.permission.decision import Level
+from agent_cli.place import Mistake, Place, check_mode, find_place
+from agent_cli.session.finding import is_id_like, root_of
+from agent_cli.session.glance import project_folders, session_files
+from agent_cli.session.plans import expired_at, expired_words, take_plan
+from agent_cli.session.records import Waiting
 from agent_cli.start import asked_of, report_of, unattended
-from agent_cli.terminal.reviewing import review_text
-from agent_cli.waiting import decide, load, pending_items, pending_sessions, project_store, reopen
+from agent_cli.waiting import decide, load, pending_of, pending_sessions, project_store, reopen
+from agent_tools.base import Effect
 from agent_tools.inert import inert
-from agent_tools.plan import plan_text
+from agent_tools.values import Value
 
 
-def list_pending(as_json: bool) -> int:
-    """Everything in this project that waits for a person."""
-    found = pending_sessions(project_store(find_place(os.environ)))
-    if as_json:
-        put_json([{"session_id": s, "pending": items} for s, items in found.items()])
-        return 0
-    if not found:
-        put("Nothing waits for a person here.")
-    for session_id, items in found.items():
-        put(f"session {session_id}")
-        for item in items:
-            put(f"  {item['call_id']}  {item['kind']}: {item['summary']}")
-            for line in _details(item):
-                put(f"      {line}")
-    return 0
+class Decision(Value):
+    """What the user decides. word: "approve", "reject", "answer" or "undo". every: all open calls. texts: an answer's
+    words, as they were given. text: words for the model. mode: for a plan, to continue in."""
+
+    word: str
+    every: bool = False
+    text: str = ""
+    texts: tuple[str, ...] = ()
+    mode: str = ""
 
 
-def _details(item: dict[str, Any]) -> list[str]:
-    if item["kind"] == "plan":
-        return plan_text(item["plan"]).splitlines()
-    if item["kind"] == "review":
-        return review_text(item["review"])[1:]
-    if item["kind"] == "question":
-        return [f"- {o['label']}" for q in item["questions"] for o in q.get("options", ())]
-    preview = item["preview"] or {}
-    effects = [f"{e['kind']} {e['target']}" for e in item["effects"] if e["kind"] != "state"]
-    diffs = preview.get("files", (preview,))
-    changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
-    facts = [inert(fact) for fact in item["facts"]]
-    return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
+class Target(Value):
+    """The session that is meant, where it is, and the words behind it."""
+
+    place: Place
+    session_id: str
+    words: tuple[str, ...]
 
 
-def _shown(preview: dict[str, Any]) -> str:
-    return str(preview.get("patch", preview.get("text", "")))
+def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) -> int:
+    """Decide calls of a session and, when the last is decided, continue its turn; the exit code. Raises Mistake.
 
-
-def decide_calls(
-    words: Sequence[str], decision: str, options: RunOptions, *, every: bool, text: str = "", mode: str = ""
-) -> int:
-    """Decide calls of a session and, when the last is decided, go on with its turn; the exit code. Raises Mistake.
-
-    words: a session (its ID or the beginning) and calls, both optional; without a call, just one may be waiting.
+    words: a session (its ID or the beginning of it) and calls, both optional; for "answer" then the words of it.
     """
     place = find_place(os.environ)
-    session_id, calls = _session_and_calls(list(words), place)
+    if decision.mode:
+        check_mode(decision.mode, place.env)
+    target = find_target(tuple(words), place, answer=decision.word == "answer")
+    calls, decision = _calls_and_words(target, decision)
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
@@ -75,54 +67,172 @@ def decide_calls(
         fails.append(failing)
         return approver, asker
 
-    agent = reopen(session_id, place, options, answering, lambda line: say(f"agent: {line}"))
-    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[0])
+    agent = reopen(target.session_id, target.place, options, answering, lambda line: say(f"agent: {line}"))
+    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
     try:
-        return _decide(agent, calls, decision, asked, every=every, text=text, mode=mode)
+        return _decide(agent, calls, decision, asked)
     finally:
         agent.close()
 
 
-def _decide(agent: Agent, calls: list[str], decision: str, asked: Asked, *, every: bool, text: str, mode: str) -> int:
+def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -> Target:
+    """The session that the words name, or the one that waits. Raises Mistake.
+
+    A session is named by its ID or at least four characters of its beginning, one of another project, too.
+    answer: only the first word may be a call; else all are.
+    """
+    store = project_store(place)
+    if words and len(words[0]) >= 4 and is_id_like(words[0]):
+        start = words[0].lower()
+        found = [p for p in session_files(store.folder) if p.stem.startswith(start)]
+        others = (folder for folder in project_folders(store.folder.parent.parent) if folder != store.folder)
+        found = found or [p for folder in others for p in session_files(folder) if p.stem.startswith(start)]
+        if len(found) > 1:
+            raise Mistake(f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all")
+        if found:
+            return Target(_place_of(found[0], place), found[0].stem, words[1:])
+        if len(words[0]) == 36:
+            raise Mistake(f"There is no session {words[0]}. See: agent pending --all")
+    waiting = pending_sessions(store)
+    if not waiting:
+        raise Mistake("Nothing waits for you in this project. For other projects: agent pending --all")
+    calls = words[:1] if answer else words
+    named = {s: items for s, items in waiting.items() if set(calls) <= {item["call_id"] for item in items}}
+    if not answer and not named:
+        raise Mistake(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
+    found_here = named if calls and named else waiting
+    if len(found_here) > 1:
+        say(sessions_listed(found_here, store))
+        raise Mistake(f"{len(found_here)} sessions wait for you: name one of them.")
+    return Target(place, next(iter(found_here)), words)
+
+
+def _place_of(path: Path, place: Place) -> Place:
+    """Where a session belongs, which may be another project."""
+    root = root_of(path)
+    if not root or path.parent == project_store(place).folder:
+        return place
+    return place.but(cwd=Path(root), root=Path(root))
+
+
+def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...], Decision]:
+    """The calls that are named; what is behind them is an answer's words. Raises Mistake."""
+    if decision.word != "answer":
+        return target.words, decision
+    restored = load(target.session_id, target.place)
+    undecided = restored.waiting.undecided if restored.waiting else ()
+    calls: tuple[str, ...] = ()
+    texts = target.words
+    if texts and texts[0] in undecided:
+        calls, texts = texts[:1], texts[1:]
+    if not texts or not " ".join(texts).strip():
+        short = project_store(target.place).short(target.session_id)
+        commands = decide_commands(short, pending_of(restored))
+        raise Mistake(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
+    return calls, decision.but(texts=texts)
+
+
+def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked) -> int:
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
-    if waiting is None or not waiting.undecided:
-        raise Mistake(f"Nothing waits for a person in session {session_id}.")
-    chosen = list(waiting.undecided) if every else calls
-    if not chosen and len(waiting.undecided) > 1:
-        tell_pending(session_id, pending_items(waiting))
-        raise Mistake(f"{len(waiting.undecided)} calls are waiting: name one, or use --all.")
-    for call_id in chosen or waiting.undecided:
-        if call_id not in waiting.undecided:
-            tell_pending(session_id, pending_items(waiting))
-            raise Mistake(f"{call_id} is not waiting in session {session_id}.")
+    if agent.restored is None or waiting is None or not waiting.undecided:
+        raise Mistake(f"Nothing waits for you in session {session_id}.")
+    chosen = _chosen(agent, waiting, calls, decision)
     ttl = agent.settings.plan_ttl
-    for call_id in chosen or list(waiting.undecided):
-        plan = call_id in waiting.questions and waiting.questions[call_id].kind == "plan"
-        if plan and expired_at(waiting.asked_at, ttl):
-            decide(agent, call_id, "answer", text=f"The plan expired: nobody answered within {ttl} minutes.")
-            say(f"The plan had waited for more than {ttl} minutes and has expired.")
-        else:
-            decide(agent, call_id, decision, text=text, mode=mode)
+    if expired_at(waiting.asked_at, ttl) and any(_kind(waiting, call) == "plan" for call in waiting.undecided):
+        return _expire(agent, waiting, expired_words(ttl), asked)
+    # All is checked before anything is decided.
+    verdicts = [(call, _verdict(agent, waiting, call, decision)) for call in chosen]
+    for call, (word, text) in verdicts:
+        decide(agent, call, word, text=text, mode=decision.mode)
     if waiting.undecided:
-        tell_pending(session_id, pending_items(waiting))
+        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED
     take_plan(project_store(agent.place).folder, session_id)
-    return resume(asked, agent.conversation, report_of(agent), waiting.spent)
+    return resume(asked, agent.conversation, report_of(agent), waiting.spent, waiting.by_model)
 
 
-def _session_and_calls(words: list[str], place: Place) -> tuple[str, list[str]]:
-    """The first word is a session where one begins with it; the default is the latest one that waits."""
-    store = project_store(place)
-    if words and len(words[0]) >= 4:
-        try:
-            return store.find(words[0]), words[1:]
-        except NoSession:
-            pass
-    try:
-        latest = store.latest()
-    except NoSession as error:
-        raise Mistake(str(error)) from None
-    if load(latest, place).waiting is None and words:
-        raise Mistake(f"{inert(words[0])} is neither a session here nor a call that waits in the latest one.")
-    return latest, words
+def _kind(waiting: Waiting, call: str) -> str:
+    """ "approval", "questions", "plan" or "review"."""
+    return waiting.questions[call].kind if call in waiting.questions else "approval"
+
+
+def _chosen(agent: Agent, waiting: Waiting, calls: tuple[str, ...], decision: Decision) -> tuple[str, ...]:
+    """The calls that are meant. Raises Mistake where that is not clear, after saying what waits."""
+    assert agent.restored is not None
+    session_id, undecided = agent.header.session_id, waiting.undecided
+    if wrong := next((call for call in calls if call not in undecided), ""):
+        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        raise Mistake(f"{inert(wrong)} is not waiting in session {session_id}.")
+    if decision.every:
+        # A question wants words; it waits on where the other calls are approved.
+        every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
+        if not every:
+            raise Mistake("Only questions wait, which want an answer: agent answer. See: agent pending")
+        return every
+    if calls or len(undecided) == 1:
+        return calls or undecided
+    if decision.word == "answer":
+        questions = [call for call in undecided if _kind(waiting, call) != "approval"]
+        if len(questions) == 1:
+            return tuple(questions)
+    tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    more = "" if decision.word == "answer" else ", or use --all"
+    raise Mistake(f"{len(undecided)} calls are waiting: name one{more}.")
+
+
+def _verdict(agent: Agent, waiting: Waiting, call: str, decision: Decision) -> tuple[str, str]:
+    """The decision about one call, as `decide` takes it, and its words. Raises Mistake where it does not fit."""
+    kind, word, text = _kind(waiting, call), decision.word, decision.text
+    short = project_store(agent.place).short(agent.header.session_id)
+    short += f" {call}" if len(waiting.undecided) > 1 else ""
+    if kind == "approval" and word == "answer":
+        raise Mistake(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
+    if kind == "questions" and word == "approve":
+        raise Mistake(f"{call} is a question: agent answer {short} TEXT")
+    if word == "undo" and kind != "review":
+        raise Mistake(f"{call} is no review, so there is nothing to undo: agent reject {short}")
+    if decision.mode and kind != "plan":
+        raise Mistake(f"--mode is for plans, and {call} is none: agent approve {short}")
+    if word == "approve" and text and kind == "approval":
+        raise Mistake(f"--with is for plans and reviews, and {call} is neither: agent approve {short}")
+    if word == "answer" and kind == "questions":
+        return word, read_answers(waiting.questions[call].data["questions"], decision.texts)
+    if word == "answer":
+        text = " ".join(decision.texts)
+        if text.strip(" .!").lower() in ("n", "no"):
+            raise Mistake(f"To end the work: agent reject {short}. To change it, say what: agent answer {short} TEXT")
+        word, text = ("approve", "") if assents(text) else (word, text)
+    if word == "approve" and kind == "plan":
+        _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
+    return word, text
+
+
+def _check_writes(agent: Agent, waiting: Waiting, plan: dict[str, Any], mode: str, short: str) -> None:
+    """Warn where the writes of a plan would be denied in the mode that it continues in.
+
+    Raises Mistake where no mode was chosen.
+    """
+    policy = copy.copy(agent.conversation.kit.policy)
+    policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
+    if policy.mode == "plan":
+        raise Mistake(f"In the mode plan nothing can be carried out: agent approve {short} --mode acceptEdits")
+    workspace = agent.conversation.kit.context.workspace
+    # A plan that names no files is judged by one that it might write.
+    named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
+    asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
+    paths = [os.path.normpath(workspace.cwd / os.path.expanduser(str(name))) for name in named]
+    if not (denied := [p for p in paths if policy.decide("Write", (Effect("write", p),)).level >= asks]):
+        return
+    why = f"in the mode {policy.mode} its writes would be denied ({inert(denied[0])})"
+    if not mode:
+        raise Mistake(f"The plan was not approved: {why}. Name a mode: agent approve {short} --mode acceptEdits")
+    say(f"agent: warning: {why}")
+
+
+def _expire(agent: Agent, waiting: Waiting, why: str, asked: Asked) -> int:
+    """Close a turn whose plan has expired: nothing runs and no model is called."""
+    take_plan(project_store(agent.place).folder, agent.header.session_id)
+    agent.conversation.abandon(why)
+    as_json = asked.output_format != "text"
+    return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)

@@ -14,7 +14,7 @@ from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
 from agent_cli.engine.drive import drive
 from agent_cli.engine.hooked import absolute
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.hooking import LaterHooks, active_hooks, make_hooks
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings

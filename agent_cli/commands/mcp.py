@@ -16,7 +16,7 @@ from agent_cli.extensions.mcp.logins import Logins, Unkept, key_of, wants_login
 from agent_cli.extensions.mcp.server import Server
 from agent_cli.extensions.mcp.servers import Servers
 from agent_cli.extensions.mcp.sources import FILE, Found, Unset, filled, find_servers, mistake_in
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.mcp_servers import approvals_of, logins_folder, make_setup
 from agent_cli.options import RunOptions
 from agent_cli.permission.trust import agree, fingerprints, keep_trust

@@ -14,7 +14,7 @@ from agent_cli.extensions.mcp.logins import Logins, Unkept
 from agent_cli.extensions.mcp.offers import Refused
 from agent_cli.extensions.mcp.sources import Found, Unset, filled
 from agent_cli.extensions.mcp.terms import has_own_key, may_carry
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.mcp_servers import approvals_of, logins_folder
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place

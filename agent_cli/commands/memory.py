@@ -10,7 +10,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.memory import Memory, load_memory
 from agent_cli.config.memory_told import lines, plain
 from agent_cli.gate import make_policy
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.options import RunOptions
 from agent_cli.place import Place, find_place, memory_sources, read_settings
 from agent_tools.clipping import one_line

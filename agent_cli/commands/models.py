@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_cli.commands.output import put, put_json, table
 from agent_cli.config.schema import Settings
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.model.catalog import ModelInfo, known_models, lookup
 from agent_cli.model.discover import default_model
 from agent_cli.model.select import ModelSetupError, resolve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agent_cli.commands.output import put, put_json, table
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.options import RunOptions
 from agent_cli.place import find_place, read_settings
 from agent_tools.clipping import one_line

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.commands.output import put
 from agent_cli.commands.which import log_of
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.place import Mistake
 from agent_cli.session.export.write import FORMATS, document, format_of, write_document
 from agent_cli.session.records import NoSession

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent_cli.commands.which import listed, log_of
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.place import Mistake
 from agent_cli.session.ages import age, size
 from agent_cli.session.glance import Glance, glance

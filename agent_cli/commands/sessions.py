@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_cli.commands.output import put, put_json, table
 from agent_cli.commands.which import listed
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.place import find_place
 from agent_cli.session.ages import age, size
 from agent_cli.session.finding import says

@@ -24,7 +24,8 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.extending import load_extensions
 from agent_cli.gate import make_policy
-from agent_cli.headless.run import Signals, deny, say
+from agent_cli.headless.printing import say
+from agent_cli.headless.run import Signals, deny
 from agent_cli.hooking import make_hooks
 from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_cli.commands.output import put, table
 from agent_cli.config.prompts import workspace_root
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.options import RunOptions
 from agent_cli.permission.trust import TrustStore
 from agent_cli.place import Mistake, Place, find_place, project_files, read_settings, remember_trust

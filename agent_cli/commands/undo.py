@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from agent_cli.commands.output import put
-from agent_cli.headless.run import say
+from agent_cli.headless.printing import say
 from agent_cli.keeping import undoing
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place, read_settings

@@ -217,7 +217,7 @@ class Settings(Value):
         tighten("off", "step", "files"),
     ] = "off"
     plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
-    plan_ttl: Annotated[int, "minutes that a plan may wait for a person; 0: for ever"] = 60
+    plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: for ever"] = 4320
     plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5
     plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
     after_edit: Annotated[

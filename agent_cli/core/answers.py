@@ -62,6 +62,17 @@ Approver = Callable[[ApprovalRequested], Answer]
 Asker = Callable[[QuestionAsked], Reply | Defer]
 
 
+# Approval in so many words, and nothing else: "yes, but smaller" is a comment.
+_ASSENT = frozenset(
+    "y yes yep yeah ok okay k sure approve approved accept accepted agreed lgtm go proceed continue".split()
+) | {"go ahead", "go on", "looks good", "looks good to me", "sounds good", "do it", "yes please", "all right"}
+
+
+def assents(words: str) -> bool:
+    """Whether words say yes to a plan or a review, and nothing else."""
+    return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
+
+
 def later(asked: QuestionAsked) -> Defer:
     """The asker that leaves every question for later."""
     return Defer()

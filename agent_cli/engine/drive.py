@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound
+from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.core.messages import (
     OF_PROGRAM,
     Message,
@@ -20,8 +20,9 @@ from agent_cli.core.messages import (
     pending_calls,
     with_open_calls_closed,
 )
-from agent_cli.core.outcome import TurnResult
+from agent_cli.core.outcome import Diagnostics, TurnResult
 from agent_cli.core.spent import Spent
+from agent_cli.core.usage import Usage
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan_guard import spelled, unfinished
 from agent_cli.engine.turn import Kit, TurnOptions
@@ -240,6 +241,12 @@ class Conversation:
             if not self._runs:
                 self.kit.context.cancel = token
         return token
+
+    def abandon(self, reason: str) -> None:
+        """End a turn that waits without running any more of it: its open calls are answered with the reason."""
+        self.closing = reason
+        self._close_open_calls()
+        self.record(TurnFinished("Failed", Diagnostics(0, 0, 0, 0, "", "cancelled"), Usage(), reason))
 
     @property
     def suspended(self) -> bool:

@@ -11,7 +11,10 @@ from agent_cli.entries.choices import choice
 from agent_cli.options import FORMATS, RunOptions
 
 deciding_app = typer.Typer()
-Words = Annotated[list[str] | None, typer.Argument(help="[SESSION] [CALL]...; the latest session, its one open call.")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(help="[SESSION] [CALL]...; the session that waits and its one open call by default."),
+]
 Every = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
 OutputFormat = Annotated[
     str, typer.Option("--output-format", metavar="text|json|stream-json", callback=choice(FORMATS))
@@ -20,30 +23,33 @@ Verbose = Annotated[bool, typer.Option("--verbose")]
 
 
 @deciding_app.command()
-def pending(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """List what waits for a person in this project."""
-    from agent_cli.commands.decide import list_pending
+def pending(
+    everywhere: Annotated[bool, typer.Option("--all", help="In all projects.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List what waits for you in this project, and the commands that decide it."""
+    from agent_cli.commands.pending import list_pending
 
-    raise typer.Exit(list_pending(as_json=json))
+    raise typer.Exit(list_pending(everywhere=everywhere, as_json=json))
 
 
 def _decision(words: list[str] | None, decision: str, output_format: str, verbose: bool, **more: Any) -> None:
-    from agent_cli.commands.decide import decide_calls
+    from agent_cli.commands.decide import Decision, decide_calls
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    raise typer.Exit(decide_calls(words or [], decision, options, **more))
+    raise typer.Exit(decide_calls(words or [], Decision(decision, **more), options))
 
 
 @deciding_app.command()
 def approve(
     words: Words = None,
     every: Every = False,
-    mode: Annotated[str, typer.Option("--mode", help="For a plan: the permission mode to go on in.")] = "",
-    text: Annotated[str, typer.Option("--with", help="For a plan: words that go to the model with it.")] = "",
+    mode: Annotated[str, typer.Option("--mode", help="For a plan: the permission mode to continue in.")] = "",
+    text: Annotated[str, typer.Option("--with", help="For a plan or a review: words for the model.")] = "",
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> None:
-    """Approve open calls; when the last is decided, the turn goes on as with -p."""
+    """Approve open calls; when the last one is decided, the turn continues as with -p."""
     if mode and mode not in MODES:
         raise typer.BadParameter(f"{mode} is none of {', '.join(MODES)}.")
     _decision(words, "approve", output_format, verbose, every=every, mode=mode, text=text)
@@ -64,12 +70,12 @@ def reject(
 
 @deciding_app.command()
 def answer(
-    words: Annotated[list[str], typer.Argument(help="[SESSION] [CALL] TEXT")],
+    words: Annotated[list[str], typer.Argument(help="[SESSION] [CALL] ANSWER...; the number of an option, or words.")],
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> None:
-    """Answer a question of the model."""
-    _decision(words[:-1], "answer", output_format, verbose, every=False, text=words[-1])
+    """Answer a question of the model, or say what to change in a plan; "yes" approves it."""
+    _decision(words, "answer", output_format, verbose)
 
 
 @deciding_app.command()

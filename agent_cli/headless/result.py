@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, UsageAdded, innermost
@@ -11,7 +12,6 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, MaxIterations, TurnResult
 from agent_cli.core.usage import Usage
 from agent_cli.headless.exits import Outcome
-from agent_tools.values import to_plain
 
 # Claude Code's names where it has one.
 _SUBTYPES: dict[Cap, str] = {
@@ -22,43 +22,23 @@ _SUBTYPES: dict[Cap, str] = {
 
 
 class Tally:
-    """Listens to a turn: usage by model, and what a person was asked and has not answered."""
+    """Listens to a turn: usage by model, and what the user was asked and has not answered.
 
-    def __init__(self) -> None:
-        self.by_model: dict[str, Usage] = {}
-        self.asked: dict[str, dict[str, Any]] = {}
+    by_model: what earlier parts of the turn used, where it waited for the user.
+    """
+
+    def __init__(self, by_model: Mapping[str, Usage] | None = None) -> None:
+        self.by_model: dict[str, Usage] = dict(by_model or {})
+        self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
 
     def __call__(self, event: Event) -> None:
         match innermost(event):
             case UsageAdded(model=model, usage=usage):
                 self.by_model[model] = self.by_model.get(model, Usage()) + usage
             case (ApprovalRequested() | QuestionAsked()) as asked:
-                self.asked[asked.call_id] = pending_item(asked)
+                self.asked[asked.call_id] = asked
             case MessageAdded(message=ToolMessage(call_id=call_id)):
                 self.asked.pop(call_id, None)
-
-
-def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
-    """What waits for a person, as plain data: for the result, `agent pending` and the lists on standard error."""
-    if isinstance(event, ApprovalRequested):
-        return {
-            "call_id": event.call_id,
-            "kind": "approval",
-            "tool": event.tool,
-            "summary": event.summary,
-            "reason": event.reason,
-            "effects": [{"kind": e.kind, "target": e.target} for e in event.effects],
-            "cwd": event.cwd,
-            "preview": to_plain(event.preview),
-            "facts": list(event.facts),
-            "rule": event.always or None,
-        }
-    if event.kind == "plan":
-        return {"call_id": event.call_id, "kind": "plan", "summary": "Approve the plan", "plan": event.data}
-    if event.kind == "review":
-        return {"call_id": event.call_id, "kind": "review", "summary": event.data["title"], "review": event.data}
-    questions = event.data["questions"]
-    return {"call_id": event.call_id, "kind": "question", "summary": questions[0]["question"], "questions": questions}
 
 
 def result_object(
@@ -69,8 +49,9 @@ def result_object(
     windows: tuple[int | None, int | None],
     *,
     structured: bool,
+    pending: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """`windows`: the model's context window and longest output in tokens, where known."""
+    """windows: the model's context window and longest output in tokens, where known. pending: what waits."""
     end = result.end
     text = getattr(result, "text", "")
     wrong = outcome not in ("done", "denied", "degraded")
@@ -107,8 +88,8 @@ def result_object(
         "errors": [text] if wrong and text else [],
         "uuid": new_uuid(),
     }
-    if tally.asked:
-        fields["pending"] = list(tally.asked.values())
+    if pending:
+        fields["pending"] = list(pending)
     if isinstance(result, Complete):
         fields["plan_unfinished"] = result.plan_unfinished
         fields["verified"] = result.verified or None

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.core.answers import Answer, Defer, Reject, Reply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.media import media_of
-from agent_cli.core.outcome import Complete, TurnResult
+from agent_cli.core.outcome import Complete, Suspended, TurnResult
 from agent_cli.core.spent import Spent
+from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
+from agent_cli.headless.printing import print_line, print_text, say
 from agent_cli.headless.progress import Progress
 from agent_cli.headless.result import Tally, result_object
 from agent_cli.headless.stdin import NotText, join, read_stdin
@@ -27,7 +29,6 @@ from agent_tools.base import ToolError
 from agent_tools.cancel import Cancelled
 from agent_tools.inert import inert
 from agent_tools.media import Media
-from agent_tools.plan import plan_text
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Report(Value):
     plugins: tuple[str, ...] = ()
     servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
+    plan_ttl: int = 0
 
 
 class FailOnQuestion:
@@ -86,6 +88,7 @@ class Asked(Value):
     stdin_wait: float
     fails: FailOnQuestion | None = None
     hook_events: bool = False
+    progress: bool = False
 
 
 class Misuse(Exception):
@@ -100,15 +103,6 @@ def deny(request: ApprovalRequested) -> Answer:
 def decide_alone(asked: QuestionAsked) -> Reply | Defer:
     """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a person."""
     return Reply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
-
-
-def say(text: str) -> None:
-    """A line on standard error; a closed one is nobody's loss."""
-    try:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
 
 
 class Said(Value):
@@ -172,21 +166,30 @@ def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
         raise Misuse(str(error)) from None
 
 
-def resume(asked: Asked, conversation: Conversation, report: Report, spent: Spent) -> int:
-    """Go on with a suspended turn; prints and exits as a run does."""
-    return run_turns(asked, conversation, report, [lambda show: conversation.resume(show, spent)])
+def resume(
+    asked: Asked, conversation: Conversation, report: Report, spent: Spent, by_model: Mapping[str, Usage]
+) -> int:
+    """Continue a suspended turn; prints and exits as a run does. by_model: what its earlier parts used."""
+    return run_turns(asked, conversation, report, [lambda show: conversation.resume(show, spent)], by_model)
 
 
-def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: Iterable[TurnStep]) -> int:
-    """Run turns one after another and report on each; the exit code of the last."""
+def run_turns(
+    asked: Asked,
+    conversation: Conversation,
+    report: Report,
+    turns: Iterable[TurnStep],
+    by_model: Mapping[str, Usage] | None = None,
+) -> int:
+    """Run turns one after another and report on each; the exit code of the last. by_model: see `resume`."""
     watch = Signals(conversation.interrupt)
-    tally = Tally()
+    tally = Tally(by_model)
     progress = Progress(say, asked.verbose)
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
         from agent_cli.headless.stream_json import StreamJson  # with its table of events
 
-        stream = StreamJson(_print_line, report.session_id, report.model, asked.partial, asked.hook_events)
+        stream = StreamJson(print_line, report.session_id, report.model, asked.partial, asked.hook_events)
+        stream.progress = asked.progress
         stream.init(
             cwd=report.cwd,
             tools=report.tools,
@@ -214,16 +217,29 @@ def run_turns(asked: Asked, conversation: Conversation, report: Report, turns: I
                     raise
                 say(str(error))
                 return 128 + watch.caught
-            code = finish(asked, report, result, tally, stream, watch.caught)
+            pending: list[dict[str, Any]] = []
+            if isinstance(result, Suspended):
+                from agent_cli.headless.pending import pending_items  # few runs wait for the user
+
+                known = conversation.history, conversation.kit.nested
+                pending = pending_items(tally.asked.values(), *known, plan_ttl=report.plan_ttl)
+            code = finish(asked, report, result, tally, stream, watch.caught, pending)
             if watch.caught or code == SUSPENDED:
                 break
+            tally = Tally()
     return code
 
 
 def finish(
-    asked: Asked, report: Report, result: TurnResult, tally: Tally, stream: StreamJson | None, caught: int
+    asked: Asked,
+    report: Report,
+    result: TurnResult,
+    tally: Tally,
+    stream: StreamJson | None,
+    caught: int,
+    pending: list[dict[str, Any]],
 ) -> int:
-    """Print what the format wants, and give the exit code."""
+    """Print what the format wants, and give the exit code. pending: what waits for the user."""
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
@@ -239,19 +255,21 @@ def finish(
             if text:
                 say(text)
         elif isinstance(result, Complete) and result.return_value is not None:
-            _print_line(result.return_value)
+            print_line(result.return_value)
         elif text:
-            _print(text if text.endswith("\n") else f"{text}\n")
-        # What is denied without being a call is the prompt: it is said already.
+            print_text(text if text.endswith("\n") else f"{text}\n")
+        # What is denied without being a call is the prompt: it was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
             say(f"Denied: {denial.tool}: {denial.reason}")
     else:
         windows = (report.windows[0], report.windows[1])
-        fields = result_object(result, outcome, report.session_id, tally, windows, structured=asked.structured)
+        fields = result_object(
+            result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
+        )
         if stream is not None:
             stream.line(fields)
         else:
-            _print_line(fields)
+            print_line(fields)
     if isinstance(result, Complete) and result.plan_unfinished:
         say("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
     if outcome == "degraded":
@@ -259,21 +277,14 @@ def finish(
     elif outcome == "limit":
         say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
     elif outcome == "suspended":
-        items = list(tally.asked.values())
-        tell_pending(report.session_id, items, plan_on_stdout=asked.output_format == "text")
-        if report.folder is not None and items and items[0]["kind"] == "plan":
-            plan = WaitingPlan(report.session_id, items[0]["call_id"], items[0]["plan"], time.time())
+        from agent_cli.headless.pending import tell_pending
+
+        in_text = asked.output_format == "text"
+        tell_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
+        if report.folder is not None and pending and pending[0]["kind"] == "plan":
+            plan = WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
             save_plan(report.folder, plan)
     return exit_code(outcome, fail_on_degraded=asked.fail_on_degraded, signal_number=caught)
-
-
-def tell_pending(session_id: str, items: list[dict[str, Any]], *, plan_on_stdout: bool = False) -> None:
-    """What waits for a person and how to decide it; a plan goes to standard output, where a caller wants it."""
-    for item in items:
-        if item["kind"] == "plan" and plan_on_stdout:
-            _print(plan_text(item["plan"]) + "\n")
-        say(f"waiting: {inert(item['summary'])} ({item['call_id']})")
-    say(f"Decide with: agent approve {session_id[:8]}, agent reject {session_id[:8]} --why WORDS; see agent pending")
 
 
 class Signals:
@@ -297,16 +308,3 @@ class Signals:
             os._exit(128 + number)
         self.caught = number
         self._interrupt()
-
-
-def _print_line(fields: Any) -> None:
-    _print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n")
-
-
-def _print(text: str) -> None:
-    """To standard output, at once; undecodable characters never fail the run."""
-    data = text.encode("utf-8", "replace")
-    sys.stdout.flush()
-    view = memoryview(data)
-    while view:
-        view = view[os.write(1, view) :]

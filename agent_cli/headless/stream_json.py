@@ -12,6 +12,8 @@ from typing import Any
 from agent_cli import __version__
 from agent_cli.core.events import (
     AnswerRestarted,
+    ApprovalRequested,
+    ApprovalResolved,
     Compacted,
     Compacting,
     Event,
@@ -20,10 +22,14 @@ from agent_cli.core.events import (
     MessageAdded,
     PlanChanged,
     PlanContinued,
+    QuestionAnswered,
+    QuestionAsked,
     SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolProgress,
+    ToolStarted,
     TurnPaused,
     TurnResumed,
     UsageAdded,
@@ -33,12 +39,14 @@ from agent_cli.core.events import (
 from agent_cli.core.media import claude_blocks
 from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage
 from agent_cli.core.usage import Usage
+from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result import new_uuid, usage_object
 from agent_tools.display import CommandOutput
 
 
 class StreamJson:
-    """A listener that writes lines. `write` takes one plain object."""
+    """A listener that writes lines. `write` takes one plain object. progress: also that calls start, and their output
+    as it comes."""
 
     def __init__(
         self,
@@ -54,6 +62,8 @@ class StreamJson:
         self._partial = partial
         self._hook_events = hook_events
         self._usage = Usage()
+        self.progress = False
+        self._requested: set[str] = set()
         self._results: dict[str, ToolMessage] = {}
         self._parent: str | None = None
 
@@ -105,8 +115,14 @@ class StreamJson:
             case PlanChanged(items=items, paused=paused):
                 steps = [{"content": i.content, "status": i.status} for i in items]
                 self._system("plan", items=steps, paused=paused)
-            case PlanContinued(round=number, attempt=attempt):
-                self._system("plan_continued", round=number, attempt=attempt)
+            case PlanContinued(round=number, attempt=attempt, text_length=length):
+                self._system("plan_continued", round=number, attempt=attempt, text_length=length)
+            case (ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered()) as asked:
+                self._asked(asked)
+            case ToolStarted(call_id=call_id, tool=tool) if self.progress:
+                self._of_call("tool_started", call_id, tool_name=tool)
+            case ToolProgress(call_id=call_id, text=text) if self.progress:
+                self._of_call("tool_progress", call_id, content=text)
 
     def _delta(self, delta: dict[str, Any]) -> None:
         if self._partial:
@@ -115,6 +131,25 @@ class StreamJson:
 
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
+
+    def _of_call(self, subtype: str, call_id: str, **fields: Any) -> None:
+        self._system(subtype, tool_use_id=call_id, **fields, parent_tool_use_id=self._parent)
+
+    def _asked(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
+        """What the user is asked, and what came of it; also a refusal without a question, but not what rules allow."""
+        match event:
+            case ApprovalRequested() | QuestionAsked():
+                self._requested.add(event.call_id)
+                item = pending_item(event)
+                self._of_call("approval_requested", item.pop("call_id"), **item)
+            case ApprovalResolved(decision="defer") | QuestionAnswered(verdict="defer"):
+                return
+            case ApprovalResolved() if event.call_id in self._requested or event.decision == "reject":
+                known = {"decision": event.decision, "by": event.by, "reason": event.reason, "rule": event.rule or None}
+                self._of_call("approval_resolved", event.call_id, **known)
+            case QuestionAnswered():
+                known = {"decision": event.verdict, "by": event.by, "text": event.text, "mode": event.mode or None}
+                self._of_call("approval_resolved", event.call_id, **known)
 
     def _compacted(self, event: Compacted) -> None:
         """Claude Code's line, which knows two triggers, with what it does not tell."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_tools.clipping import counted
 from agent_tools.plan import plan_text
 from agent_tools.private import write_whole
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
@@ -56,11 +57,34 @@ def is_expired(created: float, minutes: int) -> bool:
     return bool(minutes) and time.time() - created > minutes * 60
 
 
+def seconds_of(stamp: str) -> float:
+    """A time as the log writes it (UTC, ISO 8601), in seconds since the epoch."""
+    return float(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")))
+
+
 def expired_at(stamp: str, minutes: int) -> bool:
-    """The same for a time as the log writes it (UTC, ISO 8601)."""
-    if not stamp:
-        return False
-    return is_expired(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")), minutes)
+    """Whether `minutes` have passed since a time of the log."""
+    return bool(stamp) and is_expired(seconds_of(stamp), minutes)
+
+
+def expiry_of(stamp: str, minutes: int) -> str | None:
+    """When a plan that was put to the user then expires, as the log writes times; None where it never does."""
+    if not stamp or not minutes:
+        return None
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds_of(stamp) + minutes * 60))
+
+
+def expired_words(minutes: int) -> str:
+    """What is said of a plan that has expired, to the user and to the model."""
+    return f"The plan expired: it was not approved within {lifetime(minutes)}."
+
+
+def lifetime(minutes: int) -> str:
+    """So many minutes in the largest unit that fits: "3 days", "12 hours", "1 minute"."""
+    for size, unit in ((1440, "day"), (60, "hour")):
+        if minutes >= size and minutes % size == 0:
+            return counted(minutes // size, unit)
+    return counted(minutes, "minute")
 
 
 def feedback_block(plan: dict[str, Any], words: str) -> str:

@@ -59,6 +59,7 @@ class Waiting(Value):
 
     requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).
     decisions and answers: a person's, not carried out yet. asked_at: when the last of it was put to the person.
+    by_model: what the turn has used so far.
     """
 
     calls: tuple[ToolCall, ...]
@@ -76,6 +77,7 @@ class Waiting(Value):
     nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
     nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    by_model: dict[str, Usage] = {}  # noqa: RUF012 - never changed
 
     @property
     def undecided(self) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ class State:
         self._tokens = 0
         self._since = 0
         self._used: Usage | None = None
+        self.by_model: dict[str, Usage] = {}
         self.paused: TurnPaused | None = None
         self.grants: list[str] = []
         self.requests: dict[str, ApprovalRequested] = {}
@@ -94,9 +95,11 @@ class State:
             case ToolFinished(seen=seen, shell=shell):
                 self.seen |= seen
                 self.shell = shell or self.shell
-            case UsageAdded(usage=usage, aside=False):
-                self._used = usage
-                self.window.reported(usage, len(self.history.messages) + 1)
+            case UsageAdded(model=model, usage=usage, aside=aside):
+                self.by_model[model] = self.by_model.get(model, Usage()) + usage
+                if not aside:
+                    self._used = usage
+                    self.window.reported(usage, len(self.history.messages) + 1)
             case Compacted() | Uncompacted() | Pinned():
                 self._seen_otherwise(event)
             case PlanChanged(items=items, paused=False):
@@ -111,6 +114,9 @@ class State:
                 self.plans = [(count, items) for count, items in self.plans if count <= messages]
             case TurnStarted():
                 self.turn, self.paused, self.last = event, None, None
+                if not self.history.open:
+                    # With open calls it is a turn that is resumed.
+                    self.by_model = {}
                 self.history.turn_started()
             case TurnPaused():
                 self.paused = event
@@ -169,6 +175,8 @@ class State:
                 self.nested_windows.setdefault(call_id, Window()).take(event, len(there.messages))
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
+            case UsageAdded(model=model, usage=usage):
+                self.by_model[model] = self.by_model.get(model, Usage()) + usage
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
                 self.take(event, time)
 
@@ -212,6 +220,7 @@ class State:
             decisions=dict(self.decisions),
             answers=dict(self.answers),
             spent=self.paused.spent,
+            by_model=dict(self.by_model),
             mode=self.paused.mode,
             grants=tuple(self.grants),
             saved=self.turn.saved,

@@ -94,6 +94,11 @@ class SessionStore:
             )
         return found[0]
 
+    def short(self, session_id: str) -> str:
+        """The beginning of an ID that is enough to name the session in this project."""
+        start = session_id[:8]
+        return start if sum(i.startswith(start) for i in self.ids()) <= 1 else session_id
+
     def load(self, session_id: str) -> Restored:
         """Read a session. Raises NoSession where nothing of it can be read."""
         from agent_cli.session.restore import restore  # a session that begins needs none of it

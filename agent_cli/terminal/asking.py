@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.answers import Defer, Reply, assents
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.terminal.approval import Aside, ReadLine, forget_typed_ahead, with_interrupts
@@ -111,6 +111,8 @@ def chosen(words: str, options: list[dict[str, Any]]) -> str:
 
 def read_verdict(words: str) -> Reply:
     """`y`, `y MODE`, `y` and words; `n` or nothing ends the work; any other sentence sends the plan back."""
+    if assents(words):
+        return Reply("approve")
     head, _, rest = words.partition(" ")
     if head.lower() in ("y", "yes"):
         first, _, more = rest.strip().partition(" ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.core.answers import Reply
+from agent_cli.core.answers import Reply, assents
 from agent_tools.clipping import counted, one_line
 from agent_tools.display import Diff, Diffs
 from agent_tools.values import from_plain
@@ -46,6 +46,8 @@ def review_text(data: dict[str, Any]) -> list[str]:
 
 def read_review(words: str) -> Reply:
     """`y` or `u` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
+    if assents(words):
+        return Reply("approve")
     head, _, rest = words.strip().partition(" ")
     if head.lower() in ("y", "yes"):
         return Reply("approve", rest.strip())

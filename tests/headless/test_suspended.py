@@ -230,7 +230,10 @@ def test_waiting_resuming_and_the_plan_are_told_in_stream_json(work: Path) -> No
     second = agent(["approve", "--output-format", "stream-json"], work)
     told = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
     kinds = [x["subtype"] for x in told if x["type"] == "system" and x["subtype"] != "init"]
-    assert kinds == ["plan", "paused", "resumed", "plan_continued", "plan"]
+    asked = ["approval_requested", "approval_resolved", "tool_started"]
+    assert kinds[:7] == ["plan", "approval_requested", "paused", "resumed", *asked]
+    assert [k for k in kinds[7:] if not k.startswith("tool_")] == ["plan_continued", "plan"]
+    assert next(x for x in told if x.get("subtype") == "plan_continued")["text_length"] == len("Half.")
     assert told[0]["agents"] == ["explore", "general", "plan", "review"]
 
 

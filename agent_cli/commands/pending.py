@@ -1,0 +1,107 @@
+"""`agent pending`: everything that waits for the user, with what they need to know to decide it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from agent_cli.commands.output import put, put_json
+from agent_cli.headless.pending import decide_commands, headline, plan_lines, question_lines, shown_time
+from agent_cli.place import find_place
+from agent_cli.session.ages import age
+from agent_cli.session.finding import root_of
+from agent_cli.session.glance import project_folders
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.terminal.reviewing import review_text
+from agent_cli.waiting import pending_sessions, project_store
+from agent_tools.clipping import counted, shorten
+from agent_tools.inert import inert
+
+_WORDS = 400
+
+
+def list_pending(*, everywhere: bool, as_json: bool) -> int:
+    """What waits in this project, or in all of them, the latest changed session first; the exit code."""
+    place = find_place(os.environ)
+    own = project_store(place)
+    stores = [own]
+    if everywhere:
+        folders = project_folders(state_folder(place.env))
+        stores += [SessionStore.at(folder) for folder in folders if folder != own.folder]
+    found: list[dict[str, Any]] = []
+    names = []
+    for store in stores:
+        for session_id, items in pending_sessions(store).items():
+            root = root_of(store.path(session_id))
+            found.append({"session_id": session_id, "root": root, "pending": items})
+            names.append(store.short(session_id))
+    if as_json:
+        put_json(found)
+        return 0
+    if not found:
+        where = "in any project" if everywhere else "in this project; agent pending --all looks in all of them"
+        put(f"Nothing waits for you {where}.")
+    for session, name in zip(found, names, strict=True):
+        put("\n".join(_session_lines(session, name, with_root=everywhere)))
+    return 0
+
+
+def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> Iterator[str]:
+    session_id, items = session["session_id"], session["pending"]
+    first = items[0]
+    where = f" in {inert(session['root'])}" if with_root and session["root"] else ""
+    yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago"
+    if first["request"]:
+        yield f"  request: {_in_short(first['request'])}"
+    said = ""
+    for item in items:
+        if item["said"] and item["said"] != said:
+            said = item["said"]
+            yield f"  assistant: {_in_short(said)}"
+        yield f"  {_KINDS[item['kind']]}: {headline(item)}"
+        for line in _details(item):
+            yield f"      {line}"
+    commands = decide_commands(name, items)
+    if not commands:
+        yield f"  expired {shown_time(first['expires_at'])}; ask for a new plan: agent --resume {name}"
+    for command in commands:
+        yield f"  > {command}"
+
+
+_KINDS = {"approval": "call", "plan": "plan", "review": "review", "question": "question"}
+
+
+def _in_short(text: str) -> str:
+    return inert(shorten(" ".join(text.split()), _WORDS))
+
+
+def _details(item: dict[str, Any]) -> list[str]:
+    if item["kind"] == "plan":
+        return plan_lines(item)
+    if item["kind"] == "review":
+        return review_text(item["review"])[1:]
+    if item["kind"] == "question":
+        return question_lines(item["questions"])
+    preview = item["preview"] or {}
+    effects = [f"{e['kind']} {e['target']}" for e in item["effects"] if e["kind"] != "state"]
+    diffs = preview.get("files", (preview,))
+    changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
+    facts = [inert(fact) for fact in item["facts"]]
+    return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
+
+
+def _shown(preview: dict[str, Any]) -> str:
+    return str(preview.get("patch", preview.get("text", "")))
+
+
+def sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
+    """Sessions that wait, in one line each, with the commands that decide them."""
+    lines = []
+    for session_id, items in found.items():
+        lines.append(f"session {session_id[:8]}: {_in_short(items[0]['request']) or counted(len(items), 'call')}")
+        lines += [f"  waiting: {headline(item)}" for item in items]
+        lines += [f"  > {command}" for command in decide_commands(store.short(session_id), items)]
+    return "\n".join(lines)

@@ -1,0 +1,211 @@
+"""What waits for the user: as plain data for results and `agent pending`, in words, and the commands that decide it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, by_person, typed
+from agent_cli.core.outcome import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd
+from agent_cli.core.usage import Usage
+from agent_cli.headless.exits import FAILED, SUSPENDED
+from agent_cli.headless.printing import print_line, print_text, say
+from agent_cli.headless.result import Tally, result_object
+from agent_cli.session.plans import expiry_of, seconds_of
+from agent_cli.session.records import Waiting
+from agent_cli.session.store import SessionStore
+from agent_tools.inert import inert
+from agent_tools.plan import plan_text
+from agent_tools.values import to_plain
+
+
+def pending_items(
+    asked: Iterable[ApprovalRequested | QuestionAsked],
+    history: Sequence[Message],
+    nested: Mapping[str, Sequence[Message]],
+    *,
+    asked_at: str = "",
+    plan_ttl: int = 0,
+) -> list[dict[str, Any]]:
+    """What waits, one plain object each, with what the user needs to know to decide it.
+
+    nested: the histories of suspended sub-agents, by the Task call that they work for. asked_at: when it was put to the
+    user, as the log writes times; now by default. plan_ttl: minutes that a plan may wait.
+    """
+    asked_at = asked_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    request = next((typed(m.text) for m in reversed(history) if by_person(m)), "")
+    made = _calls({"": history, **nested})
+    items = []
+    for event in asked:
+        said, parent = made[event.call_id][1:] if event.call_id in made else ("", "")
+        task = made[parent][0] if parent in made else None
+        expires = expiry_of(asked_at, plan_ttl) if isinstance(event, QuestionAsked) and event.kind == "plan" else None
+        about = {
+            "request": request,
+            "said": said,
+            "agent": str(task.arguments.get("subagent_type", "")) if task is not None else None,
+            "parent_tool_use_id": parent or None,
+            "asked_at": asked_at,
+            "expires_at": expires,
+        }
+        items.append(pending_item(event) | about)
+    return items
+
+
+def _calls(histories: Mapping[str, Sequence[Message]]) -> dict[str, tuple[ToolCall, str, str]]:
+    """By ID: each call, the words before it, and the Task call of the sub-agent that made it ("" for none)."""
+    return {
+        call.id: (call, message.text, parent)
+        for parent, messages in histories.items()
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+    }
+
+
+def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
+    """What is asked, as plain data."""
+    if isinstance(event, ApprovalRequested):
+        return {
+            "call_id": event.call_id,
+            "kind": "approval",
+            "tool": event.tool,
+            "summary": event.summary,
+            "reason": event.reason,
+            "effects": [{"kind": e.kind, "target": e.target} for e in event.effects],
+            "cwd": event.cwd,
+            "preview": to_plain(event.preview),
+            "facts": list(event.facts),
+            "rule": event.always or None,
+        }
+    if event.kind == "plan":
+        return {"call_id": event.call_id, "kind": "plan", "summary": "Approve the plan", "plan": event.data}
+    if event.kind == "review":
+        return {"call_id": event.call_id, "kind": "review", "summary": event.data["title"], "review": event.data}
+    questions = event.data["questions"]
+    return {"call_id": event.call_id, "kind": "question", "summary": questions[0]["question"], "questions": questions}
+
+
+def headline(item: Mapping[str, Any]) -> str:
+    """What is asked, on one line."""
+    agent = f"sub-agent {item['agent']}: " if item.get("agent") else ""
+    word = "expired" if has_expired(item) else "expires"
+    until = f", {word} {shown_time(item['expires_at'])}" if item.get("expires_at") else ""
+    return inert(f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until})")
+
+
+def has_expired(item: Mapping[str, Any]) -> bool:
+    """Whether it is a plan that waited for too long."""
+    return bool(item.get("expires_at")) and seconds_of(item["expires_at"]) < time.time()
+
+
+def question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Questions of the model with their options, by number."""
+    lines = []
+    for number, question in enumerate(questions, 1):
+        which = f"question {number}: " if len(questions) > 1 else ""
+        several = " (several may be chosen)" if question.get("multiSelect") else ""
+        lines += inert(f"{which}{question['question']}{several}").splitlines()
+        for place, option in enumerate(question.get("options", ()), 1):
+            more = f" - {option['description']}" if option.get("description") else ""
+            lines.append(inert(f"  {place}. {option['label']}{more}"))
+    return lines
+
+
+def plan_lines(item: Mapping[str, Any]) -> list[str]:
+    """A plan with all that it comes down to."""
+    return inert(plan_text(item["plan"])).splitlines()
+
+
+def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The commands that decide what waits in a session; each works as it is written here."""
+    several = len(items) > 1
+    items = [item for item in items if not has_expired(item)]
+    found = []
+    if several and all(item["kind"] == "approval" for item in items):
+        found += [f"agent approve {session} --all", f"agent reject {session} --all"]
+    for item in items:
+        found += _commands(item, f"{session} {_quoted(item['call_id'])}" if several else session)
+    return found
+
+
+def _commands(item: Mapping[str, Any], call: str) -> list[str]:
+    if item["kind"] == "question":
+        answers = ["1" if question.get("options") else "'your answer'" for question in item["questions"]]
+        return [f"agent answer {call} {' '.join(answers)}"]
+    if item["kind"] == "plan":
+        approve, change = f"agent approve {call} --mode acceptEdits", "what to change"
+        return [approve, f"agent answer {call} '{change}'", f"agent reject {call}"]
+    if item["kind"] == "review":
+        change = "what to change first"
+        undo, end = f"agent reject {call} --undo", f"agent reject {call}"
+        return [f"agent approve {call}", f"agent answer {call} '{change}'", undo, end]
+    return [f"agent approve {call}", f"agent reject {call} --why 'the reason'"]
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote  # IDs are the provider's; nearly always nothing is to be quoted
+
+    return quote(text)
+
+
+def shown_time(stamp: str) -> str:
+    """A time of the log (UTC) to the minute, in the local time zone."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds_of(stamp)))
+
+
+def tell_pending(
+    session_id: str, items: Sequence[dict[str, Any]], folder: Path | None, *, plan_on_stdout: bool = False
+) -> None:
+    """Say what waits for the user, and the commands that decide it.
+
+    folder: where the session is saved; None where it is not. plan_on_stdout: plans are printed there as well.
+    """
+    for item in items:
+        if item["kind"] == "plan" and plan_on_stdout:
+            print_text(plan_text(item["plan"]) + "\n")
+        say(f"waiting: {headline(item)}")
+        for line in question_lines(item["questions"]) if item["kind"] == "question" else ():
+            say(f"  {line}")
+    if folder is None:
+        say("This session is not saved, so this cannot be decided later. Run it without --no-session-persistence.")
+        return
+    if commands := decide_commands(SessionStore.at(folder).short(session_id), items):
+        say("Decide with:")
+        for command in commands:
+            say(f"  {command}")
+        say("See what is asked with: agent pending")
+
+
+def report_unsent(
+    session_id: str, items: Sequence[dict[str, Any]], folder: Path, why: str, *, as_json: bool, structured: bool
+) -> int:
+    """A message could not be sent, since its session waits for the user: said as the format wants; the exit code."""
+    if as_json:
+        plans = any(item["kind"] != "approval" for item in items)
+        reason: TerminalReason = "await_user_input" if plans else "await_approval"
+        end = TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))
+        result = Suspended(end, tuple(item["call_id"] for item in items))
+        fields = result_object(
+            result, "suspended", session_id, Tally(), (None, None), structured=structured, pending=items
+        )
+        print_line(fields | {"result": why, "message_sent": False})
+    say(why)
+    tell_pending(session_id, items, folder)
+    return SUSPENDED
+
+
+def report_expired(session_id: str, why: str, waiting: Waiting, *, as_json: bool, structured: bool) -> int:
+    """A plan has expired, and its turn ended with that: said as the format wants; the exit code."""
+    if as_json:
+        spent, tally = waiting.spent, Tally(waiting.by_model)
+        usage = sum(waiting.by_model.values(), Usage())
+        end = TurnEnd((), usage, Diagnostics(spent.rounds, spent.tool_calls, 0, 0, "", "cancelled"))
+        print_line(
+            result_object(Failed(end, text=why), "failed", session_id, tally, (None, None), structured=structured)
+        )
+    say(f"{why} Nothing was run. Ask for a new plan with: agent --resume {session_id[:8]}")
+    return FAILED
