@@ -24,6 +24,7 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.core.spent import Action
 from agent_cli.engine.asks import Asks
 from agent_cli.engine.checking import Checked, Prepared, approval_request, binding, check, proposals
+from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Turn
@@ -143,6 +144,8 @@ class Round:
             else:
                 if not self._stands(requests[proposal.call.id]):
                     yield requests[proposal.call.id]
+        if any(not self._stands(request) for request in requests.values()):
+            yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, str)}
         for request in requests.values():

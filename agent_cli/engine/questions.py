@@ -10,6 +10,7 @@ from agent_cli.core.events import Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.limits import Cap
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.checking import Prepared
+from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, Tool, ToolError, ToolResult
 from agent_tools.display import TodoItem
@@ -84,6 +85,7 @@ _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for yo
 def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
     """Ask, and record what was said. Raises Cancelled."""
     yield asked
+    yield from checkpoint(turn)
     turn.kit.context.cancel.check()
     call_person(turn, "elicitation_dialog", _WAITS.get(asked.kind, "The agent has a question"))
     with turn.budget.waiting():

@@ -2,8 +2,9 @@
 
 Each record is one line of ASCII JSON: v, seq, id (of the record), parent (id of the record before), type, time (UTC),
 data (the event), crc (CRC-32 of the line's other fields). It is written with one write() to a descriptor opened with
-O_APPEND and locked for this process; user messages, the start of each tool and the end of each turn are synced. The
-first record is the header. Of an answer that is still coming, what there is becomes a record at most once a second.
+O_APPEND and locked for this process; user messages, checkpoints, the start of each tool and the end of each turn are
+synced. The first record is the header. Of an answer that is still coming, what there is becomes a record at most once
+a second.
 
 What the disk refuses is kept in memory and follows, in order, as soon as there is room; until then `warning` says so.
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 from agent_cli.core.events import (
     UNLOGGED,
     AnswerRestarted,
+    Checkpoint,
     Event,
     MessageAdded,
     Pinned,
@@ -163,7 +165,7 @@ class SessionLog:
             self._begin()
             self._add(type(event).__name__, event)
             self._flush()
-            if isinstance(inner, (ToolStarted, TurnFinished)) or (
+            if isinstance(inner, (Checkpoint, ToolStarted, TurnFinished)) or (
                 isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
             ):
                 self._sync()
