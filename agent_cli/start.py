@@ -96,6 +96,10 @@ class StillWaiting(Exception):
 def _refuse_if_waiting(agent: Agent) -> None:
     """A plan that waits is answered by the message; any other open call has to be decided first."""
     waiting = agent.restored.waiting if agent.restored else None
+    if waiting is not None and waiting.decided and not waiting.undecided:
+        from agent_cli.waiting import decided_items
+
+        raise StillWaiting(agent.header.session_id, decided_items(waiting))
     if waiting is None or not waiting.undecided:
         return
     folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder

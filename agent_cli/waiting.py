@@ -1,4 +1,4 @@
-"""Turns that wait for a person: found in the sessions of a project, decided, and gone on with.
+"""Turns to be resumed: found in the sessions of a project, decided where they wait for a user, and continued.
 
 A decision is a record of the session like any other, written under the session's lock. The turn goes on when the last
 open call is decided, in a process of its own perhaps days later, with the settings, rules, folders and the budget that
@@ -22,11 +22,17 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.headless.result import pending_item
+from agent_cli.opening import SessionInUseError
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, judge_project, read_settings
+from agent_cli.session.owner import holder, is_open
 from agent_cli.session.records import NoSession, Restored, Waiting
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.values import from_plain
+
+_TRIES = 3
+_DECIDED = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
+_DECIDED |= {"undo": "undone", "cancel": "cancelled"}
 
 
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
@@ -37,7 +43,7 @@ def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
             waiting = store.load(session_id).waiting
         except NoSession:
             continue
-        if waiting is not None and (items := pending_items(waiting)):
+        if waiting is not None and (items := [*pending_items(waiting), *decided_items(waiting)]):
             found[session_id] = items
     return found
 
@@ -45,6 +51,23 @@ def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
 def pending_items(waiting: Waiting) -> list[dict[str, Any]]:
     """What a person still has to decide, as plain data, in the order of the calls."""
     return [pending_item(waiting.requests.get(i) or waiting.questions[i]) for i in waiting.undecided]
+
+
+def decided_items(waiting: Waiting) -> list[dict[str, Any]]:
+    """What a user has decided and what is not carried out yet, with `decided`: the decision in words."""
+    items = []
+    for call_id in waiting.decided:
+        asked = waiting.requests.get(call_id) or waiting.questions[call_id]
+        found, said = waiting.decisions.get(call_id), waiting.answers.get(call_id)
+        word = found.decision if found is not None else said.verdict if said is not None else ""
+        items.append(pending_item(asked) | {"decided": f"{_DECIDED.get(word, word)}, not carried out"})
+    return items
+
+
+def opened_in(store: SessionStore, session_id: str) -> str:
+    """The process that has the session open, in words; empty where none has."""
+    path = store.path(session_id)
+    return (holder(path) or "another process") if is_open(path) else ""
 
 
 def project_store(place: Place) -> SessionStore:
@@ -87,8 +110,32 @@ def reopen(
     answering: who answers further questions, by the saved `--on-ask`. The session is locked when this returns; its
     `restored.waiting` was read under the lock.
     """
-    before = load(session_id, place).waiting
-    saved: Mapping[str, Any] = before.saved if before is not None else {}
+    for _ in range(_TRIES):
+        saved = _saved(load(session_id, place))
+        agent = _reopen(saved, session_id, place, options, answering, warn, attended=attended)
+        # Another process may have had the session until now, and left another turn in it.
+        if agent.restored is None or _saved(agent.restored) == saved:
+            return agent
+        agent.close()
+    raise Mistake(f"Session {session_id} is being changed by other processes. Try again when they have ended.")
+
+
+def _saved(restored: Restored) -> Mapping[str, Any]:
+    """What the turn that can be resumed was saved with; empty where there is none."""
+    turn = restored.waiting or restored.interrupted
+    return turn.saved if turn is not None else {}
+
+
+def _reopen(
+    saved: Mapping[str, Any],
+    session_id: str,
+    place: Place,
+    options: RunOptions,
+    answering: Callable[[str], tuple[Approver, Asker]],
+    warn: Callable[[str], None],
+    *,
+    attended: bool,
+) -> Agent:
     chosen = options.but(
         resume=session_id,
         continue_=False,
@@ -105,14 +152,19 @@ def reopen(
     if saved and not chosen.bare:
         # Servers are declared with their secrets, which are not saved with a turn.
         layers.servers = read_settings(chosen, place).servers
-    agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
+    try:
+        agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
+    except SessionInUseError as busy:
+        if attended:
+            raise
+        raise Mistake(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
     take_up(agent, approver, asker)
     return agent
 
 
 def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     """Give a resumed agent the mode, the grants and the decisions that its suspended turn had."""
-    waiting = agent.restored.waiting if agent.restored else None
+    waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
     if waiting is None:
         return
     decided = Decided(waiting, approver, asker)

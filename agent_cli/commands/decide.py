@@ -9,31 +9,47 @@ from typing import Any
 
 from agent_cli.assembly import Agent
 from agent_cli.commands.output import put, put_json
+from agent_cli.commands.resume import carry_on
 from agent_cli.core.answers import Approver, Asker
 from agent_cli.headless.exits import SUSPENDED
-from agent_cli.headless.run import Asked, FailOnQuestion, resume, say, tell_pending
+from agent_cli.headless.run import Asked, FailOnQuestion, say, tell_pending
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, find_place
-from agent_cli.session.plans import expired_at, take_plan
+from agent_cli.session.plans import expired_at
 from agent_cli.session.records import NoSession
-from agent_cli.start import asked_of, report_of, unattended
+from agent_cli.start import asked_of, unattended
 from agent_cli.terminal.reviewing import review_lines
-from agent_cli.waiting import decide, load, pending_items, pending_sessions, project_store, reopen
+from agent_cli.waiting import (
+    decide,
+    decided_items,
+    load,
+    opened_in,
+    pending_items,
+    pending_sessions,
+    project_store,
+    reopen,
+)
 from agent_tools.inert import inert
 from agent_tools.plan import plan_text
 
 
 def list_pending(as_json: bool) -> int:
     """Everything in this project that waits for a person."""
-    found = pending_sessions(project_store(find_place(os.environ)))
+    store = project_store(find_place(os.environ))
+    found = pending_sessions(store)
     if as_json:
-        put_json([{"session_id": s, "pending": items} for s, items in found.items()])
+        put_json([{"session_id": s, "open_in": opened_in(store, s) or None, "pending": i} for s, i in found.items()])
         return 0
     if not found:
         put("Nothing waits for a person here.")
     for session_id, items in found.items():
-        put(f"session {session_id}")
+        where = opened_in(store, session_id)
+        put(f"session {session_id}{f'  (open in {where}: answer it there)' if where else ''}")
         for item in items:
+            if "decided" in item:
+                go_on = "" if where else f": agent resume {session_id[:8]}"
+                put(f"  {item['call_id']}  {item['summary']} ({item['decided']}{go_on})")
+                continue
             put(f"  {item['call_id']}  {item['kind']}: {item['summary']}")
             for line in _details(item):
                 put(f"      {line}")
@@ -76,7 +92,7 @@ def decide_calls(
         return approver, asker
 
     agent = reopen(session_id, place, options, answering, lambda line: say(f"agent: {line}"))
-    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[0])
+    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1])
     try:
         return _decide(agent, calls, decision, asked, every=every, text=text, mode=mode)
     finally:
@@ -86,18 +102,22 @@ def decide_calls(
 def _decide(agent: Agent, calls: list[str], decision: str, asked: Asked, *, every: bool, text: str, mode: str) -> int:
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
-    if waiting is None or not waiting.undecided:
+    # What was decided by a process that ended before it could carry that out can be decided anew.
+    candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
+    if waiting is None or not candidates:
         raise Mistake(f"Nothing waits for a person in session {session_id}.")
-    chosen = list(waiting.undecided) if every else calls
-    if not chosen and len(waiting.undecided) > 1:
-        tell_pending(session_id, pending_items(waiting))
-        raise Mistake(f"{len(waiting.undecided)} calls are waiting: name one, or use --all.")
-    for call_id in chosen or waiting.undecided:
-        if call_id not in waiting.undecided:
+    chosen = list(candidates) if every else calls
+    if not chosen and not waiting.undecided and decision == "approve":
+        return carry_on(agent, asked)
+    if not chosen and len(candidates) > 1:
+        tell_pending(session_id, [*pending_items(waiting), *decided_items(waiting)])
+        raise Mistake(f"{len(candidates)} calls are waiting: name one, or use --all.")
+    for call_id in chosen or candidates:
+        if call_id not in candidates:
             tell_pending(session_id, pending_items(waiting))
             raise Mistake(f"{call_id} is not waiting in session {session_id}.")
     ttl = agent.settings.plan_ttl
-    for call_id in chosen or list(waiting.undecided):
+    for call_id in chosen or list(candidates):
         plan = call_id in waiting.questions and waiting.questions[call_id].kind == "plan"
         if plan and expired_at(waiting.asked_at, ttl):
             decide(agent, call_id, "answer", text=f"The plan expired: nobody answered within {ttl} minutes.")
@@ -107,8 +127,7 @@ def _decide(agent: Agent, calls: list[str], decision: str, asked: Asked, *, ever
     if waiting.undecided:
         tell_pending(session_id, pending_items(waiting))
         return SUSPENDED
-    take_plan(project_store(agent.place).folder, session_id)
-    return resume(asked, agent.conversation, report_of(agent), waiting.spent)
+    return carry_on(agent, asked)
 
 
 def _session_and_calls(words: list[str], place: Place) -> tuple[str, list[str]]:

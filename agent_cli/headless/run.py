@@ -271,7 +271,10 @@ def tell_pending(session_id: str, items: list[dict[str, Any]], *, plan_on_stdout
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
             _print(plan_text(item["plan"]) + "\n")
-        say(f"waiting: {inert(item['summary'])} ({item['call_id']})")
+        say(f"{item.get('decided', 'waiting')}: {inert(item['summary'])} ({item['call_id']})")
+    if all("decided" in item for item in items):
+        say(f"Continue with: agent resume {session_id[:8]}")
+        return
     say(f"Decide with: agent approve {session_id[:8]}, agent reject {session_id[:8]} --why WORDS; see agent pending")
 
 

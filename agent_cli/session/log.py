@@ -44,9 +44,18 @@ from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_tools.private import private_folder
 from agent_tools.values import Value, to_plain
 
+# How often a session that another process has open is tried again, in seconds.
+_AGAIN = 0.05
+# After how many seconds of that it is said.
+_SILENT = 1.0
+
 
 class SessionBusy(Exception):
-    """Another process has this session open; the message says which, and what to do."""
+    """Another process has this session open; the message says which, and what to do. where: without what to do."""
+
+    def __init__(self, where: str, advice: str) -> None:
+        super().__init__(f"{where} {advice}")
+        self.where = where
 
 
 class SessionLog:
@@ -95,11 +104,26 @@ class SessionLog:
                 self._sync()
             self._tell()
 
-    def acquire(self) -> None:
-        """Take an existing file for this process, before it is read. Raises SessionBusy."""
+    def acquire(self, patience: float = 0.0) -> None:
+        """Take an existing file for this process, before it is read. Raises SessionBusy.
+
+        patience: seconds to wait for a process that has it.
+        """
         self._new = False
+        until, said = time.monotonic() + patience, False
         try:
-            self._open(0)
+            while True:
+                try:
+                    self._open(0)
+                    break
+                except SessionBusy as busy:
+                    left = until - time.monotonic()
+                    if left <= 0:
+                        raise
+                    if patience - left > _SILENT and not said:
+                        said = True
+                        self._warn(f"{busy.where} Waiting for it.")
+                    time.sleep(_AGAIN)
         except OSError as error:
             self._refused(error)
         self._tell()
@@ -267,8 +291,8 @@ class SessionLog:
         if os.fstat(self._fd).st_size != self._size:
             self._let_go()
             raise SessionBusy(
-                f"Session {self.path.stem} was gone on with by another process while it could not be written here. "
-                "To keep what is said here, go on in a copy with --fork-session."
+                f"Session {self.path.stem} was gone on with by another process while it could not be written here.",
+                "To keep what is said here, go on in a copy with --fork-session.",
             )
         self._part()
 
@@ -286,8 +310,8 @@ class SessionLog:
                 os.close(fd)
                 who = holder(self.path)
                 raise SessionBusy(
-                    f"Session {self.path.stem} is open in another process{who and f' ({who})'}. "
-                    "End it there, or go on in a copy with --fork-session."
+                    f"Session {self.path.stem} is open in another process{who and f' ({who})'}.",
+                    "End it there, or go on in a copy with --fork-session.",
                 ) from None
             except OSError:
                 os.close(fd)

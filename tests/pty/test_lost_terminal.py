@@ -37,16 +37,16 @@ def summaries(work: Path) -> list[str]:
     return [item["summary"] for session in pending(work) for item in session["pending"]]
 
 
-def lose_in_lines(work: Path, how: str, asked: str, *args: str) -> None:
+def lose_in_lines(work: Path, how: str, asked: str, *args: str, **env: str) -> None:
     """Begin in lines, and lose the terminal when `asked` is on it."""
-    terminal = Terminal([*args, "please"], work)
+    terminal = Terminal([*args, "please"], work, **env)
     terminal.expect(asked)
     getattr(terminal, how)()
 
 
-def lose_drawn(work: Path, how: str, asked: str, *args: str) -> None:
+def lose_drawn(work: Path, how: str, asked: str, *args: str, **env: str) -> None:
     """Begin in the application, and lose the terminal when `asked` is on it."""
-    with Drawn([*args, "please"], work) as screen:
+    with Drawn([*args, "please"], work, **env) as screen:
         screen.wait(asked)
         getattr(screen, how)()
 
@@ -142,7 +142,7 @@ def test_a_review_waits_and_its_files_are_known(work: Path, lose: Any, how: str)
         {"text": "Done.", "expect": "looks fine"},
     ]
     model = script(work / "s.toml", replies)
-    lose(work, how, "Files were changed", "--model", model, "--permission-mode", "acceptEdits", "--review", "files")
+    lose(work, how, "Files were changed", "--model", model, "--permission-mode", "acceptEdits", AGENT_REVIEW="files")
     [session] = pending(work)
     assert [f["path"] for f in session["pending"][0]["review"]["files"]] == ["a.txt"]
     done = agent(["answer", "looks fine"], work)
