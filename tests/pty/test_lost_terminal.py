@@ -14,7 +14,7 @@ from tests.pty.screen import Terminal
 
 ENDS = ("kill", "hang_up")
 FIRST = {"text": "First.", "calls": [call("Read", file_path="a.txt"), call("Bash", command="echo one >> log")]}
-PLAN = {"calls": [call("ExitPlanMode", plan="1. Look\n2. Change")]}
+PLAN = {"calls": [call("ExitPlanMode", plan="Look, and change it.")]}
 QUESTION = {
     "question": "Which colour?",
     "header": "Colour",
@@ -114,14 +114,12 @@ def test_a_plan_and_a_question_of_the_model_wait_too(work: Path, lose: Any, how:
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("lose", [lose_in_lines, lose_drawn])
 def test_the_question_of_a_sub_agent_waits(work: Path, lose: Any, how: str) -> None:
-    task = call("Task", description="d", prompt="Do it.", subagent_type="general-purpose")
-    replies = [
-        {"calls": [task]},
-        FIRST,
-        {"text": "Sub-agent done.", "expect": "exit code 0"},
-        {"text": "All done.", "expect": "Sub-agent done."},
-    ]
-    model = script(work / "s.toml", replies)
+    worker = script(work / "w.toml", [FIRST, {"text": "Part done.", "expect": "exit code 0"}])
+    agents = work.parent / "home" / ".agent" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "worker.md").write_text(f"---\nname: worker\ndescription: Works.\nmodel: {worker}\n---\nWork.\n")
+    task = call("Task", description="d", prompt="Do it.", subagent_type="worker")
+    model = script(work / "s.toml", [{"calls": [task]}, {"text": "All done.", "expect": "Part done."}])
     lose(work, how, "? Run: echo one", "--model", model)
     assert summaries(work) == ["Run: echo one >> log"]
     done = agent(["approve", "--output-format", "json"], work)
@@ -151,7 +149,13 @@ def test_a_review_waits_and_its_files_are_known(work: Path, lose: Any, how: str)
 
 def test_the_mode_and_the_bounds_of_the_turn_are_kept(work: Path) -> None:
     edit = call("Edit", file_path="a.txt", old_string="world", new_string="you")
-    replies = [FIRST, {"calls": [edit]}, {"calls": [call("Read", file_path="a.txt")]}, {"text": "Cut."}]
+    read = call("Read", file_path="a.txt")
+    replies = [
+        {"calls": [read, call("Bash", command="python3 -c 'print(1)'")]},
+        {"calls": [edit]},
+        {"calls": [read]},
+        {"text": "Cut."},
+    ]
     model = script(work / "s.toml", replies)
     args = ("--model", model, "--permission-mode", "acceptEdits", "--max-turns", "2")
     lose_in_lines(work, "kill", "Allow?", *args)
