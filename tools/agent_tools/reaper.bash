@@ -1,4 +1,4 @@
-# Waits beside the program and is told of its background commands on standard input. When that ends, so has the program,
+# Waits beside the program and is told of the processes it starts, on standard input. When that ends, so has the program,
 # in whatever way: what is left of them is ended too.
 #   + PID MARK   a process group, and the mark in the environment of all that comes of it
 #   ~ PID        its leader is gone, others of the group may be there
