@@ -98,17 +98,22 @@ class Running:
         feed_errors: Callable[[bytes], None] | None = None,
     ) -> None:
         self.mark = os.urandom(8).hex()
-        self.process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=inherited,
-        )
+        REAPER.expect(self.mark)
+        try:
+            self.process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+        except BaseException:
+            REAPER.give_up(self.mark)
+            raise
         REAPER.watch(self.process.pid, self.mark)
         assert self.process.stdout is not None
         # The outputs that are still open, with who takes each.

@@ -24,11 +24,19 @@ class Reaper:
         self._shell: subprocess.Popen[bytes] | None = None
         self._pipe = -1
 
-    def watch(self, pid: int, mark: str) -> None:
-        """A process group, and the mark in the environment of all that comes of it."""
+    def expect(self, mark: str) -> None:
+        """A process is about to be started with this mark in its environment; `watch` or `give_up` follows."""
         with self._lock:
             if self._shell is None or self._shell.poll() is not None:
                 self._start()
+        self._tell(f"? {mark}")
+
+    def give_up(self, mark: str) -> None:
+        """It could not be started."""
+        self._tell(f"! {mark}")
+
+    def watch(self, pid: int, mark: str) -> None:
+        """It was started, as the leader of a group."""
         self._tell(f"+ {pid} {mark}")
 
     def forget(self, pid: int, *, strays: bool = False) -> None:
