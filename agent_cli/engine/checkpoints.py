@@ -18,5 +18,14 @@ def checkpoint(turn: Turn) -> Generator[Event, None, None]:
 def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
     """Return the checkpoint of a turn whose sub-agent made one: its own state, with what both have spent."""
     own = turn.spent
-    spent = inner.spent.but(failures=own.failures, denials=own.denials, nudges=own.nudges)
+    spent = own.but(
+        rounds=inner.spent.rounds,
+        seconds=inner.spent.seconds,
+        tool_calls=inner.spent.tool_calls,
+        cost=inner.spent.cost,
+        usage=own.usage + inner.spent.usage,
+        denied=(*own.denied, *inner.spent.denied),
+        changed_since=own.changed_since or inner.spent.changed_since,
+        wrote=own.wrote or inner.spent.wrote,
+    )
     return Checkpoint(spent, turn.kit.policy.mode, kept(turn))

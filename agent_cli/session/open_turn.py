@@ -7,7 +7,8 @@ from time import strptime
 from typing import Any
 
 from agent_cli.core.events import Checkpoint, TurnPaused, TurnStarted
-from agent_cli.core.limits import Spent
+from agent_cli.core.messages import ToolMessage
+from agent_cli.core.spent import Action, Spent
 from agent_cli.core.usage import Usage
 
 
@@ -57,13 +58,14 @@ class OpenTurn:
         """A record of this time."""
         self._until = time
 
-    def called(self) -> None:
+    def called(self, result: ToolMessage) -> None:
         """A call has its result."""
-        self._spent = self._spent.but(tool_calls=self._spent.tool_calls + 1)
+        action = Action(result.name, "failed" if result.is_error else "done")
+        self._spent = self._spent.but(tool_calls=self._spent.tool_calls + 1, actions=(*self._spent.actions, action))
 
     def used(self, usage: Usage) -> None:
         """A model call has begun and been paid for."""
-        self._spent = self._spent.but(cost=self._spent.cost + usage.cost)
+        self._spent = self._spent.but(cost=self._spent.cost + usage.cost, usage=self._spent.usage + usage)
 
     def entered(self, round_: int) -> None:
         """A round begins; a sub-agent's are counted on from its parent's."""

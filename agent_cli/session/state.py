@@ -200,7 +200,7 @@ class State:
     def _moved(self, message: Message) -> None:
         """A history grew: a call has its result, or the model goes on, and what a user was asked is settled."""
         if isinstance(message, ToolMessage):
-            self.turn.called()
+            self.turn.called(message)
             self._forget(message.call_id)
             self.started.discard(message.call_id)
         else:
