@@ -239,9 +239,11 @@ class State:
 
     def interrupted(self) -> Waiting | None:
         """The turn that broke off, where it can be resumed; its open calls are not."""
-        if self.last is None or self.last.terminal_reason in _CUT_OFF:
-            return self._resumable(()) if self.history.messages and self.waiting() is None else None
-        return None
+        broke_off = self.last is None or self.last.terminal_reason in _CUT_OFF
+        # A copy of a session has no turn of its own yet.
+        if not (broke_off and self.turn.began.model and self.history.messages) or self.waiting() is not None:
+            return None
+        return self._resumable(())
 
     def _runs(self) -> bool:
         """Whether a call has begun and has no result. A sub-agent's call goes on with what is open in it."""
