@@ -248,7 +248,9 @@ class State:
     def _runs(self) -> bool:
         """Whether a call has begun and has no result. A sub-agent's call goes on with what is open in it."""
         open_calls = [*self.history.open, *(i for history in self.nested.values() for i in history.open)]
-        return any(i in self.started and i not in self.nested for i in open_calls)
+        # A call that has run, and whose result asks the user, is not run again.
+        asking = {i for i, asked in self.questions.items() if asked.ran is not None}
+        return any(i in self.started and i not in self.nested and i not in asking for i in open_calls)
 
     def _resumable(self, calls: tuple[ToolCall, ...]) -> Waiting:
         turn = Waiting(
