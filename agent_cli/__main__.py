@@ -14,7 +14,7 @@ from agent_cli import __version__
 # The first word that names a command; the table itself is in cli.py, and a test holds this to it.
 COMMANDS = (
     "answer", "approve", "demo", "doctor", "hooks", "mcp", "memory", "models", "pending", "permissions", "reject",
-    "sessions", "show", "tools", "trust", "undo", "why",
+    "resume", "sessions", "show", "tools", "trust", "undo", "why",
 )  # fmt: skip
 
 

@@ -37,7 +37,15 @@ from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.select import Resolved
 from agent_cli.model.transport import ToolSpec
-from agent_cli.opening import changed_memory, make_header, model_name, new_log, open_session
+from agent_cli.opening import (
+    ATTENDED_PATIENCE,
+    PATIENCE,
+    changed_memory,
+    make_header,
+    model_name,
+    new_log,
+    open_session,
+)
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
@@ -137,7 +145,7 @@ def build(
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     store = SessionStore(state_folder(place.env), place.root)
-    log, restored = open_session(options, settings, store, warn)
+    log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE)
     model = choose_model(model_name(options, settings, restored), settings, place)
     info = lookup(model.provider, model.model)
     check_price(model, info, settings)
@@ -200,7 +208,8 @@ def build(
         turn_options(settings, model, header, tool_specs(tools, context)).but(
             takes=takes,
             context_window=window_of(info, settings),
-            saved=saved_with(options, place, settings, layers.trust),
+            # Where a user sits, what a resumed turn asks is for them; else it is for whoever `--on-ask` names.
+            saved=saved_with(options.but(on_ask="suspend") if attended else options, place, settings, layers.trust),
         ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),

@@ -25,6 +25,19 @@ from agent_cli.session.records import Header, NoSession, Restored
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 
+# Seconds to wait for another process that has a session open, which may be about to end.
+PATIENCE = 5.0
+# The same where a user watches.
+ATTENDED_PATIENCE = 2.0
+
+
+class SessionInUseError(Mistake):
+    """Another process has the session open. where: which one, in a sentence."""
+
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self.where = where
+
 
 def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
     """The model a flag names; else the one that the session was held with; else that of the settings."""
@@ -34,9 +47,16 @@ def model_name(options: RunOptions, settings: Settings, restored: Restored | Non
 
 
 def open_session(
-    options: RunOptions, settings: Settings, store: SessionStore, warn: Callable[[str], None]
+    options: RunOptions,
+    settings: Settings,
+    store: SessionStore,
+    warn: Callable[[str], None],
+    patience: float = PATIENCE,
 ) -> tuple[SessionLog | None, Restored | None]:
-    """The session to go on with, as the options ask: taken for this process first, then read. Raises Mistake."""
+    """The session to go on with, as the options ask: taken for this process first, then read. Raises Mistake.
+
+    patience: seconds to wait for another process that has it open.
+    """
     log = None
     try:
         if options.resume == ASK_WHICH:
@@ -47,11 +67,13 @@ def open_session(
         store, session_id = SessionStore.at(path.parent), path.stem
         if settings.save_sessions and not options.fork_session:
             log = SessionLog(store.path(session_id), warn, os.environ)
-            log.acquire()
+            log.acquire(patience)
         restored = store.load(session_id)
     except (NoSession, SessionBusy) as error:
         if log is not None:
             log.close()
+        if isinstance(error, SessionBusy):
+            raise SessionInUseError(str(error), error.where) from None
         raise Mistake(str(error)) from None
     if log is not None:
         log.go_on(restored.seq, restored.parent)

@@ -108,13 +108,13 @@ class StillWaitingError(Exception):
 def _answer_what_waits(agent: Agent) -> None:
     """Let the message answer a plan that waits. Raises StillWaitingError where something else does."""
     waiting = agent.restored.waiting if agent.restored else None
-    if agent.restored is None or waiting is None or not waiting.undecided:
+    if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
         return
     from agent_cli.waiting import pending_of  # few sessions wait
 
     session_id, conversation, ttl = agent.header.session_id, agent.conversation, agent.settings.plan_ttl
     items = pending_of(agent.restored)
-    if any(item["kind"] != "plan" for item in items):
+    if any(item["kind"] != "plan" or "decided" in item for item in items):
         raise StillWaitingError(session_id, items, NOT_SENT)
     folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
     expired = expired_at(waiting.asked_at, ttl)

@@ -1,4 +1,4 @@
-"""Turns that wait for a person: found in the sessions of a project, decided, and gone on with.
+"""Turns to be resumed: found in the sessions of a project, decided where they wait for a user, and continued.
 
 A decision is a record of the session like any other, written under the session's lock. The turn goes on when the last
 open call is decided, in a process of its own perhaps days later, with the settings, rules, folders and the budget that
@@ -22,12 +22,18 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.headless.pending import pending_items
+from agent_cli.opening import SessionInUseError
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, judge_project, read_settings
 from agent_cli.session.glance import glances
+from agent_cli.session.owner import holder, is_open
 from agent_cli.session.records import NoSession, Restored, Waiting
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.values import from_plain
+
+_TRIES = 3
+_DECIDED = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
+_DECIDED |= {"undo": "undone", "cancel": "cancelled"}
 
 
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
@@ -47,13 +53,30 @@ def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
 
 
 def pending_of(restored: Restored) -> list[dict[str, Any]]:
-    """What the user still has to decide in a session, as plain data, in the order of the calls."""
+    """What waits in a session as plain data: what the user has to decide, in the order of the calls, then what they
+    decided and is not carried out yet, with `decided`: the decision in words."""
     waiting = restored.waiting
     if waiting is None:
         return []
-    asked = [waiting.requests.get(i) or waiting.questions[i] for i in waiting.undecided]
+    asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
     ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
-    return pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
+    items = pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
+    for item in items[len(waiting.undecided) :]:
+        item["decided"] = f"{_decision(waiting, item['call_id'])}, not carried out"
+    return items
+
+
+def _decision(waiting: Waiting, call_id: str) -> str:
+    """What the user decided about a call, in one word."""
+    found, said = waiting.decisions.get(call_id), waiting.answers.get(call_id)
+    word = found.decision if found is not None else said.verdict if said is not None else ""
+    return _DECIDED.get(word, word)
+
+
+def opened_in(store: SessionStore, session_id: str) -> str:
+    """The process that has the session open, in words; empty where none has."""
+    path = store.path(session_id)
+    return (holder(path) or "another process") if is_open(path) else ""
 
 
 def project_store(place: Place) -> SessionStore:
@@ -104,10 +127,35 @@ def reopen(
     answering: who answers further questions, by the saved `--on-ask`. The session is locked when this returns; its
     `restored.waiting` was read under the lock.
     """
-    before = load(session_id, place).waiting
-    if before is not None:
-        check_mode(before.mode, place.env)
-    saved: Mapping[str, Any] = before.saved if before is not None else {}
+    for _ in range(_TRIES):
+        restored = load(session_id, place)
+        if restored.waiting is not None:
+            check_mode(restored.waiting.mode, place.env)
+        saved = _saved(restored)
+        agent = _reopen(saved, session_id, place, options, answering, warn, attended=attended)
+        # Another process may have had the session until now, and left another turn in it.
+        if agent.restored is None or _saved(agent.restored) == saved:
+            return agent
+        agent.close()
+    raise Mistake(f"Session {session_id} is being changed by other processes. Try again when they have ended.")
+
+
+def _saved(restored: Restored) -> Mapping[str, Any]:
+    """What the turn that can be resumed was saved with; empty where there is none."""
+    turn = restored.waiting or restored.interrupted
+    return turn.saved if turn is not None else {}
+
+
+def _reopen(
+    saved: Mapping[str, Any],
+    session_id: str,
+    place: Place,
+    options: RunOptions,
+    answering: Callable[[str], tuple[Approver, Asker]],
+    warn: Callable[[str], None],
+    *,
+    attended: bool,
+) -> Agent:
     chosen = options.but(
         resume=session_id,
         continue_=False,
@@ -127,14 +175,19 @@ def reopen(
         layers.servers = today.servers
         # What was denied meanwhile is denied; nothing else of today's rules counts in a turn that began before.
         layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
-    agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
+    try:
+        agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
+    except SessionInUseError as busy:
+        if attended:
+            raise
+        raise Mistake(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
     take_up(agent, approver, asker)
     return agent
 
 
 def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     """Give a resumed agent the mode, the grants and the decisions that its suspended turn had."""
-    waiting = agent.restored.waiting if agent.restored else None
+    waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
     if waiting is None:
         return
     decided = Decided(waiting, approver, asker)

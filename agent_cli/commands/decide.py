@@ -11,12 +11,13 @@ from typing import Any
 from agent_cli.assembly import Agent
 from agent_cli.commands.answering import read_answers
 from agent_cli.commands.pending import sessions_listed
+from agent_cli.commands.resume import carry_on
 from agent_cli.core.answers import Approver, Asker, assents
 from agent_cli.core.modes import MODES
 from agent_cli.headless.exits import SUSPENDED
 from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
 from agent_cli.headless.printing import say
-from agent_cli.headless.run import Asked, FailOnQuestion, resume
+from agent_cli.headless.run import Asked, FailOnQuestion
 from agent_cli.options import RunOptions
 from agent_cli.permission.decision import Level
 from agent_cli.place import Mistake, Place, check_mode, find_place
@@ -24,7 +25,7 @@ from agent_cli.session.finding import is_id_like, root_of
 from agent_cli.session.glance import project_folders, session_files
 from agent_cli.session.plans import expired_at, expired_words, take_plan
 from agent_cli.session.records import Waiting
-from agent_cli.start import asked_of, report_of, unattended
+from agent_cli.start import asked_of, unattended
 from agent_cli.waiting import decide, load, pending_of, pending_sessions, project_store, reopen
 from agent_tools.base import Effect
 from agent_tools.inert import inert
@@ -135,9 +136,13 @@ def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...
 def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked) -> int:
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
-    if agent.restored is None or waiting is None or not waiting.undecided:
+    # What was decided by a process that ended before it could carry that out can be decided again.
+    candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
+    if agent.restored is None or waiting is None or not candidates:
         raise Mistake(f"Nothing waits for you in session {session_id}.")
-    chosen = _chosen(agent, waiting, calls, decision)
+    if not waiting.undecided and not calls and decision.word == "approve":
+        return carry_on(agent, asked)
+    chosen = _chosen(agent, waiting, candidates, calls, decision)
     ttl = agent.settings.plan_ttl
     if expired_at(waiting.asked_at, ttl) and any(_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
@@ -148,8 +153,7 @@ def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Ask
     if waiting.undecided:
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED
-    take_plan(project_store(agent.place).folder, session_id)
-    return resume(asked, agent.conversation, report_of(agent), waiting.spent, waiting.by_model)
+    return carry_on(agent, asked)
 
 
 def _kind(waiting: Waiting, call: str) -> str:
@@ -157,10 +161,13 @@ def _kind(waiting: Waiting, call: str) -> str:
     return waiting.questions[call].kind if call in waiting.questions else "approval"
 
 
-def _chosen(agent: Agent, waiting: Waiting, calls: tuple[str, ...], decision: Decision) -> tuple[str, ...]:
-    """The calls that are meant. Raises Mistake where that is not clear, after saying what waits."""
+def _chosen(
+    agent: Agent, waiting: Waiting, undecided: tuple[str, ...], calls: tuple[str, ...], decision: Decision
+) -> tuple[str, ...]:
+    """The calls that are meant, of those that can be decided. Raises Mistake where that is not clear, after saying
+    what waits."""
     assert agent.restored is not None
-    session_id, undecided = agent.header.session_id, waiting.undecided
+    session_id = agent.header.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         raise Mistake(f"{inert(wrong)} is not waiting in session {session_id}.")

@@ -16,7 +16,7 @@ from agent_cli.session.finding import root_of
 from agent_cli.session.glance import project_folders
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.reviewing import review_text
-from agent_cli.waiting import pending_sessions, project_store
+from agent_cli.waiting import opened_in, pending_sessions, project_store
 from agent_tools.clipping import counted, shorten
 from agent_tools.inert import inert
 
@@ -35,8 +35,8 @@ def list_pending(*, everywhere: bool, as_json: bool) -> int:
     names = []
     for store in stores:
         for session_id, items in pending_sessions(store).items():
-            root = root_of(store.path(session_id))
-            found.append({"session_id": session_id, "root": root, "pending": items})
+            root, where = root_of(store.path(session_id)), opened_in(store, session_id)
+            found.append({"session_id": session_id, "root": root, "open_in": where or None, "pending": items})
             names.append(store.short(session_id))
     if as_json:
         put_json(found)
@@ -53,7 +53,9 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
     session_id, items = session["session_id"], session["pending"]
     first = items[0]
     where = f" in {inert(session['root'])}" if with_root and session["root"] else ""
-    yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago"
+    opened = session["open_in"]
+    held = f" (open in {opened}: answer it there)" if opened else ""
+    yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{held}"
     if first["request"]:
         yield f"  request: {_in_short(first['request'])}"
     said = ""
@@ -64,6 +66,8 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
         yield f"  {_KINDS[item['kind']]}: {headline(item)}"
         for line in _details(item):
             yield f"      {line}"
+    if opened:
+        return
     commands = decide_commands(name, items)
     if not commands:
         yield f"  expired {shown_time(first['expires_at'])}; ask for a new plan: agent --resume {name}"

@@ -87,6 +87,8 @@ def _call(call: CallTold) -> str:
     by = f" by {call.by}" if call.by and call.by != "default" else ""
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
+    if not call.outcome and call.decision == "approve":
+        ended = ", begun and not ended" if call.started else ", not carried out"
     agent = f"[{call.agent}] " if call.agent else ""
     return f"{agent}{call.summary}: {decided or 'not decided'}{by}{why}{ended}"
 

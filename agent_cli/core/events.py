@@ -164,6 +164,15 @@ class TurnPaused(Value):
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
+class Checkpoint(Value):
+    """A user is about to be asked. Should the program end before the answer, the turn is resumed with this, as with
+    the fields of the same names in `TurnPaused`."""
+
+    spent: Spent = Spent()
+    mode: str = ""
+    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
 class TurnResumed(Value):
     reason: str
     rounds_left: int | None
@@ -328,6 +337,7 @@ Event = (
     | ToolFinished
     | FilesSeen
     | TurnPaused
+    | Checkpoint
     | TurnResumed
     | PlanChanged
     | PlanContinued

@@ -13,6 +13,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.core.messages import (
     OF_PROGRAM,
+    AssistantMessage,
     Message,
     Reason,
     ToolCall,
@@ -33,6 +34,10 @@ from agent_tools.lent import Prompted, prompted
 from agent_tools.media import Media
 
 NO_ANSWER = "The user went on with another message, which may answer the question of this call."
+BROKE_OFF = (
+    "<reminder>\nThe program ended here. Go on from where your answer broke off; if all is done, say so in a line.\n"
+    "</reminder>"
+)
 Listener = Callable[[Event], None]
 T = TypeVar("T")
 
@@ -144,6 +149,12 @@ class Conversation:
 
             self.inbox += self._tell(beginning(self), show)
         return self._run(show, self.options.but(spent=spent, kept=self.kept))
+
+    def pick_up(self) -> None:
+        """Make the history of a turn that broke off one that `resume` can run on."""
+        self._close_open_calls()
+        if self.history and isinstance(self.history[-1], AssistantMessage):
+            self._add(UserMessage(BROKE_OFF))
 
     def end(self, reason: str) -> None:
         """The session ends: its hooks are run, if it ever began."""

@@ -26,6 +26,7 @@ from agent_cli.engine.approved import Approved
 from agent_cli.engine.asks import Asks
 from agent_cli.engine.barrier import caught, close_call
 from agent_cli.engine.checking import Checked, Prepared, approval_request, check, proposals
+from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.questions import CANCELLED, ask_person
 from agent_cli.engine.running import fail, refuse, run, skip
 from agent_cli.engine.turn import Turn
@@ -170,6 +171,8 @@ class Round:
             else:
                 if request.call_id not in standing:
                     yield request
+        if requests.keys() - standing:
+            yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, str)}
         for request in requests.values():

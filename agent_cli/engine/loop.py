@@ -87,6 +87,7 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     """Run one turn on a history that ends in a user message or in unanswered calls."""
     turn = Turn(history, kit, options, run_turn)
     saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
+    saved |= {"lent": to_plain(options.lent)} if options.lent else {}
     yield TurnStarted(options.label, kit.policy.mode, saved)
     if turn.kit.depth == 0 and unfinished(turn.kit.context.plan) and not turn.plan_touched:
         yield PlanChanged(turn.kit.context.plan, paused=True)
@@ -115,6 +116,8 @@ def _rounds(turn: Turn) -> Run:
         ended = yield from _run_calls(turn, waiting)
         if over := (yield from _over(turn, None, ended)):
             return over
+    elif turn.options.spent.rounds and turn.kit.depth == 0:
+        yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)
     while True:
         texts = turn.kit.inbox()
         if texts and turn.kit.hooks.wants("UserPromptSubmit"):

@@ -10,6 +10,7 @@ from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, Qu
 from agent_cli.core.limits import Cap
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.checking import Prepared
+from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, Tool, ToolError, ToolResult
 from agent_tools.display import TodoItem
@@ -97,6 +98,7 @@ _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for yo
 def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
     """Ask, and record what was said. Raises Cancelled."""
     yield asked
+    yield from checkpoint(turn)
     message = _WAITS.get(asked.kind, "The agent has a question")
     reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):

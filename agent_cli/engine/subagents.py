@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.events import Event, MessageAdded, SubagentEvent, TurnFinished, Warned
+from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.checking import Prepared
+from agent_cli.engine.checkpoints import outer
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.model.transport import ModelError
 from agent_tools.base import ToolError, ToolResult
@@ -140,7 +141,7 @@ def _wrapped(turn: Turn, run: Generator[Event, None, Any], agent: str, call_id: 
             return stop.value
         if isinstance(event, TurnFinished) and event.changed_files:
             turn.checks.changed_since = turn.checks.wrote = True
-        yield SubagentEvent(agent, call_id, event)
+        yield outer(turn, event) if isinstance(event, Checkpoint) else SubagentEvent(agent, call_id, event)
 
 
 def _result(result: TurnResult) -> ToolResult:

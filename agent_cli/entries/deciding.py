@@ -79,6 +79,18 @@ def answer(
 
 
 @deciding_app.command()
+def resume(
+    session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> None:
+    """Continue a turn that was interrupted, or whose calls are all decided, as with -p."""
+    from agent_cli.commands.resume import resume_session
+
+    raise typer.Exit(resume_session(session, RunOptions(print=True, output_format=output_format, verbose=verbose)))
+
+
+@deciding_app.command()
 def show(
     session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
     turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the last.")] = None,

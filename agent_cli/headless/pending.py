@@ -94,7 +94,8 @@ def headline(item: Mapping[str, Any]) -> str:
     agent = f"sub-agent {item['agent']}: " if item.get("agent") else ""
     word = "expired" if has_expired(item) else "expires"
     until = f", {word} {shown_time(item['expires_at'])}" if item.get("expires_at") else ""
-    return inert(f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until})")
+    decided = f", {item['decided']}" if item.get("decided") else ""
+    return inert(f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until}{decided})")
 
 
 def has_expired(item: Mapping[str, Any]) -> bool:
@@ -122,8 +123,10 @@ def plan_lines(item: Mapping[str, Any]) -> list[str]:
 
 def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
     """The commands that decide what waits in a session; each works as it is written here."""
+    if items and all("decided" in item for item in items):
+        return [f"agent resume {session}", f"agent reject {session} --all"]
     several = len(items) > 1
-    items = [item for item in items if not has_expired(item)]
+    items = [item for item in items if not has_expired(item) and "decided" not in item]
     found = []
     if several and all(item["kind"] == "approval" for item in items):
         found += [f"agent approve {session} --all", f"agent reject {session} --all"]
@@ -167,7 +170,7 @@ def tell_pending(
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
             print_text(plan_text(item["plan"]) + "\n")
-        say(f"waiting: {headline(item)}")
+        say(f"{'decided' if 'decided' in item else 'waiting'}: {headline(item)}")
         for line in question_lines(item["questions"]) if item["kind"] == "question" else ():
             say(f"  {line}")
     if folder is None:

@@ -19,6 +19,7 @@ from agent_tools.values import Mismatch, Value, from_plain
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _SAID = b'"message":{"type":"UserMessage",'
+_STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
 _TOLD = {b"Compacted", b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
 _WORDS = 80
 # By its reason: how a turn ended that did not do what it was asked for.
@@ -67,6 +68,9 @@ def glance(path: Path) -> Glance | None:
         kind, time = head[1], head[2].decode("ascii")
         found.setdefault("created", time)
         found["updated"] = time
+        if found.get("ended") in ("open", "waiting") and kind in _STATES:
+            # A user was asked in a turn that has no end, and nothing came after that.
+            found["ended"] = _STATES[kind]
         if kind == b"MessageAdded":
             messages += 1
             if "first" not in found and _SAID in line[head.end() : head.end() + 200]:

@@ -2,8 +2,9 @@
 
 Each record is one line of ASCII JSON: v, seq, id (of the record), parent (id of the record before), type, time (UTC),
 data (the event), crc (CRC-32 of the line's other fields). It is written with one write() to a descriptor opened with
-O_APPEND and locked for this process; user messages, the start of each tool and the end of each turn are synced. The
-first record is the header. Of an answer that is still coming, what there is becomes a record at most once a second.
+O_APPEND and locked for this process; user messages, checkpoints, the start of each tool and the end of each turn are
+synced. The first record is the header. Of an answer that is still coming, what there is becomes a record at most once
+a second.
 
 What the disk refuses is kept in memory and follows, in order, as soon as there is room; until then `warning` says so.
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 from agent_cli.core.events import (
     UNLOGGED,
     AnswerRestarted,
+    Checkpoint,
     Event,
     MessageAdded,
     Pinned,
@@ -42,9 +44,18 @@ from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_tools.private import private_folder
 from agent_tools.values import Value, to_plain
 
+# How often a session that another process has open is tried again, in seconds.
+_AGAIN = 0.05
+# After how many seconds of that it is said.
+_SILENT = 1.0
+
 
 class SessionBusy(Exception):
-    """Another process has this session open; the message says which, and what to do."""
+    """Another process has this session open; the message says which, and what to do. where: without what to do."""
+
+    def __init__(self, where: str, advice: str) -> None:
+        super().__init__(f"{where} {advice}")
+        self.where = where
 
 
 class SessionLog:
@@ -93,11 +104,26 @@ class SessionLog:
                 self._sync()
             self._tell()
 
-    def acquire(self) -> None:
-        """Take an existing file for this process, before it is read. Raises SessionBusy."""
+    def acquire(self, patience: float = 0.0) -> None:
+        """Take an existing file for this process, before it is read. Raises SessionBusy.
+
+        patience: seconds to wait for a process that has it.
+        """
         self._new = False
+        until, said = time.monotonic() + patience, False
         try:
-            self._open(0)
+            while True:
+                try:
+                    self._open(0)
+                    break
+                except SessionBusy as busy:
+                    left = until - time.monotonic()
+                    if left <= 0:
+                        raise
+                    if patience - left > _SILENT and not said:
+                        said = True
+                        self._warn(f"{busy.where} Waiting for it.")
+                    time.sleep(_AGAIN)
         except OSError as error:
             self._refused(error)
         self._tell()
@@ -163,7 +189,7 @@ class SessionLog:
             self._begin()
             self._add(type(event).__name__, event)
             self._flush()
-            if isinstance(inner, (ToolStarted, TurnFinished)) or (
+            if isinstance(inner, (Checkpoint, ToolStarted, TurnFinished)) or (
                 isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
             ):
                 self._sync()
@@ -265,8 +291,8 @@ class SessionLog:
         if os.fstat(self._fd).st_size != self._size:
             self._let_go()
             raise SessionBusy(
-                f"Session {self.path.stem} was gone on with by another process while it could not be written here. "
-                "To keep what is said here, go on in a copy with --fork-session."
+                f"Session {self.path.stem} was gone on with by another process while it could not be written here.",
+                "To keep what is said here, go on in a copy with --fork-session.",
             )
         self._part()
 
@@ -284,8 +310,8 @@ class SessionLog:
                 os.close(fd)
                 who = holder(self.path)
                 raise SessionBusy(
-                    f"Session {self.path.stem} is open in another process{who and f' ({who})'}. "
-                    "End it there, or go on in a copy with --fork-session."
+                    f"Session {self.path.stem} is open in another process{who and f' ({who})'}.",
+                    "End it there, or go on in a copy with --fork-session.",
                 ) from None
             except OSError:
                 os.close(fd)

@@ -46,6 +46,25 @@ def holder(log: Path) -> str:
     return f"process {pid} {', '.join(place)}"
 
 
+def is_open(log: Path) -> bool:
+    """Whether a process has the log open; a lock is certain, where the file beside the log may be left over."""
+    import fcntl
+
+    try:
+        fd = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
 def is_running(pid: int) -> bool:
     """Whether there is such a process on this machine, whoever owns it."""
     try:

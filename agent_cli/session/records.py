@@ -55,7 +55,7 @@ class Mended(Value):
 
 
 class Waiting(Value):
-    """A turn that waits for a person: what is asked, what was already said, and how the turn goes on.
+    """A turn to be resumed: what is asked, what was already said, and how the turn goes on.
 
     requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).
     decisions and answers: a person's, not carried out yet. asked_at: when the last of it was put to the person.
@@ -81,16 +81,22 @@ class Waiting(Value):
 
     @property
     def undecided(self) -> tuple[str, ...]:
-        """The calls that a person still has to decide about."""
+        """The calls that a user still has to decide about."""
         return tuple(i for i in (*self.requests, *self.questions) if i not in self.decisions and i not in self.answers)
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """The calls that a user has decided about, which is not carried out yet."""
+        return tuple(i for i in (*self.requests, *self.questions) if i in self.decisions or i in self.answers)
 
 
 class Restored(Value):
     """A session as read from disk. `bad` counts records that were lost since it was last mended; seq and parent
     continue the log.
 
-    last: the end of the last turn; None while it runs, or where it broke off. missing: the numbers of records that are
-    not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
+    last: the end of the last turn; None while it runs, or where it broke off. waiting: the turn that waits for a user,
+    or for a decision to be carried out. interrupted: the turn that broke off otherwise. missing: the numbers of records
+    that are not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
     started: the open calls that had begun. tokens: what the conversation fills of a window; from the last model call,
     and estimated since. compactions, pins and report: what the model is shown of the history, see `Window`. plans: what
     the plan became, with how many messages there were then.
@@ -109,6 +115,7 @@ class Restored(Value):
     updated: str
     bad: int = 0
     waiting: Waiting | None = None
+    interrupted: Waiting | None = None
     model: str = ""
     shell: Carried | None = None
     compactions: tuple[Compaction, ...] = ()

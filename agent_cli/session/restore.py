@@ -73,7 +73,7 @@ class _Reading:
             mended = from_plain(Mended, line.data)
             self.mended = mended.missing
             if not mended.waiting:
-                self.state.paused = None
+                self.state.turn.release()
         elif (cls := KINDS.get(line.type)) is not None:
             self.state.take(from_plain(cls, line.data), line.time)
 
@@ -141,8 +141,8 @@ def _restored(reading: _Reading, name: str) -> Restored:
     if first is None or last is None or not (history or (header and not reading.bad)):
         what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
         raise NoSession(f"Nothing that was said in session {name} can be read: {what}. Begin a new one without -c.")
-    saved = state.turn.saved
-    told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), state.turn.model, "", (), "")
+    saved, model = state.turn.began.saved, state.turn.began.model
+    told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")
     return Restored(
         header=header or told,
         history=history,
@@ -158,7 +158,8 @@ def _restored(reading: _Reading, name: str) -> Restored:
         updated=last.time,
         bad=reading.bad,
         waiting=state.waiting(),
-        model=state.turn.model or (header or told).model,
+        interrupted=state.interrupted(),
+        model=model or (header or told).model,
         missing=reading.missing,
         rebuilt=header is None,
         started=frozenset(state.started & state.history.open.keys()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Checkpoint,
     Compacted,
     Event,
     FilesSeen,
@@ -14,6 +15,7 @@ from agent_cli.core.events import (
     QuestionAnswered,
     QuestionAsked,
     Rewound,
+    RoundStarted,
     SessionNamed,
     SubagentEvent,
     ToolFinished,
@@ -21,6 +23,7 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnFinished,
     TurnPaused,
+    TurnResumed,
     TurnStarted,
     Uncompacted,
     UsageAdded,
@@ -31,18 +34,21 @@ from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
 from agent_cli.session.history import History
+from agent_cli.session.open_turn import OpenTurn
 from agent_cli.session.records import Waiting
 from agent_tools.display import TodoItem
 from agent_tools.shell_state import Carried
 
 # Records that carry state; the others are for people and tools that read the log.
 KINDS = named(
-    "ApprovalRequested ApprovalResolved Compacted FilesSeen MessageAdded Pinned PlanChanged QuestionAnswered "
-    "QuestionAsked Rewound SessionNamed SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished TurnPaused "
-    "TurnStarted Uncompacted UsageAdded"
+    "ApprovalRequested ApprovalResolved Checkpoint Compacted FilesSeen MessageAdded Pinned PlanChanged "
+    "QuestionAnswered QuestionAsked Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested "
+    "ToolStarted TurnFinished TurnPaused TurnResumed TurnStarted Uncompacted UsageAdded"
 )
 # As good a guess as there is without a tokenizer.
 _CHARACTERS = 4
+# How a turn ended that can be resumed as it stands.
+_CUT_OFF = ("interrupted", "inference_error")
 
 
 class State:
@@ -56,13 +62,11 @@ class State:
         self.usage = Usage()
         self.last: Diagnostics | None = None
         self.name = ""
-        self.turn = TurnStarted("", "")
+        self.turn = OpenTurn()
         self.started: set[str] = set()
         self._tokens = 0
         self._since = 0
         self._used: Usage | None = None
-        self.by_model: dict[str, Usage] = {}
-        self.paused: TurnPaused | None = None
         self.grants: list[str] = []
         self.requests: dict[str, ApprovalRequested] = {}
         self.questions: dict[str, QuestionAsked] = {}
@@ -77,26 +81,25 @@ class State:
         self.nested_windows: dict[str, Window] = {}
 
     def take(self, event: Event, time: str) -> None:
+        self.turn.reached(time)
         match event:
             case MessageAdded(message=message):
                 self.history.add(message)
-                if isinstance(message, ToolMessage):
-                    self._forget(message.call_id)
-                    self.started.discard(message.call_id)
+                self._moved(message)
                 self._count(message)
+            case RoundStarted(round=number):
+                self.turn.entered(number)
             case ToolRequested(call_id=call_id, tool=tool, arguments=arguments):
                 self.history.called(ToolCall(call_id, tool, arguments))
             case ToolStarted(call_id=call_id):
                 self.started.add(call_id)
-                # What runs does not wait, whatever else of the turn was lost.
-                self.paused = None
             case FilesSeen(seen=seen):
                 self.seen |= seen
             case ToolFinished(seen=seen, shell=shell):
                 self.seen |= seen
                 self.shell = shell or self.shell
             case UsageAdded(model=model, usage=usage, aside=aside):
-                self.by_model[model] = self.by_model.get(model, Usage()) + usage
+                self.turn.used(model, usage)
                 if not aside:
                     self._used = usage
                     self.window.reported(usage, len(self.history.messages) + 1)
@@ -113,23 +116,25 @@ class State:
                 self.plan, self.seen = plan, {}
                 self.plans = [(count, items) for count, items in self.plans if count <= messages]
             case TurnStarted():
-                self.turn, self.paused, self.last = event, None, None
-                if not self.history.open:
-                    # With open calls it is a turn that is resumed.
-                    self.by_model = {}
+                self.turn.begin(event, time, resumed=bool(self.history.open))
+                self.last = None
                 self.history.turn_started()
-            case TurnPaused():
-                self.paused = event
+            case TurnResumed():
+                self.turn.resume()
+            case TurnPaused() | Checkpoint():
+                self.turn.hold(event)
             case TurnFinished(usage=usage, diagnostics=diagnostics):
                 self.usage, self.last = self.usage + usage, diagnostics
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
-            case ApprovalRequested(call_id=call_id):
+            case ApprovalRequested(call_id=call_id, binding=binding):
                 self.requests[call_id] = event
                 # A review before this call was answered; now the call itself is asked about.
                 self.questions.pop(call_id, None)
                 self.answers.pop(call_id, None)
-                self.decisions.pop(call_id, None)
+                # What was decided holds for just what was shown.
+                if (decided := self.decisions.get(call_id)) is not None and decided.binding != binding:
+                    del self.decisions[call_id]
                 self.asked_at = time
             case ApprovalResolved():
                 self._decided(event)
@@ -140,9 +145,10 @@ class State:
                     self.requests.pop(call_id, None)
                     self.decisions.pop(call_id, None)
                 self.asked_at = time
-            case QuestionAnswered(call_id=call_id, verdict=verdict):
+            case QuestionAnswered(call_id=call_id, verdict=verdict, mode=mode):
                 if verdict != "defer":
                     self.answers[call_id] = event
+                    self.turn.answered(mode)
             case SubagentEvent(call_id=call_id, event=inner):
                 self._take_nested(call_id, inner, time)
 
@@ -162,8 +168,13 @@ class State:
         match event:
             case MessageAdded(message=message):
                 self.nested.setdefault(call_id, History()).add(message)
-                if isinstance(message, ToolMessage):
-                    self._forget(message.call_id)
+                self._moved(message)
+            case RoundStarted(round=number):
+                self.turn.entered(number)
+            case UsageAdded(model=model, usage=usage):
+                self.turn.used(model, usage)
+            case ToolStarted(call_id=started):
+                self.started.add(started)
             case ToolRequested(call_id=asked, tool=tool, arguments=arguments):
                 self.nested.setdefault(call_id, History()).called(ToolCall(asked, tool, arguments))
             case ToolFinished(seen=seen, shell=shell):
@@ -175,17 +186,25 @@ class State:
                 self.nested_windows.setdefault(call_id, Window()).take(event, len(there.messages))
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
-            case UsageAdded(model=model, usage=usage):
-                self.by_model[model] = self.by_model.get(model, Usage()) + usage
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
                 self.take(event, time)
 
     def _decided(self, event: ApprovalResolved) -> None:
         """A person's decision about what was shown; deferring is none."""
         if event.by == "person" and event.decision != "defer":
+            self.turn.answered()
             self.decisions[event.call_id] = event
             if event.rule and event.decision == "approve":
                 self.grants.append(event.rule)
+
+    def _moved(self, message: Message) -> None:
+        """A history grew: a call has its result, or the model goes on, and what a user was asked is settled."""
+        if isinstance(message, ToolMessage):
+            self.turn.called(message)
+            self._forget(message.call_id)
+            self.started.discard(message.call_id)
+        else:
+            self.turn.release()
 
     def _forget(self, call_id: str) -> None:
         for kept in (self.requests, self.questions, self.decisions, self.answers, self.nested, self.nested_windows):
@@ -195,7 +214,7 @@ class State:
         """Records are missing here. What waits may have gone on in them, and must not run a second time."""
         for history in (self.history, *self.nested.values()):
             history.lost()
-        self.paused = None
+        self.turn.release()
 
     def _count(self, message: Message) -> None:
         """Keep account of what the conversation fills of a window: a report comes just before its answer."""
@@ -210,22 +229,51 @@ class State:
         return self._tokens + self._since // _CHARACTERS
 
     def waiting(self) -> Waiting | None:
-        calls = tuple(self.history.open.values())
-        if not calls or self.paused is None:
+        """The turn that waits for a user, or for what a user has decided to be carried out; None where there is none.
+
+        A call that has begun does not wait: it may have run in part, and must not run a second time.
+        """
+        if not self.history.open or self.turn.held is None or self._runs():
             return None
-        return Waiting(
+        return self._resumable(tuple(self.history.open.values()))
+
+    def interrupted(self) -> Waiting | None:
+        """The turn that broke off, where it can be resumed; its open calls are not."""
+        broke_off = self.last is None or self.last.terminal_reason in _CUT_OFF
+        # A copy of a session has no turn of its own yet.
+        if not (broke_off and self.turn.began.model and self.history.messages) or self.waiting() is not None:
+            return None
+        return self._resumable(())
+
+    def _runs(self) -> bool:
+        """Whether a call has begun and has no result. A sub-agent's call goes on with what is open in it."""
+        open_calls = [*self.history.open, *(i for history in self.nested.values() for i in history.open)]
+        # A call that has run, and whose result asks the user, is not run again.
+        asking = {i for i, asked in self.questions.items() if asked.ran is not None}
+        return any(i in self.started and i not in self.nested and i not in asking for i in open_calls)
+
+    def _resumable(self, calls: tuple[ToolCall, ...]) -> Waiting:
+        turn = Waiting(
             calls=calls,
+            requests={},
+            questions={},
+            decisions={},
+            answers={},
+            spent=self.turn.spent,
+            mode=self.turn.mode,
+            grants=tuple(self.grants),
+            saved=self.turn.began.saved,
+            asked_at=self.asked_at,
+            kept=self.turn.kept,
+            by_model=self.turn.by_model,
+        )
+        if not calls:
+            return turn
+        return turn.but(
             requests=dict(self.requests),
             questions=dict(self.questions),
             decisions=dict(self.decisions),
             answers=dict(self.answers),
-            spent=self.paused.spent,
-            by_model=dict(self.by_model),
-            mode=self.paused.mode,
-            grants=tuple(self.grants),
-            saved=self.turn.saved,
-            asked_at=self.asked_at,
-            kept=self.paused.kept,
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: history.end() for call_id, history in self.nested.items()},

@@ -25,7 +25,7 @@ Stage = Literal[
 class CallTold(Value):
     """A call: what it was, who decided, how it ended. `outcome` is empty while it is open.
 
-    facts: what was computed for the question about it.
+    started: it has begun. facts: what was computed for the question about it.
     """
 
     call_id: str
@@ -36,6 +36,7 @@ class CallTold(Value):
     by: str = ""
     reason: str = ""
     outcome: Literal["", "done", "failed"] = ""
+    started: bool = False
     duration_ms: int = 0
     agent: str = ""
     facts: tuple[str, ...] = ()
@@ -101,6 +102,8 @@ class _Turn:
                 self._change(data, decision=data["decision"], by=data["by"], reason=data.get("reason", ""))
             case "QuestionAnswered":
                 self._change(data, decision=data["verdict"], by=data.get("by", "person"), reason=data.get("text", ""))
+            case "ToolStarted":
+                self._change(data, started=True)
             case "ToolFinished":
                 outcome = "failed" if data["is_error"] else "done"
                 self._change(data, outcome=outcome, duration_ms=data["duration_ms"])
@@ -227,6 +230,8 @@ def stage_of(session: Restored) -> Stage:
         if not questions:
             return "awaiting_tool_approval"
         return "awaiting_plan_approval" if questions[0].kind == "plan" else "awaiting_answer"
+    if waiting is not None:
+        return "interrupted"
     if session.last is None:
         return "executing" if session.history else "completed"
     stage: Stage = ENDS.get(session.last.terminal_reason, "completed")  # type: ignore[assignment]

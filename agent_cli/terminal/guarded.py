@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
+from agent_cli.core.answers import Defer
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
 from agent_cli.terminal.editor import edited_as
 from agent_tools.clipping import one_line
@@ -37,6 +38,9 @@ class Questions:
     def put(self, ask: Ask) -> None:
         """Show a question. Where a free answer is asked for and nobody is typing, the line is for that."""
         live = self._live
+        if live.leaving and not ask.own:
+            ask.waiting.answer(Defer())
+            return
         if live.stopping:
             ask.waiting.cancel()
             return
@@ -111,6 +115,17 @@ class Questions:
             ask, self.ask = self.ask, self._later.popleft() if self._later else None
             self._live.line.give_back()
             ask.waiting.cancel()
+
+    def defer(self) -> bool:
+        """The user leaves: what a turn asks stays open for later. False where it asks nothing."""
+        if self.ask is None or self.ask.own:
+            return False
+        ask, self.ask = self.ask, None
+        self._live.line.give_back()
+        ask.waiting.answer(Defer())
+        while self._later:
+            self.put(self._later.popleft())
+        return True
 
     def _take_words(self, words: Words) -> None:
         self._words, self._read = words, words.read

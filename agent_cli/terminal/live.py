@@ -73,7 +73,7 @@ class Live:
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
         self.questions = Questions(self, clock)
-        self.busy = self.stopping = False
+        self.busy = self.stopping = self.leaving = False
         self._began = self._frame_at = 0.0
         self._frame_planned = False
         self._count: Any = None
@@ -113,7 +113,8 @@ class Live:
                 self.app.screen.write_raw(RESTORE_TITLE)
                 self.app.screen.flush()
             self.queued.clear()
-            if self.busy:
+            self.leaving = True
+            if self.busy and not self.questions.defer():
                 self.interrupt()
             self.worker.stop(self._drain)
         if self.worker.failed is not None:

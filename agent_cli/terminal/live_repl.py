@@ -187,27 +187,33 @@ class LiveRepl(Repl):
         rest: Rest | None = None
         for number, hunk in enumerate(change.hunks, 1):
             answer = rest.take if rest else self._put(hunk_question(hunk, number, len(change.hunks)))
+            if isinstance(answer, Defer):
+                return answer
             if isinstance(answer, Rest):
                 rest, answer = answer, answer.take
             if answer:
                 kept.append(hunk)
         return change.taken(kept)
 
-    def _reply(self, asked: QuestionAsked) -> Reply:
+    def _reply(self, asked: QuestionAsked) -> Reply | Defer:
         if asked.kind == "questions":
-            answers = [f"{q['question']} -> {self._put(question(q))}" for q in asked.data["questions"]]
+            answers = []
+            for each in asked.data["questions"]:
+                if isinstance(said := self._put(question(each)), Defer):
+                    return said
+                answers.append(f"{each['question']} -> {said}")
             return Reply("answer", "\n".join(answers))
         if asked.kind == "review":
-            looked: Reply = self._put(review(asked.data))
+            looked: Reply | Defer = self._put(review(asked.data))
             return looked
         answer = self._put(plan(asked.data))
         while isinstance(answer, Rewritten):
             answer = self._put(plan(asked.data, answer.plan))
-        assert isinstance(answer, Reply)
+        assert isinstance(answer, Reply | Defer)
         return answer
 
     def _put(self, ask: Ask) -> Any:
-        """The person's answer. Raises Cancelled."""
+        """The user's answer; Defer to a question of a turn that they leave open. Raises Cancelled."""
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 

@@ -194,7 +194,7 @@ class Repl(Dialogs):
         take_plan(self._folder, self.agent.header.session_id)
         count = len(waiting.undecided)
         what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
-        self.say(f"  {what} for you")
+        self.say(f"  {what} for you" if count else "  what was decided before is carried out now")
         conversation = self.agent.conversation
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 

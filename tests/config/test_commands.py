@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from agent_cli.config.commands import expanded, find_commands
 from agent_cli.config.expansion import with_arguments
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.workspace import Workspace
+from tests.counting import steps
 from tests.helpers import ROOT
 
 
@@ -140,10 +140,8 @@ def test_a_projects_link_leads_nowhere_out_of_it(home: Path, project: Path) -> N
 
 
 def test_looking_for_none_costs_next_to_nothing(home: Path, project: Path) -> None:
-    begun = time.process_time()
-    for _ in range(20):
-        find_commands(home, project)
-    assert (time.process_time() - begun) / 20 < 0.001
+    find_commands(home, project)
+    assert steps(lambda: find_commands(home, project)) < 500
 
 
 def test_plain_heads_do_not_load_yaml(home: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -125,8 +127,9 @@ def test_an_interrupt_ends_the_hook_that_runs_and_those_after_it_do_not(tmp_path
 
 def test_a_child_that_a_hook_leaves_in_the_background_does_not_hold_the_turn(tmp_path: Path) -> None:
     started = time.monotonic()
-    step = Step(tmp_path, "UserPromptSubmit", "sleep 3 & echo hello")
-    assert time.monotonic() - started < 2
+    step = Step(tmp_path, "UserPromptSubmit", "sleep 60 & echo $! > child; echo hello")
+    assert time.monotonic() - started < 30
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
     assert step.result.context == ("hello",)
 
 

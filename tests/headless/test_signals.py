@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -41,17 +43,45 @@ def test_a_signal_during_a_stalled_answer_still_prints_the_result(work: Path, nu
 
 
 def test_a_signal_during_a_command_ends_its_whole_group(work: Path) -> None:
+    os.mkfifo(work / "pid")
     command = "echo $$ > pid; trap '' TERM; sleep 300 & while true; do sleep 0.1; done"
     model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "never"}])
     run = begin(work, ["--model", model, "--allowedTools", "Bash", "--", "q"])
-    while not (work / "pid").exists() or not (work / "pid").read_text().strip():
-        assert run.poll() is None
-        os.sched_yield()
     pid = int((work / "pid").read_text())
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=10)
     assert run.returncode == 143
     assert running_in_group(pid) == []
+
+
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+def test_a_killed_program_takes_its_command_along(work: Path, sandbox: str) -> None:
+    # One in the group, and one that has left it.
+    command = "setsid sleep 3117 & sleep 3118 & echo > begun; wait"
+    os.mkfifo(work / "begun")
+    (work.parent / "home").mkdir(exist_ok=True)
+    (work.parent / "home" / ".agentrc").write_text(f'[sandbox]\nmode = "{sandbox}"\n')
+    model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "never"}])
+    run = begin(work, ["--model", model, "--allowedTools", "Bash", "--", "q"])
+    (work / "begun").read_text()
+    mark = str(work)
+    assert len(of_folder(mark)) >= 3
+    run.kill()
+    run.communicate()
+    until = time.monotonic() + 20
+    while left := of_folder(mark):
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+
+
+def of_folder(folder: str) -> list[str]:
+    """The processes with this working directory, without zombies."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str((entry / "cwd").readlink()) == folder and "sleep" in (entry / "cmdline").read_text():
+                found.append((entry / "cmdline").read_text())
+    return found
 
 
 def running_in_group(group: int) -> list[str]:

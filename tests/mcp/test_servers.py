@@ -96,7 +96,7 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
     assert still.all["silent"].status == "starting"
     started = time.monotonic()
     still.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < PATIENCE / 2
 
 
 @pytest.mark.filterwarnings("error")
@@ -124,7 +124,7 @@ def test_work_that_the_end_overtakes_is_ended_too() -> None:
     assert not loop._thread.is_alive()
 
 
-def test_closing_takes_two_seconds_at_most_and_leaves_no_process(tmp_path: Path) -> None:
+def test_closing_does_not_wait_for_stubborn_servers_and_leaves_no_process(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("one", "two", "three")]
     with company(tmp_path, **{f.name: raw("stubborn", f) for f in files}) as servers:
         pids = [int(pid) for f in files for pid in f.read_text().split()]
@@ -132,7 +132,7 @@ def test_closing_takes_two_seconds_at_most_and_leaves_no_process(tmp_path: Path)
         assert all(alive(pid) for pid in pids)
         started = time.monotonic()
         servers.close()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < PATIENCE / 2
     eventually(lambda: not any(alive(pid) for pid in pids))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.workspace import Workspace
+from tests.counting import steps
 
 NAMES = st.sampled_from(["src", "a.py", ".env", ".env.local", "secrets", ".ssh", "id_rsa", "key.pem", "x.key", "docs"])
 SPECS = st.sampled_from(["*.py", "secrets/**", "/src/*", ".env*", "//etc/**", "**/docs", "~/x", "src/a.py", "key.pem"])
@@ -60,9 +60,8 @@ def test_a_link_to_a_folder_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     assert not may(tmp_path / "work/link/config")
 
 
-def test_many_files_take_microseconds_each(tmp_path: Path) -> None:
+def test_many_files_take_a_few_steps_each(tmp_path: Path) -> None:
     may = policy(tmp_path, [("deny", "Read(.env*)"), ("deny", "Read(secrets/**)")]).readable()
     paths = [f"{tmp_path}/d{n % 100}/f{n % 500}.py" for n in range(20_000)]
-    begun = time.process_time()
     assert all(map(may, paths))
-    assert (time.process_time() - begun) / len(paths) < 20e-6
+    assert steps(lambda: all(map(may, paths))) / len(paths) < 30

@@ -48,7 +48,8 @@ class Drawn:
     def __exit__(self, *error: object) -> None:
         self.child.kill()
         self.child.wait()
-        os.close(self._ear)
+        if self._ear >= 0:
+            os.close(self._ear)
         os.close(self._mouth)
 
     def read(self, seconds: float) -> bool:
@@ -115,6 +116,17 @@ class Drawn:
         while self.read(0.1):
             pass
         return self.text()
+
+    def kill(self) -> None:
+        """SIGKILL, and the end of the process."""
+        self.child.kill()
+        self.child.wait(PATIENCE)
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a lost connection does, and wait for the end of the process."""
+        os.close(self._ear)
+        self._ear = -1
+        self.child.wait(PATIENCE)
 
     def modes(self) -> list[int | list[bytes | int]]:
         """How the terminal treats keys."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,17 @@ class Terminal:
         self._child.expect(pexpect.EOF)
         self._child.close()
         return plain(self._child.before)
+
+    def kill(self) -> None:
+        """SIGKILL, and the end of the process."""
+        self._child.kill(signal.SIGKILL)
+        self._child.wait()
+        self._child.close()
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a lost connection does, and wait for the end of the process."""
+        os.close(self._child.child_fd)
+        self._child.wait()
 
     @property
     def exit_code(self) -> int | None:

@@ -158,10 +158,10 @@ def test_an_interrupt_keeps_the_conversation_and_sends_what_is_queued(work: Path
         screen.wait("three")
         screen.line("and now")
         screen.wait("queued: and now")
-        began = time.monotonic()
         screen.type(key)
         screen.wait("interrupted; the conversation is kept")
-        assert time.monotonic() - began < 2
+        # Long before its end.
+        assert screen.text().count("seven") < SLOW["text"].count("seven")
         screen.wait("Still here.")
         screen.leave()
 

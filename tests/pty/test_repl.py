@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -75,10 +74,9 @@ def test_ctrl_c_in_the_middle_of_a_stream_keeps_the_conversation(work: Path) -> 
     model = script(work / "s.toml", [long, {"text": "Still here."}])
     terminal = Terminal(["--model", model, "talk"], work)
     terminal.expect("three")
-    pressed = time.monotonic()
     terminal.press("c")
-    terminal.expect("interrupted")
-    assert time.monotonic() - pressed < 2
+    # Long before its end.
+    assert terminal.expect("interrupted").count("seven") < 50
     terminal.ready()
     terminal.type("and now")
     terminal.expect("Still here.")

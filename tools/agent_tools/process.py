@@ -2,7 +2,8 @@
 
 The output is read as it comes and kept in bounded memory. What ends the wait is the exit of the process itself, not
 the end of its output: a child left in the background may hold that open for ever. A time-out or interruption ends
-the whole process group, first asking, then by force, and on Linux also children that left the group.
+the whole process group, first asking, then by force, and on Linux also children that left the group. Where the program
+itself is killed, a shell beside it does that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Literal
 
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import HeadTail, harmless
+from agent_tools.reaper import REAPER
 from agent_tools.shell_state import MARK
 from agent_tools.values import Value
 
@@ -96,17 +98,23 @@ class Running:
         feed_errors: Callable[[bytes], None] | None = None,
     ) -> None:
         self.mark = os.urandom(8).hex()
-        self.process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=inherited,
-        )
+        REAPER.expect(self.mark)
+        try:
+            self.process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+        except BaseException:
+            REAPER.give_up(self.mark)
+            raise
+        REAPER.watch(self.process.pid, self.mark)
         assert self.process.stdout is not None
         # The outputs that are still open, with who takes each.
         self._outputs = {self.process.stdout.fileno(): feed}
@@ -210,8 +218,9 @@ class Running:
             return True
         return True
 
-    def close(self) -> None:
-        """Give back every descriptor."""
+    def close(self, *, strays: bool = False) -> None:
+        """Give back every descriptor. strays: what the process left behind is to end with the program."""
+        REAPER.forget(self.process.pid, strays=strays)
         self._watch.close()
         self._bell.close()
         self._ear.close()

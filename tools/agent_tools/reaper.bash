@@ -1,17 +1,22 @@
-# Waits beside the program and is told of its background commands on standard input. When that ends, so has the program,
+# Waits beside the program and is told of the processes it starts, on standard input. When that ends, so has the program,
 # in whatever way: what is left of them is ended too.
-#   + PID MARK   a process group, and the mark in the environment of all that comes of it
+#   ? MARK       a process is being started; the mark is in the environment of all that comes of it
+#   ! MARK       it could not be started
+#   + PID MARK   it was, as the leader of a group
 #   ~ PID        its leader is gone, others of the group may be there
 #   - PID        nothing is left
 trap '' HUP INT TERM
-groups=() marks=()
+groups=() marks=() starting=
 while read -r what pid mark; do
     case $what in
-        +) groups[pid]=$pid marks[pid]=$mark ;;
+        '?') starting+=" $pid" ;;
+        '!') starting=${starting/ $pid/} ;;
+        +) groups[pid]=$pid marks[pid]=$mark starting=${starting/ $mark/} ;;
         '~') unset "groups[pid]" ;;
         -) unset "groups[pid]" "marks[pid]" ;;
     esac
 done
+marks+=($starting)
 [[ ${marks[*]} ]] || exit 0
 for pid in "${groups[@]}"; do kill -TERM -- "-$pid"; done
 sleep 0.2

@@ -1,14 +1,11 @@
 """Background commands: started, watched by a thread each, looked at, ended; none outlives the program.
 
-They are ended when the conversation closes, by Python's own exit, and, where the program is killed, by a small shell
-that waits beside it for that (`reaper.bash`).
+They are ended when the conversation closes, by Python's own exit, and, where the program is killed, as every process is
+(`reaper.py`).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -18,8 +15,6 @@ from agent_tools.clipping import HeadTail, shorten
 from agent_tools.shell_notes import LEFT, clock, exit_of
 
 if TYPE_CHECKING:
-    import subprocess
-
     from agent_tools.process import Ending, Running
     from agent_tools.sandbox_wrapped import Wrapped
     from agent_tools.spill import Scratch
@@ -28,7 +23,6 @@ MOST = 8
 # Ended ones that are still known.
 REMEMBERED = 50
 _PATIENCE = 5.0
-_REAPER = Path(__file__).with_name("reaper.bash")
 
 
 class Job:
@@ -77,14 +71,14 @@ class Job:
         """Seconds that it has run, or ran."""
         return self.ending.seconds if self.ending is not None else monotonic() - self._started
 
-    def begin(self, running: Running, gone: Callable[[Job], None]) -> None:
-        """Watch a started process to its end, in a thread; then call `gone` there."""
+    def begin(self, running: Running) -> None:
+        """Watch a started process to its end, in a thread."""
         import threading
 
         self._process = running
-        threading.Thread(target=self._work, args=(running, gone), name=self.id, daemon=True).start()
+        threading.Thread(target=self._work, args=(running,), name=self.id, daemon=True).start()
 
-    def _work(self, running: Running, gone: Callable[[Job], None]) -> None:
+    def _work(self, running: Running) -> None:
         from agent_tools.process import Ending
 
         try:
@@ -96,10 +90,9 @@ class Job:
                 code = self.wrapped.code(code)
             self.ending = Ending(code, monotonic() - self._started, cause, running.group_lives())
         finally:
-            running.close()
+            running.close(strays=self.ending is None or self.ending.left)
             if self.wrapped is not None:
                 self.wrapped.close()
-            gone(self)
             self._ended.set()
             self._news.set()
 
@@ -144,12 +137,14 @@ class Job:
     def end(self) -> None:
         """End it, or what it left behind, and wait for that."""
         from agent_tools.process import end_strays
+        from agent_tools.reaper import REAPER
 
         if self.running:
             self.stop()
             self._ended.wait(_PATIENCE)
         elif self.ending is not None and self.ending.left:
             end_strays(self._process.mark)
+            REAPER.forget(self.pid)
 
 
 class Jobs:
@@ -158,7 +153,6 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._count = 0
-        self._reaper: subprocess.Popen[bytes] | None = None
 
     def all(self) -> tuple[Job, ...]:
         """Those that run and the latest that ended, in order of their start."""
@@ -193,7 +187,11 @@ class Jobs:
             raise ToolError(
                 f"{MOST} background commands run already ({', '.join(busy)}); end one with KillShell first."
             )
-        self._be_watched(argv[0])
+        if not self._count:
+            # Only where there are background commands.
+            import atexit
+
+            atexit.register(self.close)
         job = Job(self._count + 1, command, owner, scratch, seconds)
         if wrapped is None:
             running = Running(argv, cwd, env, job.feed)
@@ -202,8 +200,7 @@ class Jobs:
             job.wrapped = wrapped
         self._count += 1
         self._jobs[job.id] = job
-        self._tell(f"+ {running.process.pid} {running.mark}")
-        job.begin(running, self._gone)
+        job.begin(running)
         for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
             del self._jobs[old.id]
         return job
@@ -223,41 +220,6 @@ class Jobs:
             job.stop()
         for job in self._jobs.values():
             job.end()
-        if self._reaper is not None:
-            assert self._reaper.stdin is not None
-            with suppress(OSError):
-                self._reaper.stdin.close()
-            self._reaper.wait()
-            self._reaper = None
-
-    def _be_watched(self, bash: str) -> None:
-        """Start the shell that outlives this program by a moment."""
-        if self._reaper is not None:
-            return
-        # Only where there are background commands.
-        import atexit
-        import subprocess
-
-        self._reaper = subprocess.Popen(
-            [bash, "--noprofile", "--norc", str(_REAPER)],
-            bufsize=0,
-            cwd="/",
-            env={"PATH": os.defpath},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        atexit.register(self.close)
-
-    def _tell(self, line: str) -> None:
-        if self._reaper is not None and self._reaper.stdin is not None:
-            with suppress(OSError):
-                self._reaper.stdin.write(f"{line}\n".encode())
-
-    def _gone(self, job: Job) -> None:
-        left = job.ending is None or job.ending.left
-        self._tell(f"{'~' if left else '-'} {job.pid}")
 
 
 def notice(job: Job) -> str:

@@ -1,0 +1,31 @@
+"""What a turn is resumed with if the program ends while a question is open; written before a user is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agent_cli.core.events import Checkpoint, Event
+from agent_cli.engine.lending import kept
+from agent_cli.engine.turn import Turn
+
+
+def checkpoint(turn: Turn) -> Generator[Event, None, None]:
+    """Yield a checkpoint; none where no user is there, since nothing is waited for then."""
+    if turn.kit.attended:
+        yield Checkpoint(turn.spent, turn.kit.policy.mode, kept(turn))
+
+
+def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
+    """Return the checkpoint of a turn whose sub-agent made one: its own state, with what both have spent."""
+    own = turn.spent
+    spent = own.but(
+        rounds=inner.spent.rounds,
+        seconds=inner.spent.seconds,
+        tool_calls=inner.spent.tool_calls,
+        cost=inner.spent.cost,
+        usage=own.usage + inner.spent.usage,
+        denied=(*own.denied, *inner.spent.denied),
+        changed_since=own.changed_since or inner.spent.changed_since,
+        wrote=own.wrote or inner.spent.wrote,
+    )
+    return Checkpoint(spent, turn.kit.policy.mode, kept(turn))

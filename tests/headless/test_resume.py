@@ -1,0 +1,187 @@
+"""Turns that a killed process left: approved calls that were not carried out, calls that had begun, and their ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.headless.test_suspended import log, once, pending, suspend
+from tests.helpers import agent, call, clean_env, script
+
+
+def fifo(path: Path) -> str:
+    os.mkfifo(path)
+    return str(path)
+
+
+def started(work: Path, *args: str, **env: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", *args],
+        cwd=work,
+        env=clean_env(work.parent / "home", **env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def suspend_with_hook(work: Path, replies: list[dict[str, Any]]) -> None:
+    """Suspend a turn, with a hook that holds what continues it for as long as there is a pipe."""
+    home = work.parent / "home"
+    home.mkdir(exist_ok=True)
+    pipe = work.parent / "reached"
+    hook = f"if [ -p {pipe} ]; then echo > {pipe}; exec sleep 100; fi"
+    (home / ".agentrc").write_text(f'[[hooks]]\nevent = "SessionStart"\ncommand = "{hook}"\n')
+    suspend(work, replies)
+
+
+def approve_and_kill(work: Path) -> None:
+    """`agent approve`, killed between the decision and the call: in a hook that runs when the turn continues."""
+    pipe = Path(fifo(work.parent / "reached"))
+    run = started(work, "approve")
+    pipe.read_text()
+    run.kill()
+    run.communicate()
+    pipe.unlink()
+
+
+TWO = [{"text": "First.", "calls": [once("one"), once("two")]}, {"text": "Done.", "expect": "exit code 0"}]
+
+
+@pytest.mark.parametrize("command", ["approve", "resume"])
+def test_an_approved_call_that_was_not_carried_out_is_listed_told_and_carried_out(work: Path, command: str) -> None:
+    suspend_with_hook(work, [{"calls": [once("one")]}, {"text": "Done.", "expect": "exit code 0"}])
+    approve_and_kill(work)
+    assert log(work) == []
+    [session] = pending(work)
+    assert [i["decided"] for i in session["pending"]] == ["approved, not carried out"]
+    listed = agent(["pending"], work).stdout
+    assert "Run: echo one >> log (approved, not carried out: agent resume" in listed
+    assert "approved by person, not carried out" in agent(["show"], work).stdout
+    [line] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
+    assert line["stage"] == "interrupted"
+    words = agent(["-c", "-p", "something else"], work)
+    assert words.returncode == 3
+    assert "approved, not carried out: Run: echo one" in words.stderr
+    assert "agent resume" in words.stderr
+    assert log(work) == []
+    done = agent([command, "--output-format", "json"], work)
+    assert done.returncode == 0, done.stderr
+    assert (json.loads(done.stdout)["result"], json.loads(done.stdout)["num_turns"]) == ("Done.", 2)
+    assert log(work) == ["one"]
+    assert pending(work) == []
+
+
+def test_what_was_approved_can_still_be_rejected(work: Path) -> None:
+    suspend_with_hook(work, [{"calls": [once("one")]}, {"text": "As you say.", "expect": "better not"}])
+    approve_and_kill(work)
+    done = agent(["reject", "--why", "better not"], work)
+    assert (done.returncode, done.stdout) == (0, "As you say.\n"), done.stderr
+    assert log(work) == []
+
+
+def test_what_has_changed_since_it_was_approved_is_asked_again(work: Path) -> None:
+    edit = call("Edit", file_path="a.txt", old_string="world", new_string="you")
+    suspend_with_hook(work, [{"calls": [call("Read", file_path="a.txt"), edit]}, {"text": "Done."}])
+    approve_and_kill(work)
+    (work / "a.txt").write_text("hello world, and more\n")
+    agent(["resume"], work)
+    assert (work / "a.txt").read_text() == "hello world, and more\n"
+
+
+def test_a_call_that_had_begun_does_not_run_a_second_time(work: Path) -> None:
+    begun = fifo(work.parent / "begun")
+    command = f"echo one >> log; echo > {begun}; sleep 100"
+    replies = [{"calls": [call("Bash", command=command)]}, {"text": "Looked.", "expect": "may have run in part"}]
+    suspend(work, replies)
+    run = started(work, "approve")
+    Path(begun).read_text()
+    assert pending(work) == []
+    run.kill()
+    run.communicate()
+    assert pending(work) == []
+    assert agent(["approve"], work).returncode == 2
+    done = agent(["resume", "--output-format", "json"], work)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["num_turns"] == 2
+    assert log(work) == ["one"]
+    assert agent(["resume"], work).returncode == 2
+
+
+def test_a_turn_without_open_calls_is_resumed_with_what_is_left_of_its_bounds(work: Path) -> None:
+    begun = fifo(work.parent / "begun")
+    replies = [
+        {"calls": [call("Read", file_path="a.txt")]},
+        {"calls": [call("Bash", command=f"echo > {begun}; sleep 100")]},
+        {"calls": [call("Read", file_path="a.txt")]},
+        {"text": "Cut."},
+    ]
+    model = script(work / "s.toml", replies)
+    run = started(work, "-p", "--model", model, "--allowedTools", "Bash", "--max-turns", "3", "please")
+    Path(begun).read_text()
+    run.kill()
+    run.communicate()
+    done = agent(["resume", "--output-format", "json"], work)
+    assert done.returncode == 4, done.stderr
+    assert json.loads(done.stdout)["num_turns"] == 3
+
+
+def test_nothing_to_resume_is_said(work: Path) -> None:
+    assert agent(["resume"], work).returncode == 2
+    agent(["-p", "--model", script(work / "s.toml", [{"text": "Done."}]), "q"], work)
+    done = agent(["resume"], work)
+    assert done.returncode == 2
+    assert "nothing to resume" in done.stderr
+    unknown = agent(["resume", "00000000"], work)
+    assert unknown.returncode == 2
+
+
+def test_a_session_that_waits_lists_what_is_undecided(work: Path) -> None:
+    suspend(work, TWO)
+    done = agent(["resume"], work)
+    assert done.returncode == 3
+    assert "waiting: Run: echo one >> log (call-1-1)" in done.stderr
+    assert log(work) == []
+
+
+def both(work: Path, first: list[str], second: list[str]) -> list[tuple[int, str]]:
+    """Two commands at once: exit codes and standard errors."""
+    runs = [started(work, *first), started(work, *second)]
+    return [(run.wait(60), ((run.stderr and run.stderr.read()) or b"").decode()) for run in runs]
+
+
+def test_two_approvals_at_once_both_count(work: Path) -> None:
+    suspend(work, TWO)
+    ended = both(work, ["approve", "call-1-1"], ["approve", "call-1-2"])
+    assert sorted(code for code, _ in ended) == [0, 3], ended
+    assert log(work) == ["one", "two"]
+
+
+def test_a_second_approval_of_the_same_call_finds_it_decided(work: Path) -> None:
+    suspend(work, [{"calls": [once("one")]}, {"text": "Done."}])
+    ended = both(work, ["approve"], ["approve"])
+    assert sorted(code for code, _ in ended) == [0, 2], ended
+    assert log(work) == ["one"]
+    refusal = next(text for code, text in ended if code == 2)
+    assert "Nothing waits" in refusal
+    assert "fork" not in refusal
+
+
+def test_a_session_that_is_about_to_be_closed_is_waited_for(work: Path) -> None:
+    begun, ends = fifo(work.parent / "begun"), fifo(work.parent / "ends")
+    command = f"echo > {begun}; read line < {ends}"
+    model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "Done."}, {"text": "More."}])
+    run = started(work, "-p", "--model", model, "--allowedTools", "Bash", "please")
+    Path(begun).read_text()
+    second = started(work, "-p", "-c", "--model", model, "and more")
+    assert second.stderr is not None
+    assert b"Waiting for it." in second.stderr.readline()
+    Path(ends).write_text("now\n")
+    out, _ = second.communicate(timeout=60)
+    assert (run.wait(60), second.returncode, out) == (0, 0, b"More.\n")
