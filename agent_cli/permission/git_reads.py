@@ -1,7 +1,7 @@
 """Calls of git that only read, by subcommand, each with a list of the options it may have.
 
-They run hardened (`HARDENED`): no pager, no external diff, no hooks or monitors, no optional locks. What a repository's
-own configuration could still start (text conversion, filters) is looked for by `git_config`.
+They run hardened (`guarded_git.hardening`): no pager, hooks or monitors, no optional locks, no other repository. What a
+repository's own configuration could still start (text conversion, filters) is looked for by `git_use`.
 """
 
 from __future__ import annotations
@@ -10,33 +10,6 @@ from collections.abc import Collection
 
 from agent_cli.permission.option_words import NotListed, Options, read_options
 
-HARDENED = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "GIT_NO_LAZY_FETCH": "1",
-    # Versions that do not know that variable would fetch what a partial clone lacks.
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_CONFIG_COUNT": "9",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "core.hooksPath",
-    "GIT_CONFIG_VALUE_1": "/dev/null",
-    "GIT_CONFIG_KEY_2": "log.showSignature",
-    "GIT_CONFIG_VALUE_2": "false",
-    "GIT_CONFIG_KEY_3": "safe.bareRepository",
-    "GIT_CONFIG_VALUE_3": "explicit",
-    "GIT_CONFIG_KEY_4": "core.untrackedCache",
-    "GIT_CONFIG_VALUE_4": "false",
-    "GIT_CONFIG_KEY_5": "diff.autoRefreshIndex",
-    "GIT_CONFIG_VALUE_5": "false",
-    # A format of the repository's own may ask for signatures.
-    "GIT_CONFIG_KEY_6": "gpg.program",
-    "GIT_CONFIG_VALUE_6": "false",
-    "GIT_CONFIG_KEY_7": "gpg.ssh.program",
-    "GIT_CONFIG_VALUE_7": "false",
-    "GIT_CONFIG_KEY_8": "gpg.x509.program",
-    "GIT_CONFIG_VALUE_8": "false",
-}
 _HISTORY = Options(
     "puszwbiEFPqRacgtm", "nUSGL",
     "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
@@ -161,3 +134,12 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         return "git config"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
     return tuple(o.rpartition(":")[2] or o for o in operands) if name in _CONTENT else ()
+
+
+def enters_submodules(words: tuple[str, ...]) -> bool:
+    """Whether a call of git, one that only reads, looks at the files of submodules by starting git in them."""
+    names = [word for word in words if word in ("status", "diff")]
+    if not names or (names[0] == "diff" and {"--cached", "--staged"} & set(words)):
+        return False
+    said = [word for word in words if word.startswith("--ignore-submodules")]
+    return said[-1:] not in (["--ignore-submodules"], ["--ignore-submodules=all"])

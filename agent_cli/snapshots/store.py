@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
-from agent_cli.permission.git_config import git_folders
+from agent_cli.permission.git_standing import git_folders
 from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of
 from agent_cli.snapshots.records import Manifest
 from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
