@@ -42,7 +42,7 @@ class CommandJudge:
         self._around = around
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
         self._command = command
-        self._reads = CommandReads(matcher, around.workspace)
+        self._reads = CommandReads(matcher, around)
         self.reads_only = False
         self._vouched = False
         self.written: list[Verdict] = []

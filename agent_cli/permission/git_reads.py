@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agent_cli.permission.option_words import NotListed, Options, read_options
+from agent_cli.permission.option_words import NotListed, Options, Read, read_options
+from agent_tools.values import Value
 
 _HISTORY = Options(
     "puszwbiEFPqRacgtm", "nUSGL",
@@ -96,19 +97,51 @@ _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
 
-def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
-    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
+class GitCall(Value):
+    """A call of git that only reads. name: the subcommand, of two words for some; words: what stands behind it.
+
+    globals: options before it. revisions: operands before `--`, the pattern of a search left out, which may be paths
+    too; paths: those behind it, None where there is none.
+    """
+
+    name: str
+    globals: tuple[str, ...]
+    words: tuple[str, ...]
+    options: Options
+    read: Read
+
+    @property
+    def paths(self) -> tuple[str, ...] | None:
+        """The operands behind `--`."""
+        return self.words[self.words.index("--") + 1 :] if "--" in self.words else None
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """The operands before it."""
+        found = self.read.operands[: len(self.read.operands) - len(self.paths or ())]
+        return found[1:] if self.name == "grep" and "-e" not in {name for name, _ in self.read.options} else found
+
+    def spelled(self, name: str, value: str) -> str:
+        """An option with its value as one word."""
+        if name == "-number":
+            return f"-{value}"
+        if not name.startswith("--"):
+            return name + value
+        return f"{name}={value}" if value or name[2:] in self.options.long_valued.split() else name
+
+
+def git_call(words: tuple[str, ...]) -> GitCall | str:
+    """A call of git, if its subcommand and options are known; else why not."""
     queue = list(words)
+    before = []
     while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
-        queue.pop(0)
-    if queue in (["--version"], ["version"]):
-        return ()
+        before.append(queue.pop(0))
     if not queue or queue[0].startswith("-"):
         return f"the option {queue[0]}" if queue else "git without a subcommand"
     name = queue.pop(0)
     options = _NESTED.get((name, queue[0])) if queue else None
     if options is not None:
-        queue.pop(0)
+        name = f"{name} {queue.pop(0)}"
     elif name == "reflog" and not (queue and queue[0][:1] != "-"):
         options = _HISTORY
     else:
@@ -119,16 +152,30 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         read = read_options(tuple(queue), options)
     except NotListed as error:
         return f"the option {error}"
+    return GitCall(name, tuple(w for w in before if w == "--literal-pathspecs"), tuple(queue), options, read)
+
+
+def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
+    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
+    if tuple(w for w in words if w not in ("--no-pager", "-P")) in (("--version",), ("version",)):
+        return ()
+    call = git_call(words)
+    if isinstance(call, str):
+        return call
+    read, nested = call.read, " " in call.name
+    name = call.name.partition(" ")[0]
     names = {n for n, _ in read.options}
     if any("%G" in value or "signature" in value for _, value in read.options):
         return "a format that checks signatures"
+    if any("%(raw" in value for _, value in read.options):
+        return "a format that prints objects"
     if any(w in patterns for w in words) and name not in _MANY and not (name in ("branch", "tag") and names & _LISTING):
         return "a pattern, which may become more words"
     if name == "reflog" and {"expire", "delete", "drop", "exists", "write"} & set(read.operands):
         return "git reflog with a subcommand"
     if name in ("branch", "tag") and read.operands and not names & _LISTING:
         return f"git {name} with a name"
-    if name in _NO_OPERANDS and options is _SUBCOMMANDS.get(name) and read.operands:
+    if name in _NO_OPERANDS and not nested and read.operands:
         return f"git {name} {read.operands[0]}"
     if name == "config" and len(read.operands) != 1:
         return "git config"
