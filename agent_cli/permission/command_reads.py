@@ -15,7 +15,7 @@ from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.files import judge
 from agent_cli.permission.git_contents import printed, printed_files
 from agent_cli.permission.git_reads import git_call
-from agent_cli.permission.git_use import NotUsableError, git_to_read
+from agent_cli.permission.git_use import NoRepositoryError, NotUsableError, git_to_read
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings, repository
 from agent_cli.permission.reading import Reading, readings
@@ -65,6 +65,8 @@ class CommandReads:
                 raise NotUsableError("git runs in another directory")
             git = git_to_read(root, self._around.env, self._around.git_use)
             names = printed_files(git, root, cwd, wanted, _GIT_SECONDS)
+        except NoRepositoryError:
+            return
         except (NotUsableError, GitError) as error:
             by: Decider = "rule" if self._kept else "default"
             why = f"prints files that are not known: {error}"

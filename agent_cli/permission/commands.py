@@ -139,7 +139,7 @@ class CommandJudge:
             off = {} if checkout is None or around.git_use == "trusted" else filters_off(checkout, around.env)
         except GitError:
             checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}  # there was none to ask; now it finds nothing
-        return hardening(checkout, off)
+        return hardening(str(around.workspace.root), checkout, off)
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """What the rules of a list say about the whole and about each part."""

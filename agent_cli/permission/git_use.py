@@ -30,7 +30,7 @@ class NoRepositoryError(NotUsableError):
 def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
     """A git on the repository at `root` that starts nothing that was not trusted. Raises NotUsableError, GitError."""
     found = usable(root, use)
-    if found.checkout is None:
+    if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
     program = find_git(env.get("PATH", os.defpath), str(root))
     run = checked(program, found.checkout, env, locks=locks)

@@ -148,6 +148,7 @@ def some_config(random: Random) -> bytes:
     return "".join(random.choice(_PIECES) for _ in range(random.randrange(1, 16))).encode()
 
 
+@pytest.mark.timeout(120 + CONFIGS / 4)
 def test_by_chance_it_is_read_as_git_reads_it(tmp_path: Path) -> None:
     """What is taken for obvious has just the entries that git lists; all else is what git says, or not plain."""
     random = Random(SEED)

@@ -164,7 +164,8 @@ class GitRun:
             raise GitError(f"git {named} printed more than {most:,} bytes") from None
         if process.returncode not in fine:
             said = err.decode("utf-8", "replace").strip().splitlines()
-            why = said[-1].removeprefix("fatal: ") if said else f"git {named} failed"
+            last = next((line for line in said if line.startswith("fatal: ")), said[-1] if said else "")
+            why = last.removeprefix("fatal: ") or f"git {named} failed"
             raise GitError(why, process.returncode)
         return out
 
@@ -283,9 +284,9 @@ def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def hardening(checkout: Checkout | None, off: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which a git of a command only reads what was looked at. off: see `without_filters`."""
-    fixed = checkout.variables if checkout is not None else {}
+def hardening(root: str, checkout: Checkout | None, off: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which a git of a command only reads what was looked at at `root`. off: see `without_filters`."""
+    fixed = checkout.variables if checkout is not None else {"GIT_CEILING_DIRECTORIES": os.path.dirname(root)}  # noqa: PTH120
     return {**_CALM, **fixed, **as_variables(SAFE | dict(off))}
 
 
