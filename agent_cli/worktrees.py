@@ -25,7 +25,10 @@ from agent_tools.guarded_git import GitError
 from agent_tools.private import private_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_SECONDS = 20.0
+# What writes or looks at all files takes long in large repositories.
 _PATIENCE = 300.0
+_LONG = ("worktree", "status")
 
 
 class GitFailed(Exception):
@@ -124,7 +127,7 @@ def git(folder: Path, use: Use, *words: str) -> str:
     """What a git command prints that may change the repository. Raises GitFailed with what it says when it fails."""
     try:
         run = git_to_read(folder, os.environ, use, locks=True)
-        return os.fsdecode(run.run(*words, seconds=_PATIENCE)).strip("\n")
+        return os.fsdecode(run.run(*words, seconds=_PATIENCE if words[0] in _LONG else _SECONDS)).strip("\n")
     except NotUsableError as error:
         raise GitFailed(str(error)) from None
     except GitError as error:

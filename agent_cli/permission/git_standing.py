@@ -85,6 +85,7 @@ def look(root: Path) -> GitStanding:
         except (OSError, NotParsedError) as error:
             odd.append(f"{name} that cannot be checked: {getattr(error, 'strerror', None) or error}")
     odd += [found for place in dict.fromkeys((folder, common)) for found in _strange(place, root)]
+    odd += _strange_branch(folder, common)
     checkout = Checkout(str(root), str(folder), str(common))
     return GitStanding(checkout, tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(odd)), tuple(_hooks(common)))
 
@@ -227,6 +228,17 @@ def _strange(folder: Path, root: Path) -> Iterator[str]:
     for line in lines:
         if line and (line[0] == '"' or not _is_inside(Path(os.path.realpath(folder / "objects" / line)), folder)):
             yield f"objects of {line.strip()}"
+
+
+def _strange_branch(folder: Path, common: Path) -> list[str]:
+    """The file of the branch that is checked out, where it is none that can be read."""
+    try:
+        name = os.fsdecode(read_regular(folder / "HEAD", LIMIT)).removeprefix("ref: ").strip()
+        if name.startswith("refs/") and ".." not in name and not stat.S_ISREG(os.lstat(common / name).st_mode):
+            return [f"{name} is no file"]
+    except (OSError, ValueError):
+        pass  # missing, packed, or said already
+    return []
 
 
 def _is_socket(entry: os.DirEntry[str]) -> bool:

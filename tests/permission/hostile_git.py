@@ -201,7 +201,7 @@ def excludes_as_a_pipe(root: Path) -> None:
     pipe(root / ".git/info/exclude")
 
 
-@plain
+@entry
 def branch_as_a_pipe(root: Path) -> None:
     (root / ".git/refs/heads/main").unlink()
     pipe(root / ".git/refs/heads/main")

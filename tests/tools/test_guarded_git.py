@@ -94,7 +94,7 @@ def test_filters_are_switched_off_by_name(root: Path) -> None:
     assert "a.txt" in off.run("status", "--porcelain").decode()
     assert "+two" in off.run("diff").decode()
     assert not marker(root).exists()
-    with pytest.raises(GitError, match="filter 'evil' failed"):
+    with pytest.raises(GitError):
         run.run("status")
     assert marker(root).exists()
 
