@@ -157,7 +157,9 @@ def enter(wanted: str, place: Place, trusted: bool) -> Worktree:
         private_folder(worktree.path.parent)
         worktree.hold()
         _make(worktree)
-    except (GitFailed, NotUsableError, OSError) as error:
+    except NotUsableError as error:
+        raise Mistake(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
+    except (GitFailed, OSError) as error:
         raise Mistake(f"--worktree: {one_line(str(error))}.") from None
     inside = worktree.path / place.cwd.relative_to(place.root)
     os.chdir(inside if inside.is_dir() else worktree.path)

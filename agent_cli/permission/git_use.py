@@ -45,7 +45,7 @@ def usable(root: Path, use: Use) -> GitStanding:
         raise NotUsableError("the workspace is not trusted")
     found = look(root)
     if use == "plain" and found.brings:
-        raise NotUsableError(f"the workspace is not trusted, and git would meet {found.brings[0]}")
+        raise NotUsableError(f"the workspace is not trusted, and its .git brings {found.brings[0]}")
     return found
 
 

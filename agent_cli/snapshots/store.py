@@ -195,6 +195,8 @@ class Store:
                 text = read_regular(folder / "HEAD", 4096).decode("ascii", "replace").strip()
                 if not text.startswith("ref: "):
                     return text
+                if not text.startswith("ref: refs/") or ".." in text:
+                    return ""
                 for place in (folder, folders[0]):
                     if os.path.isfile(place / text[5:]):  # noqa: PTH113 - as elsewhere
                         return read_regular(place / text[5:], 4096).decode("ascii", "replace").strip()
