@@ -69,19 +69,19 @@ _NAMED_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.items(
 _COLOURS = re.compile(
     r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
 )
+# Expressions are compiled when one is needed: that takes longer than all else of opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))
 _SWITCH = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "0", "1"))
 # `ext::sh -c ...`, or any other helper that git would start for an address.
-_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_HELPER = r"[A-Za-z0-9+.-]*::"
 # What is started only by commands that are no reads, or never where the settings of `guarded_git` hold.
-_NEVER_IN_READS = re.compile(
+_NEVER_IN_READS = (
     r"core\.(fsmonitor|hookspath|pager|editor|sshcommand|askpass|gitproxy|attributesfile|alternaterefscommand)"
     r"|(pager|alias|gpg|credential|sequence|man|browser|web|sendemail|http|https|url|mergetool|difftool|guitool|trailer"
     r"|gc|receive|uploadpack|protocol|instaweb|merge|rebase|commit|user|tag|push|pull|gui|advice|gitflow|lfs|hub"
     r"|github|svn-remote|stgit|bugtraq|maintenance|fetch|clone|am|notes|branch)\..*"
     r"|remote\..*\.(url|pushurl|uploadpack|receivepack|vcs|proxy|proxyauthmethod|serveroption|followremotehead)"
-    r"|submodule\..*\.update|interactive\.difffilter|merge\..*\.(driver|name|recursive)",
-    re.DOTALL,
+    r"|submodule\..*\.update|interactive\.difffilter|merge\..*\.(driver|name|recursive)"
 )
 
 
@@ -94,14 +94,14 @@ def harmless(key: str, value: str | None) -> bool:
             return value in _SWITCH
         if key == "core.bare":
             return value in ("false", "no", "off", "0")
-        return key in _HARMLESS or _COLOURS.fullmatch(key) is not None
+        return key in _HARMLESS or re.fullmatch(_COLOURS, key) is not None
     if (section, name) in _ADDRESSES:
-        return value is not None and not _HELPER.match(value) and not value.startswith("-")
+        return value is not None and not re.match(_HELPER, value) and not value.startswith("-")
     if section == "submodule" and name == "update":
         return value in ("checkout", "rebase", "merge", "none")
-    return f"{section}..{name}" in _NAMED_KEYS or _COLOURS.fullmatch(key) is not None
+    return f"{section}..{name}" in _NAMED_KEYS or re.fullmatch(_COLOURS, key) is not None
 
 
 def may_start_in_reads(key: str) -> bool:
     """Whether a hardened read may still start what an entry that is not harmless names, or be led elsewhere by it."""
-    return _NEVER_IN_READS.fullmatch(key) is None
+    return re.fullmatch(_NEVER_IN_READS, key, re.DOTALL) is None
