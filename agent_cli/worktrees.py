@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.options import ASK_WHICH
-from agent_cli.permission.git_use import NotUsableError, Use, git_to_read, usable
+from agent_cli.permission.git_use import NotUsableError, Use, filters_off, git_to_read, usable
 from agent_cli.permission.trust import TrustStore, agree, fingerprints
 from agent_cli.permission.trust_scan import GIT
 from agent_cli.place import Mistake, Place
@@ -69,7 +69,7 @@ class Worktree:
                     return [f"The worktree {self.path} is in use by another session and stays."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
-        except (GitFailed, OSError) as error:
+        except (GitFailed, GitError, OSError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
@@ -107,7 +107,11 @@ class Worktree:
         """Files that were changed or made and are not committed; not those that git ignores, and not our copies."""
         listing = git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         names = [entry[3:] for entry in listing.split("\0") if entry]
-        return [name for name in names if not _same(self.path / name, self.repo / name)]
+        changed = [name for name in names if not _same(self.path / name, self.repo / name)]
+        # Nobody looks into submodules, so one that somebody made use of may have anything in it.
+        staged = (row.partition("\t") for row in git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
+        inner = [name for mode, _, name in staged if mode.startswith("160000 ")]
+        return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
 
     def _remove(self, state: Path) -> None:
         own = self.has_branch()
@@ -128,9 +132,7 @@ def git(folder: Path, use: Use, *words: str) -> str:
     try:
         run = git_to_read(folder, os.environ, use, locks=True)
         return os.fsdecode(run.run(*words, seconds=_PATIENCE if words[0] in _LONG else _SECONDS)).strip("\n")
-    except NotUsableError as error:
-        raise GitFailed(str(error)) from None
-    except GitError as error:
+    except (NotUsableError, GitError) as error:
         raise GitFailed(str(error)) from None
 
 
@@ -159,7 +161,7 @@ def enter(wanted: str, place: Place, trusted: bool) -> Worktree:
         _make(worktree)
     except NotUsableError as error:
         raise Mistake(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
-    except (GitFailed, OSError) as error:
+    except (GitFailed, GitError, OSError) as error:
         raise Mistake(f"--worktree: {one_line(str(error))}.") from None
     inside = worktree.path / place.cwd.relative_to(place.root)
     os.chdir(inside if inside.is_dir() else worktree.path)
@@ -186,7 +188,22 @@ def _make(worktree: Worktree) -> None:
         git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
-    worktree.told = f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}"
+    worktree.told = (
+        f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
+    )
+
+
+def _unfiltered(worktree: Worktree) -> str:
+    """What to say where files came without the filters of the user's own configuration."""
+    checkout = usable(worktree.path, worktree.use).checkout
+    if worktree.use == "trusted" or checkout is None:
+        return ""
+    names = sorted({key.split(".", 1)[1].rpartition(".")[0] for key in filters_off(checkout, os.environ)})
+    with suppress(GitFailed):  # a name that no pathspec can have
+        for name in names:
+            if git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):
+                return f" The filter {name} did not run, as the project is not trusted (--trust lets it)."
+    return ""
 
 
 def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:

@@ -184,7 +184,27 @@ def test_filters_of_the_user_do_not_run_for_a_repository_that_is_not_trusted(rep
     model = script(repo.parent / "s.toml", [{"text": "Hi."}])
     done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
     assert done.stdout == "Hi.\n", done.stderr
+    assert "The filter own did not run, as the project is not trusted (--trust lets it)." in done.stderr
     assert not (repo.parent / "ran").exists()
+    done = agent(["-p", "-w", "feat", "--trust", "--model", model, "hello"], repo)
+    assert "did not run" not in done.stderr
+    assert (repo.parent / "ran").exists()
+
+
+def test_a_submodule_that_was_made_use_of_keeps_the_worktree(repo: Path) -> None:
+    git(repo, "clone", "-q", ".", "inner")
+    git(repo, "add", "inner")
+    git(repo, "commit", "-qm", "inner")
+    model = script(repo.parent / "s.toml", [{"text": "Hi."}])
+    done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
+    assert "removed again" in done.stderr
+    clone = call("Bash", command="git clone -q ../../../../../repo inner")
+    model = script(repo.parent / "s.toml", [{"calls": [clone]}, {"text": "Hi."}])
+    allow = ["--allowedTools", "Bash(git clone:*)"]
+    done = agent(["-p", "-w", "feat", *allow, "--model", model, "hello"], repo)
+    (path,) = worktrees(repo)
+    assert (path / "inner/.git").exists(), done.stderr
+    assert "1 file not committed (inner)" in done.stderr
 
 
 def test_outside_of_a_repository_and_without_a_commit(tmp_path: Path) -> None:
