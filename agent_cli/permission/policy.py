@@ -151,7 +151,7 @@ class Policy:
             return {}
         from agent_cli.permission.at_stake import at_stake, reader  # with the shell analysis
 
-        git = reader(str(self._workspace.root), self._path, self._home, trusted=self._trusted)
+        git = reader(str(self._workspace.root), self._env, self._git_use)
         marks: dict[str, str] = {}
         for command in commands:
             marks |= at_stake(command, str(self._workspace.cwd), self._home, git)
