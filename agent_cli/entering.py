@@ -22,7 +22,7 @@ def entered(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
     worktree = None
     if options.worktree is not None:
         place = find_place(os.environ)
-        worktree = enter(options.worktree, place)
+        worktree = enter(options.worktree, place, read_settings(options, place).trust.trusted)
         options = options.but(worktree=worktree.name)
     try:
         if worktree is not None:

@@ -36,7 +36,7 @@ def make_policy(
         home=str(home) if home else "",
         env=context.env,
         carried=context.shell.exported,
-        trusted=layers.trust.git_may_read,
+        git_use=layers.trust.git_use,
         free_in_sandbox=lambda: settings.sandbox.auto_allow and sandbox is not None and sandbox.is_boundary,
         answered=answered,
     )

@@ -239,12 +239,23 @@ def _contained(env: Mapping[str, str]) -> bool:
 
 def has_changes(place: Place, layers: Layers) -> bool:
     """Whether git has anything to commit in the project; no, too, where it may not be asked. It takes a moment."""
-    from agent_cli.permission.losses import Git, Unread  # only sessions on a terminal ask
+    from agent_cli.permission.git_use import NotUsableError, git_to_read  # only sessions on a terminal ask
+    from agent_tools.guarded_git import GitError
 
-    home = str(place.home or "")
-    git = Git(str(place.root), place.env.get("PATH", ""), home, layers.trust.git_may_read, seconds=5.0)
     try:
-        status = ("status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=all")
-        return bool(git.ask(str(place.root), "--no-optional-locks", *status).strip())
-    except (Unread, LookupError):
+        git = git_to_read(place.root, place.env, layers.trust.git_use)
+        return bool(git.run("status", "--porcelain", "--untracked-files=normal", seconds=5.0).strip())
+    except (NotUsableError, GitError):
         return False
+
+
+def git_would_start(place: Place, layers: Layers) -> str:
+    """What git would run of a project that is not trusted if the user's own git were started; "" for nothing."""
+    if layers.trust.trusted:
+        return ""
+    from agent_cli.permission.git_standing import look
+
+    found = look(place.root)
+    if layers.trust.git_use == "unknown":
+        return "the hooks and programs that it configures"
+    return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))

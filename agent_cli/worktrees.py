@@ -11,22 +11,24 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.options import ASK_WHICH
+from agent_cli.permission.git_use import NotUsableError, Use, filters_off, git_to_read, usable
 from agent_cli.permission.trust import TrustStore, agree, fingerprints
 from agent_cli.permission.trust_scan import GIT
 from agent_cli.place import Mistake, Place
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, one_line, shorten
+from agent_tools.guarded_git import GitError
 from agent_tools.private import private_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_SECONDS = 20.0
+# What writes or looks at all files takes long in large repositories.
 _PATIENCE = 300.0
-# Nothing of the repository's own runs when a worktree is made: no hooks, no monitor.
-_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+_LONG = ("worktree", "status")
 
 
 class GitFailed(Exception):
@@ -34,10 +36,10 @@ class GitFailed(Exception):
 
 
 class Worktree:
-    """A worktree of ours. repo: the main one. told: how it came to be, in words."""
+    """A worktree of ours. repo: the main one. use: how git may be used on it. told: how it came to be, in words."""
 
-    def __init__(self, name: str, path: Path, repo: Path) -> None:
-        self.name, self.path, self.repo = name, path, repo
+    def __init__(self, name: str, path: Path, repo: Path, use: Use) -> None:
+        self.name, self.path, self.repo, self.use = name, path, repo, use
         self.branch = f"agent/{name}"
         self.told = ""
         self._lock = -1
@@ -67,7 +69,7 @@ class Worktree:
                     return [f"The worktree {self.path} is in use by another session and stays."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
-        except (GitFailed, OSError) as error:
+        except (GitFailed, GitError, OSError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
@@ -87,33 +89,37 @@ class Worktree:
 
     def _commits(self) -> int:
         """How many commits are reachable from here and from no other branch, nor from what is checked out there."""
-        here = git(self.path, "rev-parse", "HEAD")
-        there = git(self.repo, "rev-parse", "HEAD")
+        here = git(self.path, self.use, "rev-parse", "HEAD")
+        there = git(self.repo, self.use, "rev-parse", "HEAD")
         own = self.has_branch()
         tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
         others = ["--not", there, f"--exclude={self.branch}", "--branches", "--remotes"]
-        return int(git(self.path, "rev-list", "--count", *tips, *others))
+        return int(git(self.path, self.use, "rev-list", "--count", *tips, *others))
 
     def has_branch(self) -> bool:
         """Whether its branch is there."""
         try:
-            return bool(git(self.repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
+            return bool(git(self.repo, self.use, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
         except GitFailed:
             return False
 
     def _changed(self) -> list[str]:
         """Files that were changed or made and are not committed; not those that git ignores, and not our copies."""
-        listing = git(self.path, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+        listing = git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         names = [entry[3:] for entry in listing.split("\0") if entry]
-        return [name for name in names if not _same(self.path / name, self.repo / name)]
+        changed = [name for name in names if not _same(self.path / name, self.repo / name)]
+        # Nobody looks into submodules, so one that somebody made use of may have anything in it.
+        staged = (row.partition("\t") for row in git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
+        inner = [name for mode, _, name in staged if mode.startswith("160000 ")]
+        return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
 
     def _remove(self, state: Path) -> None:
         own = self.has_branch()
         # Out of the folder first: it may be the working directory.
         os.chdir(self.repo)
-        git(self.repo, "worktree", "remove", "--force", str(self.path))
+        git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
         if own:
-            git(self.repo, "branch", "-q", "-D", self.branch)
+            git(self.repo, self.use, "branch", "-q", "-D", self.branch)
         with suppress(OSError):
             TrustStore(state).forget(self.path)
         with suppress(OSError):
@@ -121,40 +127,41 @@ class Worktree:
             self.path.parent.rmdir()
 
 
-def git(folder: Path, *words: str) -> str:
-    """What a git command prints. Raises GitFailed with what it says when it fails."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+def git(folder: Path, use: Use, *words: str) -> str:
+    """What a git command prints that may change the repository. Raises GitFailed with what it says when it fails."""
     try:
-        done = subprocess.run(
-            ["git", *_QUIET, "-C", str(folder), *words],
-            capture_output=True, env=env, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise GitFailed("git is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise GitFailed(f"git {words[0]} took too long") from None
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GitFailed(said[-1].removeprefix("fatal: ") if said else f"git {words[0]} failed")
-    return os.fsdecode(done.stdout).strip("\n")
+        run = git_to_read(folder, os.environ, use, locks=True)
+        return os.fsdecode(run.run(*words, seconds=_PATIENCE if words[0] in _LONG else _SECONDS)).strip("\n")
+    except (NotUsableError, GitError) as error:
+        raise GitFailed(str(error)) from None
 
 
-def enter(wanted: str, place: Place) -> Worktree:
-    """Make or find the worktree and go there, into the same folder of it. Raises Mistake."""
+def enter(wanted: str, place: Place, trusted: bool) -> Worktree:
+    """Make or find the worktree and go there, into the same folder of it. Raises Mistake.
+
+    trusted: whether the project is. One that is not can have worktrees where its git folder brings nothing, and the
+    filters of the user's own configuration do not run for it.
+    """
     name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
         raise Mistake(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
     if not os.path.exists(place.root / ".git"):  # noqa: PTH110
         raise Mistake(f"--worktree needs a git repository, and {place.root} is none.")
     try:
-        common = Path(git(place.root, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+        use: Use = "trusted" if trusted else "plain"
+        checkout = usable(place.root, use).checkout
+        if checkout is None:
+            raise GitFailed(f"{place.root} has a .git that git cannot use")
+        common = Path(checkout.common)
         repo = common.parent if common.name == ".git" else place.root
         folder = SessionStore(state_folder(place.env), repo).folder
-        worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo)
+        worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo, use)
         private_folder(worktree.path.parent)
         worktree.hold()
         _make(worktree)
-    except (GitFailed, OSError) as error:
+    except NotUsableError as error:
+        raise Mistake(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
+    except (GitFailed, GitError, OSError) as error:
         raise Mistake(f"--worktree: {one_line(str(error))}.") from None
     inside = worktree.path / place.cwd.relative_to(place.root)
     os.chdir(inside if inside.is_dir() else worktree.path)
@@ -169,19 +176,34 @@ def _make(worktree: Worktree) -> None:
     old = worktree.has_branch()
     how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
     try:
-        git(repo, "rev-parse", "--verify", "--quiet", "HEAD")
+        git(repo, worktree.use, "rev-parse", "--verify", "--quiet", "HEAD")
     except GitFailed:
         raise GitFailed(f"{repo} has no commit yet to start from") from None
     try:
-        git(repo, "worktree", "add", *how)
+        git(repo, worktree.use, "worktree", "add", *how)
     except GitFailed as error:
         if "already registered" not in str(error):
             raise
         # Its folder was removed by hand.
-        git(repo, "worktree", "add", "--force", *how)
-    changed = git(repo, "status", "--porcelain", "--untracked-files=no").splitlines()
+        git(repo, worktree.use, "worktree", "add", "--force", *how)
+    changed = git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
-    worktree.told = f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}"
+    worktree.told = (
+        f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
+    )
+
+
+def _unfiltered(worktree: Worktree) -> str:
+    """What to say where files came without the filters of the user's own configuration."""
+    checkout = usable(worktree.path, worktree.use).checkout
+    if worktree.use == "trusted" or checkout is None:
+        return ""
+    names = sorted({key.split(".", 1)[1].rpartition(".")[0] for key in filters_off(checkout, os.environ)})
+    with suppress(GitFailed):  # a name that no pathspec can have
+        for name in names:
+            if git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):
+                return f" The filter {name} did not run, as the project is not trusted (--trust lets it)."
+    return ""
 
 
 def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:

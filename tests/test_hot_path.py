@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +82,23 @@ def test_the_analysis_of_commands_is_not_loaded_before_the_first_command(tmp_pat
     assert "agent_cli.permission.policy" in ours
     heavy = ("shell", "command", "reading", "wrappers", "git_reads")
     assert not [m for m in ours if m.rpartition(".")[2].startswith(heavy)]
+
+
+def test_an_ordinary_repository_is_opened_without_starting_git(tmp_path: Path) -> None:
+    work, shim = tmp_path / "work", tmp_path / "bin/git"
+    work.mkdir()
+    for words in (
+        ("init", "-q"),
+        ("remote", "add", "origin", "git@example.org:a/b.git"),
+        ("config", "user.name", "A B"),
+    ):
+        subprocess.run(["git", *words], cwd=work, check=True)
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\n')
+    shim.chmod(0o755)
+    path = f"{shim.parent}:{os.environ['PATH']}"
+    with ModelServer([Reply(text="Ok.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "PATH": path}
+        modules = loaded(work, "-p", "--model", "openai/x", "hello", **env)
+    assert "agent_cli.permission.git_standing" in modules
+    assert not (tmp_path / "started").exists()

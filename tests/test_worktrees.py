@@ -156,6 +156,57 @@ def test_names_that_are_none(repo: Path, name: str) -> None:
     assert worktrees(repo) == []
 
 
+def test_one_of_a_repository_that_is_not_trusted_is_refused_where_git_would_run_something(repo: Path) -> None:
+    (repo / ".gitattributes").write_text("* filter=evil\n")
+    git(repo, "add", ".gitattributes")
+    git(repo, "commit", "-qm", "filter")
+    git(repo, "config", "filter.evil.smudge", f"touch {repo.parent}/ran; cat")
+    model = script(repo.parent / "s.toml", [{"text": "Hi."}])
+    done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not trusted, and its .git brings filter.evil.smudge" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert worktrees(repo) == []
+    assert not (repo.parent / "ran").exists()
+    assert agent(["trust"], repo).returncode == 0
+    done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
+    assert done.stdout == "Hi.\n", done.stderr
+    assert (repo.parent / "ran").exists()
+
+
+def test_filters_of_the_user_do_not_run_for_a_repository_that_is_not_trusted(repo: Path) -> None:
+    (repo / ".gitattributes").write_text("* filter=own\n")
+    git(repo, "add", ".gitattributes")
+    git(repo, "commit", "-qm", "filter")
+    home = repo.parent / "home"
+    home.mkdir(exist_ok=True)
+    (home / ".gitconfig").write_text(f'[filter "own"]\n\tsmudge = touch {repo.parent}/ran; cat\n\trequired = true\n')
+    model = script(repo.parent / "s.toml", [{"text": "Hi."}])
+    done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
+    assert done.stdout == "Hi.\n", done.stderr
+    assert "The filter own did not run, as the project is not trusted (--trust lets it)." in done.stderr
+    assert not (repo.parent / "ran").exists()
+    done = agent(["-p", "-w", "feat", "--trust", "--model", model, "hello"], repo)
+    assert "did not run" not in done.stderr
+    assert (repo.parent / "ran").exists()
+
+
+def test_a_submodule_that_was_made_use_of_keeps_the_worktree(repo: Path) -> None:
+    git(repo, "clone", "-q", ".", "inner")
+    git(repo, "add", "inner")
+    git(repo, "commit", "-qm", "inner")
+    model = script(repo.parent / "s.toml", [{"text": "Hi."}])
+    done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
+    assert "removed again" in done.stderr
+    clone = call("Bash", command="git clone -q ../../../../../repo inner")
+    model = script(repo.parent / "s.toml", [{"calls": [clone]}, {"text": "Hi."}])
+    allow = ["--allowedTools", "Bash(git clone:*)"]
+    done = agent(["-p", "-w", "feat", *allow, "--model", model, "hello"], repo)
+    (path,) = worktrees(repo)
+    assert (path / "inner/.git").exists(), done.stderr
+    assert "1 file not committed (inner)" in done.stderr
+
+
 def test_outside_of_a_repository_and_without_a_commit(tmp_path: Path) -> None:
     for name, prepare in (("plain", False), ("empty", True)):
         folder = tmp_path / name

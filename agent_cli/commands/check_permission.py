@@ -60,7 +60,7 @@ class Checker:
             _mode(request.get("mode") or self._mode),
             home=home,
             env={} if self._isolated else os.environ,
-            trusted=request.get("trusted", True) is True,
+            git_use="trusted" if request.get("trusted", True) is True else "unknown",
             # Isolated, only the rules speak: a broad one is not narrowed for a person who would be asked.
             answered=not self._isolated,
         )

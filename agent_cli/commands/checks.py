@@ -23,6 +23,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import counted
+from agent_tools.guarded_git import GitError, nowhere
 from agent_tools.ripgrep import find_rg
 from agent_tools.shell import find_bash
 from agent_tools.values import Value
@@ -76,15 +77,17 @@ def check_search(ctx: ToolContext) -> list[Finding]:
 def _program(topic: str, path: str | None, without: str) -> Finding:
     if path is None:
         return Finding("missing", topic, without)
-    version = _version_of(path)
+    version = _version_of(topic, path)
     if version is None:
         return Finding("problem", topic, f"{path} does not answer to --version")
     return Finding("ok", topic, f"{version} ({path})", data={"path": path})
 
 
-def _version_of(path: str) -> str | None:
+def _version_of(topic: str, path: str) -> str | None:
     """The first line that `path --version` prints; None where it fails."""
     try:
+        if topic == "git":
+            return _first_line(nowhere(path).run("--version", seconds=VERSION_SECONDS))
         # Not in the working directory: nothing that stands there may have a part in it.
         done = subprocess.run(
             [path, "--version"],
@@ -94,10 +97,14 @@ def _version_of(path: str) -> str | None:
             timeout=VERSION_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, GitError, subprocess.TimeoutExpired):
         return None
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    return lines[0][:100] if lines and done.returncode == 0 else None
+    return _first_line(done.stdout) if done.returncode == 0 else None
+
+
+def _first_line(out: bytes) -> str | None:
+    lines = out.decode("utf-8", "replace").strip().splitlines()
+    return lines[0][:100] if lines else None
 
 
 def check_terminal(settings: Settings, place: Place) -> list[Finding]:

@@ -1,7 +1,7 @@
-"""The person's own repository, for a commit that they ask for; the door to GitPython.
+"""The user's own repository, for a commit that they ask for; the door to GitPython, which finds the repository.
 
-Unlike the snapshots' git this one reads the repository's configuration: a commit is to be what `git commit` would make,
-with its hooks, filters and signature. So nothing here is called before the person asked for a commit.
+Unlike all others this git is the user's (`guarded_git.as_user`): a commit is to be what `git commit` would make, with
+its hooks, filters and signature. So nothing here is called before the user asked for a commit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from agent_cli.place import Mistake
-from agent_cli.snapshots.git import StoreError, find_git
 from agent_tools.cancel import CancelToken
+from agent_tools.guarded_git import Checkout, GitError, as_user, collect, find_git
 from agent_tools.shell_env import looks_like_key
 from agent_tools.values import Value
 
@@ -30,9 +30,8 @@ _UNDER_WAY = {
     "MERGE_HEAD": "A merge", "CHERRY_PICK_HEAD": "A cherry-pick", "REVERT_HEAD": "A revert",
     "rebase-merge": "A rebase", "rebase-apply": "A rebase", "sequencer": "A cherry-pick or revert",
 }  # fmt: skip
-# Variables that would make git look elsewhere than at the folder it is started in.
-_ASTRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
 _AT_ONCE = 500
+_PATIENCE = 300.0
 
 
 class Change(Value):
@@ -58,17 +57,17 @@ class Repository:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         try:
             program = find_git(env.get("PATH", os.defpath), str(folder))
-        except StoreError as error:
+        except GitError as error:
             raise Mistake(f"Nothing can be committed: {error}.") from None
         self._repo = _open(folder, program)
         self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
-        self._program = program
         # Hooks are given what commands are given: no keys.
-        self._env = {k: v for k, v in env.items() if k not in _ASTRAY and not looks_like_key(k)}
-        self._env |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
+        given = {k: v for k, v in env.items() if not looks_like_key(k)}
+        checkout = Checkout(str(self.top), str(self._repo.git_dir), str(self._repo.common_dir))
+        self._git = as_user(program, checkout, given)
         self._folder = Path(self._repo.git_dir)
 
-    # Asked of git itself: GitPython reads refs as files, which not every repository has.
+    # Asked of git itself: GitPython reads refs as files, which not every repository has, and starts git as it likes.
 
     @property
     def unborn(self) -> bool:
@@ -154,9 +153,8 @@ class Repository:
     def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
         """A git that may run hooks, for as long as they take."""
         with _names(paths) as names:
-            process = subprocess.Popen(
-                [self._program, *words, "--pathspec-from-file=-", "--pathspec-file-nul"],
-                cwd=self.top, env=self._env, stdin=names, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            process = self._git.start(
+                *words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names, stderr=subprocess.STDOUT,
                 # Without the terminal: what would ask there, such as a key's passphrase, fails instead of waiting.
                 start_new_session=True,
             )  # fmt: skip
@@ -200,17 +198,16 @@ class Repository:
 
     def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
         """A git that answers at once: how it ended, what it printed, what it complained about."""
-        # GitPython hands on this process's variables, so those that lead astray, or are secret, are set right.
-        env = {"GIT_DIR": str(self._folder), "GIT_WORK_TREE": str(self.top), "GIT_LITERAL_PATHSPECS": "1"}
-        env["GIT_INDEX_FILE"] = index or str(self._folder / "index")
-        env |= {"GIT_OPTIONAL_LOCKS": "0"} | {name: "" for name in os.environ if looks_like_key(name)}
+        env = {"GIT_INDEX_FILE": index or str(self._folder / "index"), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
-        options: dict[str, Any] = {"with_extended_output": True, "with_exceptions": False, "stdout_as_string": False}
-        with _names(paths) as names:
-            done, out, said = self._repo.git.execute(
-                [self._program, *words, *listed], istream=names, env=env, strip_newline_in_stdout=False, **options
-            )
-        return done, out, said
+        try:
+            process = self._git.start(*words, *listed, env=env)
+            out, said = collect(process, b"\0".join(map(os.fsencode, paths)), _PATIENCE)
+        except GitError as error:
+            raise Mistake(f"{error}.") from None
+        except TimeoutError:
+            raise Mistake(f"git {words[0]} took too long.") from None
+        return process.returncode, out, said.decode("utf-8", "replace")
 
 
 def _open(folder: Path, program: str) -> Repo:
@@ -236,7 +233,7 @@ def _open(folder: Path, program: str) -> Repo:
 
 
 @contextmanager
-def _names(paths: Iterable[str]) -> Iterator[Any]:
+def _names(paths: Iterable[str]) -> Iterator[IO[bytes]]:
     """A file with the paths, to be git's standard input."""
     with tempfile.TemporaryFile() as file:
         file.write(b"\0".join(map(os.fsencode, paths)))

@@ -28,6 +28,6 @@ class Trust(Value):
         return self.state == "trusted"
 
     @property
-    def git_may_read(self) -> bool:
-        """Whether git may be asked about it without a question: it is trusted, or names nothing that git would run."""
-        return self.state in ("trusted", "plain")
+    def git_use(self) -> Literal["trusted", "plain", "unknown"]:
+        """How git may be used on it without a question: as on what is trusted, as on what brings nothing, or not."""
+        return self.state if self.state in ("trusted", "plain") else "unknown"

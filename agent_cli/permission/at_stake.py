@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.permission.destructive import Danger, dangers
+from agent_cli.permission.git_use import Use
 from agent_cli.permission.losses import Git, expanded
 from agent_cli.permission.shell import analyse
 
@@ -34,9 +35,9 @@ def at_stake(command: str, cwd: str, home: str, git: Git) -> dict[str, str]:
     return marks
 
 
-def reader(root: str, path: str, home: str, *, trusted: bool) -> Git:
+def reader(root: str, env: Mapping[str, str], use: Use) -> Git:
     """What asks git here, with the time that comparing may take."""
-    return Git(root, path, home, trusted, _SECONDS)
+    return Git(root, env, use, _SECONDS)
 
 
 def _marks(danger: Danger, cwd: str, git: Git) -> Iterator[tuple[str, str]]:

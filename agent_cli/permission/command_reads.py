@@ -10,16 +10,22 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
+from agent_cli.core.events import Decider
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.files import judge
+from agent_cli.permission.git_contents import printed, printed_files
+from agent_cli.permission.git_reads import git_call
+from agent_cli.permission.git_use import NoRepositoryError, NotUsableError, git_to_read
 from agent_cli.permission.matcher import Matcher
+from agent_cli.permission.meaning import Surroundings, repository
 from agent_cli.permission.reading import Reading, readings
 from agent_cli.permission.searching import Readable
 from agent_cli.permission.shell_values import Part
 from agent_tools.base import Effect
-from agent_tools.workspace import Workspace
+from agent_tools.guarded_git import GitError
 
 _MOST_MATCHES = 1_000
+_GIT_SECONDS = 1.5
 _MOST_LOOKED_AT = 10_000
 _OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
 _IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
@@ -28,9 +34,10 @@ _IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
 class CommandReads:
     """Judges what the parts of one command line read."""
 
-    def __init__(self, matcher: Matcher, workspace: Workspace) -> None:
+    def __init__(self, matcher: Matcher, around: Surroundings) -> None:
         self._matcher = matcher
-        self._workspace = workspace
+        self._around = around
+        self._workspace = around.workspace
         rules = (r.text for r in matcher.rules if r.tool == "Read" and r.list in ("deny", "ask") and r.spec)
         self._kept = next(rules, "")
 
@@ -43,7 +50,37 @@ class CommandReads:
         found = readings((part.program, *(w.text for w in words[1:])), patterns)
         if isinstance(found, str):
             return []
-        return [v for reading in found for v in self._read(part, reading, reading.path in patterns)]
+        verdicts = [v for reading in found for v in self._read(part, reading, reading.path in patterns)]
+        return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
+
+    def _git(self, part: Part, words: tuple[str, ...]) -> Iterator[Verdict]:
+        """The verdict about files that git would print without being told their names."""
+        call = git_call(words)
+        wanted = [] if isinstance(call, str) else list(printed(call))
+        if not wanted:
+            return
+        root, cwd = self._workspace.root, self._workspace.cwd
+        try:
+            if part.cwds != (str(cwd),) or repository(cwd) != root:
+                raise NotUsableError("git runs in another directory")
+            git = git_to_read(root, self._around.env, self._around.git_use)
+            names = printed_files(git, root, cwd, wanted, _GIT_SECONDS)
+        except NoRepositoryError:
+            return
+        except (NotUsableError, GitError) as error:
+            by: Decider = "rule" if self._kept else "default"
+            why = f"prints files that are not known: {error}"
+            yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
+            return
+        readable = Readable(self._matcher, self._workspace)
+        found = {
+            name: judge(self._matcher, self._workspace, "Read", Effect("read", path))
+            for name in names
+            if not readable(path := os.path.normpath(root / name))
+        }
+        if found:
+            name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].firm, bool(item[1].rule)))
+            yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
     def _read(self, part: Part, reading: Reading, pattern: bool) -> Iterator[Verdict]:
         if _OPEN_FILES.fullmatch(reading.path):

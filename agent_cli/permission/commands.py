@@ -7,7 +7,6 @@ words whose value is not known. Then ask rules, allow rules, and programs that o
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from agent_cli.permission.command_rules import for_part, may_deny
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.destructive import dangers, unnamed
 from agent_cli.permission.files import by_rule, judge
-from agent_cli.permission.git_config import git_folders, programs
-from agent_cli.permission.git_reads import HARDENED
+from agent_cli.permission.git_reads import enters_submodules
+from agent_cli.permission.git_standing import git_folders, look
+from agent_cli.permission.git_use import entered, filters_off, started
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings, changes_commands, poisoned, program_changed, repository
 from agent_cli.permission.network import names_network
@@ -28,9 +28,8 @@ from agent_cli.permission.shell_parse import too_long
 from agent_cli.permission.shell_scope import PLAIN_VARIABLES
 from agent_cli.permission.shell_values import Analysis, Part, Redirect
 from agent_tools.base import Effect
+from agent_tools.guarded_git import Checkout, GitError, hardening
 
-# Keys of git's configuration whose programs a hardened read may still start.
-_STARTED = re.compile(r"include|diff\.|filter\.|core\.attributesfile|remote\.", re.IGNORECASE)
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
 
 
@@ -43,7 +42,7 @@ class CommandJudge:
         self._around = around
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
         self._command = command
-        self._reads = CommandReads(matcher, around.workspace)
+        self._reads = CommandReads(matcher, around)
         self.reads_only = False
         self._vouched = False
         self.written: list[Verdict] = []
@@ -131,9 +130,16 @@ class CommandJudge:
 
         Not where a rule allows the whole line, whatever it starts; but plan mode allows it only because it reads.
         """
-        git = any(p.program == "git" for p in self.analysis.parts)
-        needed = self.reads_only and (not self._vouched or self._around.mode == "plan")
-        return dict(HARDENED) if needed and git else {}
+        around = self._around
+        needed = self.reads_only and (not self._vouched or around.mode == "plan")
+        if not needed or not any(p.program == "git" for p in self.analysis.parts):
+            return {}
+        checkout = look(around.workspace.root).checkout
+        try:
+            off = {} if checkout is None or around.git_use == "trusted" else filters_off(checkout, around.env)
+        except GitError:
+            checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}  # there was none to ask; now it finds nothing
+        return hardening(str(around.workspace.root), checkout, off)
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """What the rules of a list say about the whole and about each part."""
@@ -207,19 +213,28 @@ class CommandJudge:
             return "git in another directory"
         if repository(around.workspace.cwd) not in (None, around.workspace.root):
             return "git in another repository than that of the workspace"
-        if not around.trusted:
+        if around.git_use == "unknown":
             return "git in a workspace that is not trusted"
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
             return "git with another environment"
-        odd = next((p for p in programs(around.workspace.root) if _STARTED.match(p)), "")
-        return f"the repository's own git configuration may start a program: {odd}" if odd else ""
+        root = around.workspace.root
+        checkout = look(root).checkout
+        try:
+            if checkout is not None and around.git_use != "trusted":
+                filters_off(checkout, around.env)
+        except GitError as error:
+            return f"git cannot be asked how it is configured: {error}"
+        if odd := started(root, around.git_use):
+            return f"the repository's own git configuration may start a program: {odd}"
+        odd = entered(root, around.env) if enters_submodules(part.texts[1:]) else ""
+        return f"git would enter a submodule and meet {odd}" if odd else ""
 
     def _unsafe_beside_others(self, part: Part) -> str:
         """Why a part that only reads needs a question beside parts that do more; "" where it does not."""
         if part.program == "git":
             root = self._around.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
-            odd = next(iter(programs(root)), "") or next((str(h) for h in hooks if os.path.lexists(h)), "")
+            odd = next(iter(look(root).brings), "") or next((str(h) for h in hooks if os.path.lexists(h)), "")
             return f"runs a command: git, beside others, would start {odd}" if odd else ""
         made = self._around.mode == "acceptEdits" or bool(self.written)
         odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")

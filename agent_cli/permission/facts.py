@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.destructive import dangers
+from agent_cli.permission.git_use import Use
 from agent_cli.permission.losses import Git, losses
 from agent_cli.permission.network import uses_network
 from agent_cli.permission.shell import analyse
@@ -25,20 +26,20 @@ _MOST_PATHS = 200
 
 
 class Asked(Value):
-    """What a question is about: the call, and where it would be made. trusted: whether git may be asked."""
+    """What a question is about: the call, and where it would be made. env and git_use: how git is asked there."""
 
     tool: str
     effects: tuple[Effect, ...]
     decision: Decision
     workspace: Workspace
     home: str
-    path: str
-    trusted: bool
+    env: Mapping[str, str]
+    git_use: Use
 
 
 def facts(asked: Asked) -> tuple[str, ...]:
     """The lines for a question, in order. Never raises."""
-    git = Git(str(asked.workspace.root), asked.path, asked.home, asked.trusted)
+    git = Git(str(asked.workspace.root), asked.env, asked.git_use)
     lines: list[str] = []
     for effect in asked.effects:
         if effect.kind == "run":

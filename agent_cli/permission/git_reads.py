@@ -1,42 +1,16 @@
 """Calls of git that only read, by subcommand, each with a list of the options it may have.
 
-They run hardened (`HARDENED`): no pager, no external diff, no hooks or monitors, no optional locks. What a repository's
-own configuration could still start (text conversion, filters) is looked for by `git_config`.
+They run hardened (`guarded_git.hardening`): no pager, hooks or monitors, no optional locks, no other repository. What a
+repository's own configuration could still start (text conversion, filters) is looked for by `git_use`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from agent_cli.permission.option_words import NotListed, Options, read_options
+from agent_cli.permission.option_words import NotListed, Options, Read, read_options
+from agent_tools.values import Value
 
-HARDENED = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "GIT_NO_LAZY_FETCH": "1",
-    # Versions that do not know that variable would fetch what a partial clone lacks.
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_CONFIG_COUNT": "9",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "core.hooksPath",
-    "GIT_CONFIG_VALUE_1": "/dev/null",
-    "GIT_CONFIG_KEY_2": "log.showSignature",
-    "GIT_CONFIG_VALUE_2": "false",
-    "GIT_CONFIG_KEY_3": "safe.bareRepository",
-    "GIT_CONFIG_VALUE_3": "explicit",
-    "GIT_CONFIG_KEY_4": "core.untrackedCache",
-    "GIT_CONFIG_VALUE_4": "false",
-    "GIT_CONFIG_KEY_5": "diff.autoRefreshIndex",
-    "GIT_CONFIG_VALUE_5": "false",
-    # A format of the repository's own may ask for signatures.
-    "GIT_CONFIG_KEY_6": "gpg.program",
-    "GIT_CONFIG_VALUE_6": "false",
-    "GIT_CONFIG_KEY_7": "gpg.ssh.program",
-    "GIT_CONFIG_VALUE_7": "false",
-    "GIT_CONFIG_KEY_8": "gpg.x509.program",
-    "GIT_CONFIG_VALUE_8": "false",
-}
 _HISTORY = Options(
     "puszwbiEFPqRacgtm", "nUSGL",
     "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
@@ -123,19 +97,51 @@ _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
 
-def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
-    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
+class GitCall(Value):
+    """A call of git that only reads. name: the subcommand, of two words for some; words: what stands behind it.
+
+    globals: options before it. revisions: operands before `--`, the pattern of a search left out, which may be paths
+    too; paths: those behind it, None where there is none.
+    """
+
+    name: str
+    globals: tuple[str, ...]
+    words: tuple[str, ...]
+    options: Options
+    read: Read
+
+    @property
+    def paths(self) -> tuple[str, ...] | None:
+        """The operands behind `--`."""
+        return self.words[self.words.index("--") + 1 :] if "--" in self.words else None
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """The operands before it."""
+        found = self.read.operands[: len(self.read.operands) - len(self.paths or ())]
+        return found[1:] if self.name == "grep" and "-e" not in {name for name, _ in self.read.options} else found
+
+    def spelled(self, name: str, value: str) -> str:
+        """An option with its value as one word."""
+        if name == "-number":
+            return f"-{value}"
+        if not name.startswith("--"):
+            return name + value
+        return f"{name}={value}" if value or name[2:] in self.options.long_valued.split() else name
+
+
+def git_call(words: tuple[str, ...]) -> GitCall | str:
+    """A call of git, if its subcommand and options are known; else why not."""
     queue = list(words)
+    before = []
     while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
-        queue.pop(0)
-    if queue in (["--version"], ["version"]):
-        return ()
+        before.append(queue.pop(0))
     if not queue or queue[0].startswith("-"):
         return f"the option {queue[0]}" if queue else "git without a subcommand"
     name = queue.pop(0)
     options = _NESTED.get((name, queue[0])) if queue else None
     if options is not None:
-        queue.pop(0)
+        name = f"{name} {queue.pop(0)}"
     elif name == "reflog" and not (queue and queue[0][:1] != "-"):
         options = _HISTORY
     else:
@@ -146,18 +152,41 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         read = read_options(tuple(queue), options)
     except NotListed as error:
         return f"the option {error}"
+    return GitCall(name, tuple(w for w in before if w == "--literal-pathspecs"), tuple(queue), options, read)
+
+
+def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
+    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
+    if tuple(w for w in words if w not in ("--no-pager", "-P")) in (("--version",), ("version",)):
+        return ()
+    call = git_call(words)
+    if isinstance(call, str):
+        return call
+    read, nested = call.read, " " in call.name
+    name = call.name.partition(" ")[0]
     names = {n for n, _ in read.options}
     if any("%G" in value or "signature" in value for _, value in read.options):
         return "a format that checks signatures"
+    if any("%(raw" in value for _, value in read.options):
+        return "a format that prints objects"
     if any(w in patterns for w in words) and name not in _MANY and not (name in ("branch", "tag") and names & _LISTING):
         return "a pattern, which may become more words"
     if name == "reflog" and {"expire", "delete", "drop", "exists", "write"} & set(read.operands):
         return "git reflog with a subcommand"
     if name in ("branch", "tag") and read.operands and not names & _LISTING:
         return f"git {name} with a name"
-    if name in _NO_OPERANDS and options is _SUBCOMMANDS.get(name) and read.operands:
+    if name in _NO_OPERANDS and not nested and read.operands:
         return f"git {name} {read.operands[0]}"
     if name == "config" and len(read.operands) != 1:
         return "git config"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
     return tuple(o.rpartition(":")[2] or o for o in operands) if name in _CONTENT else ()
+
+
+def enters_submodules(words: tuple[str, ...]) -> bool:
+    """Whether a call of git, one that only reads, looks at the files of submodules by starting git in them."""
+    names = [word for word in words if word in ("status", "diff")]
+    if not names or (names[0] == "diff" and {"--cached", "--staged"} & set(words)):
+        return False
+    said = [word for word in words if word.startswith("--ignore-submodules")]
+    return said[-1:] not in (["--ignore-submodules"], ["--ignore-submodules=all"])

@@ -11,13 +11,15 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 
 from agent_cli.permission.destructive import Danger
-from agent_cli.permission.git_reads import HARDENED
+from agent_cli.permission.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.permission.shell_values import Word
 from agent_tools.clipping import counted
+from agent_tools.guarded_git import GitError, GitRun
 
 MOST_SECONDS = 0.3
 _WALK_SECONDS = 0.05
@@ -32,14 +34,14 @@ class Unread(OSError):
 
 
 class Git:
-    """Reads of the repository at `root` within what is left of the time. trusted: git may be asked there."""
+    """Reads of the repository at `root` within what is left of the time. use: see `git_use`."""
 
-    def __init__(self, root: str, path: str, home: str, trusted: bool, seconds: float = MOST_SECONDS) -> None:
-        self._env = {"PATH": path, "HOME": home, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **HARDENED}
-        self._env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)  # noqa: PTH120
+    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MOST_SECONDS) -> None:
+        self._env = env
         self._root = root
-        self._trusted = trusted
+        self._use = use
         self._until = time.monotonic() + seconds
+        self._run: GitRun | None = None
 
     @property
     def left(self) -> float:
@@ -47,24 +49,23 @@ class Git:
 
     def ask(self, cwd: str, *words: str) -> str:
         """What git prints. Raises Unread, and LookupError where git says no."""
-        import subprocess  # 8 ms, only for a question
-
-        if not self._trusted:
-            raise Unread("because the workspace is not trusted")
         if not self._own(cwd):
             raise Unread("because it is outside this repository")
         if self.left < 0.01:
             raise Unread("in time")
         try:
-            done = subprocess.run(
-                ["git", "--no-pager", "--literal-pathspecs", *words],
-                cwd=cwd, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.left, check=False,
-            )  # fmt: skip
-        except (OSError, ValueError, subprocess.TimeoutExpired):
+            if self._run is None:
+                self._run = git_to_read(Path(self._root), self._env, self._use)
+            out = self._run.run("--literal-pathspecs", *words, cwd=cwd, seconds=self.left)
+        except NoRepositoryError:
+            raise LookupError from None
+        except NotUsableError as error:
+            raise Unread(f"because {error}") from None
+        except GitError as error:
+            if error.code:
+                raise LookupError from None
             raise Unread("in time") from None
-        if done.returncode:
-            raise LookupError
-        return done.stdout.decode("utf-8", "surrogateescape")
+        return out.decode("utf-8", "surrogateescape")
 
     def _own(self, cwd: str) -> bool:
         """Whether a folder belongs to the repository, and to none of its own inside it: trust is not inherited."""
@@ -77,7 +78,7 @@ class Git:
 
     def changed(self, cwd: str, *words: str) -> tuple[list[str], int, int]:
         """The files that a `git diff` names, with their added and removed lines. Raises as `ask`."""
-        text = self.ask(cwd, "diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv", "--no-renames", *words)
+        text = self.ask(cwd, "diff", "--numstat", "-z", "--no-renames", *words)
         rows = [r.split("\t", 2) for r in text.split("\0") if r.count("\t") >= 2]
         added, removed = (sum(int(r[i]) for r in rows if r[i].isdigit()) for i in (0, 1))
         return [r[2] for r in rows], added, removed

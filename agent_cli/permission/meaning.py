@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_cli.permission.git_use import Use
 from agent_cli.permission.shell_scope import MEANINGFUL
 from agent_tools.shell_env import CALM
 from agent_tools.workspace import Workspace
@@ -23,8 +24,8 @@ _POISON = re.compile(
 class Surroundings(NamedTuple):
     """What a command line is judged by, beside the rules.
 
-    carried: variables that earlier commands exported. trusted: whether the workspace's own git may be asked. exported:
-    the names of the variables that commands start with.
+    carried: variables that earlier commands exported. git_use: how git may be used on the workspace.
+    exported: the names of the variables that commands start with. env: what the user's git needs of them.
     """
 
     workspace: Workspace
@@ -32,8 +33,9 @@ class Surroundings(NamedTuple):
     mode: str
     path: str
     carried: Mapping[str, str]
-    trusted: bool
+    git_use: Use = "trusted"
     exported: frozenset[str] = frozenset()
+    env: Mapping[str, str] = {}
 
 
 def changes_commands(name: str, around: Surroundings) -> bool:

@@ -26,6 +26,7 @@ from agent_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.permission.commands import CommandJudge
+    from agent_cli.permission.git_use import Use
 
 SESSION = "this session"
 
@@ -34,7 +35,8 @@ class Policy:
     """Decides calls. `grant` adds a rule for this session; `mode` can be changed while it runs.
 
     home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
-    commands exported. trusted: whether the person trusts the workspace. free_in_sandbox: whether commands
+    commands exported. git_use: how git may be used
+    on the workspace. free_in_sandbox: whether commands
     run in a sandbox, and need no question there. answered: whether there is anybody to answer a question, now or later.
     """
 
@@ -47,7 +49,7 @@ class Policy:
         home: str | None = None,
         env: Mapping[str, str] | None = None,
         carried: Callable[[], Mapping[str, str]] = dict,
-        trusted: bool = True,
+        git_use: Use = "trusted",
         free_in_sandbox: Callable[[], bool] = lambda: False,
         answered: bool = True,
     ) -> None:
@@ -61,7 +63,8 @@ class Policy:
         self._path = variables.get("PATH", os.defpath)
         self._exported = frozenset(variables)
         self._carried = carried
-        self._trusted = trusted
+        self._git_use = git_use
+        self._env = {n: variables[n] for n in ("PATH", "HOME", "XDG_CONFIG_HOME", "SUDO_UID") if n in variables}
         self._free_in_sandbox = free_in_sandbox
         self.answered = answered
 
@@ -138,7 +141,7 @@ class Policy:
             return ()
         from agent_cli.permission.facts import Asked, facts  # only for a question
 
-        about = Asked(tool, effects, decision, self._workspace, self._home, self._path, self._trusted)
+        about = Asked(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
         return facts(about)
 
     def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
@@ -148,7 +151,7 @@ class Policy:
             return {}
         from agent_cli.permission.at_stake import at_stake, reader  # with the shell analysis
 
-        git = reader(str(self._workspace.root), self._path, self._home, trusted=self._trusted)
+        git = reader(str(self._workspace.root), self._env, self._git_use)
         marks: dict[str, str] = {}
         for command in commands:
             marks |= at_stake(command, str(self._workspace.cwd), self._home, git)
@@ -232,6 +235,13 @@ class Policy:
         from agent_cli.permission.meaning import Surroundings
 
         around = Surroundings(
-            self._workspace, self._home, self.mode, self._path, self._carried(), self._trusted, self._exported
+            self._workspace,
+            self._home,
+            self.mode,
+            self._path,
+            self._carried(),
+            self._git_use,
+            self._exported,
+            self._env,
         )
         return CommandJudge(matcher, tool, command, around)

@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from agent_cli.permission.git_config import programs
+from agent_cli.permission.git_standing import look
 from agent_tools.regular import read_regular, resolve_inside
 
 FILE_LIMIT = 4 << 20
@@ -43,7 +43,7 @@ class Scan:
         self.files: list[str] = []
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
-        self.programs = programs(root)
+        self.git = look(root).brings
         self.outside = self._outside()
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
@@ -110,8 +110,8 @@ class Scan:
         grouped = tuple(f"{d}/" for folders in _GROUPS.values() for d in folders)
         if others := [f for f in self.files if f.startswith(".agent/") and not f.startswith(grouped)]:
             phrases.append(f"files: {_listed(others)}")
-        if self.programs:
-            phrases.append(f"programs that git would run: {_listed(list(self.programs))}")
+        if self.git:
+            phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(self.git))}")
         if self.outside:
             phrases.append(f"memory from outside the project: {_listed(list(self.outside))}")
         return tuple(phrases)
@@ -137,7 +137,7 @@ class Scan:
         return phrases
 
     def fingerprints(self) -> dict[str, str]:
-        """Each file's fingerprint, git's programs as one; may set `complete` to False."""
+        """Each file's fingerprint, what git is configured with as one; may set `complete` to False."""
         from hashlib import blake2b  # OpenSSL's library, which most runs do without
 
         found = {}
@@ -153,8 +153,8 @@ class Scan:
                 continue
             left -= len(data)
             found[file] = link + blake2b(data, digest_size=16).hexdigest()
-        if self.programs:
-            text = "\n".join(self.programs).encode("utf-8", "surrogateescape")
+        if self.git:
+            text = "\n".join(self.git).encode("utf-8", "surrogateescape")
             found[GIT] = blake2b(text, digest_size=16).hexdigest()
         if self.outside:
             found[OUTSIDE] = blake2b(

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent_cli.permission.git_config import git_folders
+from agent_cli.permission.git_standing import git_folders, look
+from agent_tools import guarded_git
+from agent_tools.guarded_git import GitError
 from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import read_regular
+
+if TYPE_CHECKING:
+    import subprocess
 
 _CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -54,13 +59,11 @@ class TooMany(StoreError):
 
 
 def find_git(path: str, root: str) -> str:
-    """The absolute program, looked for in absolute folders outside the project only. Raises StoreError."""
-    for folder in path.split(os.pathsep):
-        file = os.path.join(folder, "git")
-        inside = os.path.realpath(file).startswith(f"{root.rstrip('/')}/")
-        if folder.startswith("/") and not inside and os.access(file, os.X_OK):
-            return file
-    raise StoreError("git is not installed")
+    """See `guarded_git.find_git`. Raises StoreError."""
+    try:
+        return guarded_git.find_git(path, root)
+    except GitError as error:
+        raise StoreError(str(error)) from None
 
 
 class Git:
@@ -74,14 +77,8 @@ class Git:
         self.home = home
         self.program = program
         self._objects = tuple(objects)
-        self._env = {
-            "PATH": os.defpath, "HOME": "/nonexistent", "LC_ALL": "C", "GIT_DIR": str(home),
-            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_LAZY_FETCH": "1",
-            "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_REPLACE_OBJECTS": "1",
-        }  # fmt: skip
-        if objects:
-            self._env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_quoted, objects))
+        self._run = guarded_git.store(program, str(home), self._objects)
+        self._own = guarded_git.store(program, str(home))
         # Held by every git that runs, so that a program that is killed does not let the next one in beside its git.
         self.lock = -1
         self._make(_JUNK if ignored is None else ignored)
@@ -111,10 +108,8 @@ class Git:
         """
         process = self.start(*words, tree=tree, index=index, own=own)
         try:
-            out, err = process.communicate(feed, seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            out, err = guarded_git.collect(process, feed, seconds)
+        except TimeoutError:
             raise StoreError(f"git {words[0]} took more than {seconds:.0f} s") from None
         if process.returncode:
             said = err.decode("utf-8", "replace").strip().splitlines()
@@ -125,25 +120,12 @@ class Git:
         self, *words: str, tree: str = "/", index: Path | None = None, own: bool = False
     ) -> subprocess.Popen[bytes]:
         """A running git. Raises StoreError."""
-        env = {**self._env, "GIT_WORK_TREE": tree}
-        if own:
-            env.pop("GIT_ALTERNATE_OBJECT_DIRECTORIES", None)
-        if index is not None:
-            env["GIT_INDEX_FILE"] = str(index)
+        env = {"GIT_WORK_TREE": tree} | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
+        held = (self.lock,) if self.lock >= 0 else ()
         try:
-            return subprocess.Popen(
-                [self.program, *words],
-                cwd=tree,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(self.lock,) if self.lock >= 0 else (),
-                # Ctrl-C is for the turn; a snapshot that is being made is finished.
-                process_group=0,
-            )
-        except OSError as error:
-            raise StoreError(f"git cannot be started in {tree}: {error.strerror}") from None
+            return (self._own if own else self._run).start(*words, cwd=tree, env=env, pass_fds=held)
+        except GitError as error:
+            raise StoreError(str(error)) from None
 
     def blob(self, oid: str) -> bytes:
         """The content of an object. Raises StoreError."""
@@ -225,6 +207,8 @@ class Git:
 def objects_of(root: Path) -> list[str]:
     """The folder of objects of the repository at `root`; none where there is none, or of another kind than ours."""
     folders = git_folders(root) if os.path.lexists(root / ".git") else []
+    if folders and look(root).odd:  # a store that leads elsewhere, or would keep git waiting
+        return []
     for folder in folders[:1]:
         config = _text(folder / "config")
         if re.search(r"(?im)^\s*objectformat\s*=\s*(?!sha1)", config):
@@ -252,9 +236,3 @@ def _text(path: Path) -> str:
         return read_regular(path, 1 << 20).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return ""
-
-
-def _quoted(path: str) -> str:
-    if os.pathsep not in path and not path.startswith('"') and "\n" not in path:
-        return path
-    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

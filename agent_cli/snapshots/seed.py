@@ -12,7 +12,7 @@ import re
 import stat
 from pathlib import Path
 
-from agent_cli.permission.git_config import git_folders
+from agent_cli.permission.git_standing import git_folders
 from agent_cli.snapshots.git import Git, StoreError
 from agent_tools.regular import NotPlain, read_regular
 

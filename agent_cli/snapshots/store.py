@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
-from agent_cli.permission.git_config import git_folders
+from agent_cli.permission.git_standing import git_folders
 from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of
 from agent_cli.snapshots.records import Manifest
 from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
@@ -195,6 +195,8 @@ class Store:
                 text = read_regular(folder / "HEAD", 4096).decode("ascii", "replace").strip()
                 if not text.startswith("ref: "):
                     return text
+                if not text.startswith("ref: refs/") or ".." in text:
+                    return ""
                 for place in (folder, folders[0]):
                     if os.path.isfile(place / text[5:]):  # noqa: PTH113 - as elsewhere
                         return read_regular(place / text[5:], 4096).decode("ascii", "replace").strip()

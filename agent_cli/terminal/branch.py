@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from agent_tools.regular import read_regular
+
 _HEAD, _LINK = "ref: refs/heads/", "gitdir:"
+_LARGEST = 4096
 _SECONDS = 2.0
 _FIRST = 0.4
 
@@ -17,13 +22,15 @@ def branch_of(folder: Path) -> str:
     for place in (folder, *folder.parents):
         git = place / ".git"
         try:
-            if git.is_file():
-                link = git.read_text("utf-8", "replace").strip()
+            if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
+                link = os.fsdecode(read_regular(git, _LARGEST)).strip("\r\n")
                 git = place / link.removeprefix(_LINK).strip()
-            head = (git / "HEAD").read_text("utf-8", "replace").strip()
-        except OSError:
+            head = read_regular(git / "HEAD", _LARGEST).decode("utf-8", "replace").strip()
+        except (OSError, ValueError):
             continue
-        return head.removeprefix(_HEAD) if head.startswith(_HEAD) else head[:8]
+        if head.startswith(_HEAD):
+            return head.removeprefix(_HEAD)
+        return head[:8] if re.fullmatch(r"[0-9a-f]{8,64}", head) else ""
     return ""
 
 

@@ -12,7 +12,7 @@ from agent_cli.commits.repository import Change, Repository
 from agent_cli.core.redact import Redactor
 from agent_cli.keeping import undoing
 from agent_cli.model.transport import ModelError
-from agent_cli.place import Mistake
+from agent_cli.place import Mistake, git_would_start
 from agent_cli.snapshots.git import StoreError
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import counted, one_line, shorten
@@ -25,9 +25,8 @@ _MOST_LISTED = 40
 
 def commit(repl: Repl, words: str) -> None:
     """Raises Mistake, Cancelled; then nothing is committed."""
-    trust = repl.layers.trust
-    if not trust.git_may_read and not repl.confirm(
-        "This project is not trusted. Shall git run all the same, with the hooks and programs that it configures?"
+    if (starts := git_would_start(repl.place, repl.layers)) and not repl.confirm(
+        f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
         return
     context = repl.agent.conversation.kit.context

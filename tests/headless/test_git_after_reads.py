@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.permission.git_reads import HARDENED
+from agent_tools.guarded_git import hardening
 from agent_tools.shell_env import CALM
 from tests.helpers import agent, call, script
 from tests.repository import git, with_remote
 from tests.tools.sandboxing import missing
 
-IMPOSED = HARDENED.keys() - CALM.keys()
+IMPOSED = hardening("/x/y", None, {}).keys() - CALM.keys()
 ALLOWED = "Bash(git add:*),Bash(git commit:*),Bash(git push:*),Bash(git fetch:*),Bash(git ls-remote:*),Bash(env)"
 # The hook runs, the push arrives, and what only reads still needs no rule.
 WORK = [

@@ -62,13 +62,14 @@ def test_an_approved_call_that_was_not_carried_out_is_listed_told_and_carried_ou
     [session] = pending(work)
     assert [i["decided"] for i in session["pending"]] == ["approved, not carried out"]
     listed = agent(["pending"], work).stdout
-    assert "Run: echo one >> log (approved, not carried out: agent resume" in listed
+    assert "Run: echo one >> log (call-1-1, approved, not carried out)" in listed
+    assert "> agent resume" in listed
     assert "approved by person, not carried out" in agent(["show"], work).stdout
     [line] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert line["stage"] == "interrupted"
     words = agent(["-c", "-p", "something else"], work)
     assert words.returncode == 3
-    assert "approved, not carried out: Run: echo one" in words.stderr
+    assert "decided: Run: echo one >> log (call-1-1, approved, not carried out)" in words.stderr
     assert "agent resume" in words.stderr
     assert log(work) == []
     done = agent([command, "--output-format", "json"], work)

@@ -247,7 +247,7 @@ def test_an_untrusted_workspace_runs_nothing(repo: Path) -> None:
     marker = repo / "ran"
     git(repo, "config", "core.fsmonitor", f"touch {marker}")
     git(repo, "config", "diff.external", f"touch {marker}")
-    told = asked(repo, "git reset --hard && rm -r build", trusted=False)
+    told = asked(repo, "git reset --hard && rm -r build", git_use="unknown")
     assert "git reset --hard: what git knows about it could not be read because the workspace is not trusted" in told
     assert "deletes 12 files" in told
     assert not marker.exists()

@@ -54,7 +54,7 @@ def test_what_a_repository_brings_is_listed(repository: Path, folder: Path) -> N
         "skills: pdf",
         "MCP servers (.mcp.json): github",
         "environment (.claude/settings.json): OPENAI_BASE_URL",
-        "programs that git would run: core.fsmonitor = ./evil.sh",
+        "git settings and files that may run programs or lead elsewhere: core.fsmonitor = ./evil.sh",
     )
 
 

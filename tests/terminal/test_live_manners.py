@@ -31,7 +31,7 @@ from agent_cli.terminal.view import REPLYING
 from agent_cli.terminal.worker import Printed
 from agent_tools.display import TodoItem, TodoView
 from tests.terminal.stage import Stage, play
-from tests.terminal.test_live import REQUEST, asking, later
+from tests.terminal.test_live_questions import REQUEST, asking, later
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def policy(case: Case, root: Path) -> Policy:
         home=str(root.parent / "home"),
         env={"PATH": PATH.replace("{root}", str(root)), "EXPORTED": "x"},
         carried=lambda: {n: v.replace("{root}", str(root)) for n, v in case.carried},
-        trusted=case.trusted,
+        git_use="trusted" if case.trusted else "unknown",
     )
 
 

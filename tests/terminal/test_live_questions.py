@@ -1,0 +1,225 @@
+"""The keys of the application at a question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_cli.core.answers import Approve, Edit, Reject, Reply
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.terminal.changeable import Changeable
+from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question, review
+from agent_tools.base import Effect
+from agent_tools.cancel import Cancelled
+from tests.terminal.stage import Stage, play
+
+REQUEST = ApprovalRequested(
+    "c1", "Bash", "Run: touch a", "runs a command", (Effect("run", "touch a"),), "/w", None, "Bash(touch a)", "h",
+    grants="this command", keeps=True,
+)  # fmt: skip
+
+
+def asking(stage: Stage, ask: Ask) -> list[Any]:
+    """Begin with a message whose work asks; the list gets the answer."""
+    found: list[Any] = []
+
+    def job(text: str) -> None:
+        stage.live.bridge.emit(ask)
+        try:
+            found.append(ask.waiting.wait())
+        except Cancelled:
+            found.append("cancelled")
+
+    stage.session.job = job
+    stage.press("go\r")
+    stage.until(lambda: stage.live.questions.ask is ask)
+    return found
+
+
+def later(stage: Stage, seconds: float = 1.0) -> None:
+    stage.settle()
+    stage.now += seconds
+
+
+def test_a_key_answers_only_after_the_guard() -> None:
+    def story(stage: Stage) -> None:
+        ask = approval(REQUEST, Changeable("Bash", {"command": "touch a"}))
+        found = asking(stage, ask)
+        stage.press("yes, a")
+        stage.has("yes, a")
+        stage.press("\r")
+        stage.until(lambda: stage.live.queued == ["yes, a"])
+        later(stage)
+        stage.press("\r")
+        stage.settle()
+        assert not found
+        later(stage)
+        stage.press("maybe")
+        stage.has("maybe")
+        later(stage)
+        stage.press("y")
+        stage.until(lambda: found == [Approve()])
+        stage.has("maybe")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        ("y", Approve()),
+        ("n", Reject()),
+        ("a", Approve(rule="Bash(touch a)")),
+        ("A", Approve(rule="Bash(touch a)", scope="project")),
+        ("rnot now\r", Reject("not now")),
+        ("ry\r", Reject("y")),
+        ("eb\r", Edit({"command": "touch ab"})),
+    ],
+)
+def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        stage.press("draft")
+        stage.has("draft")
+        later(stage)
+        stage.press(keys)
+        stage.until(lambda: found == [answer])
+        stage.has("draft")
+
+    play(story)
+
+
+def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("words\x1b")
+        stage.until(lambda: not stage.live.line.replying)
+        assert stage.live.questions.ask is not None and not found
+        stage.has("")
+        later(stage, 5)
+        stage.press("\x03")
+        stage.until(lambda: found == ["cancelled"])
+
+    play(story)
+
+
+def test_a_question_takes_a_number_or_words() -> None:
+    def story(stage: Stage) -> None:
+        options = [{"label": "Red"}, {"label": "Blue"}]
+        found = asking(stage, question({"question": "Which?", "options": options}))
+        later(stage)
+        stage.press("3")
+        stage.has("3")
+        stage.press("\x7f")
+        later(stage)
+        stage.press("2")
+        stage.until(lambda: found == ["Blue"])
+
+    play(story)
+
+
+def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, review({"title": "step one", "steps": ["tests written"], "files": []}))
+        later(stage)
+        stage.press("u")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("too much\r")
+        stage.until(lambda: found)
+        assert found == [Reply("undo", "too much")]
+
+    play(story)
+
+
+def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
+    options = [("alpha", "the first"), ("beta", "the second"), ("gamma", "the third")]
+
+    def story(stage: Stage) -> None:
+        for keys, wanted in (("beta\r", 1), ("the\x1b[B\x1b[B\r", 2), ("nothing fits\r\x1b", None), ("\r", 0)):
+            ask = pick("Which?", options)
+            found: list[Any] = []
+
+            def job(text: str, ask: Ask = ask, found: list[Any] = found) -> None:
+                stage.live.bridge.emit(ask)
+                found.append(ask.waiting.wait())
+                stage.session.finish()
+
+            stage.session.job = job
+            stage.press("go\r")
+            stage.until(lambda ask=ask: stage.live.questions.ask is ask)  # type: ignore[misc]
+            stage.press(keys)
+            stage.until(lambda found=found: found)  # type: ignore[misc]
+            assert found == [wanted]
+            stage.until(lambda: not stage.live.busy)
+            stage.has("")
+
+    play(story)
+
+
+def test_a_second_question_waits_for_the_first() -> None:
+    def story(stage: Stage) -> None:
+        one, two = confirmation("one?"), confirmation("two?")
+
+        def job(text: str) -> None:
+            stage.live.bridge.emit(one)
+            stage.live.bridge.emit(two)
+
+        stage.session.job = job
+        stage.press("go\r")
+        stage.until(lambda: stage.live.questions.ask is one)
+        later(stage)
+        stage.press("y")
+        stage.until(lambda: stage.live.questions.ask is two)
+        assert one.waiting.wait() is True
+        later(stage)
+        stage.press("n")
+        assert two.waiting.wait() is False
+
+    play(story)
+
+
+def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        later(stage)
+        for character in "/todos a":
+            stage.press(character)
+            stage.settle()
+            later(stage)
+        stage.has("/todos a")
+        stage.press("\r")
+        stage.until(lambda: stage.session.asides == ["/todos a"])
+        assert stage.live.questions.ask is not None and not found
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("/todos\r")
+        stage.until(lambda: stage.session.asides == ["/todos a", "/todos"])
+        stage.press("because\x1b")
+        stage.until(lambda: not stage.live.line.replying)
+        stage.has("")
+        later(stage)
+        stage.press("r")
+        stage.has("because")
+        stage.press(" of it\r")
+        stage.until(lambda: found == [Reject("because of it")])
+
+    play(story)
+
+
+def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, question({"question": "Why?", "options": []}))
+        later(stage)
+        stage.press("r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("/todos\r")
+        stage.until(lambda: stage.session.asides == ["/todos"])
+        stage.press("because\r")
+        stage.until(lambda: found == ["because"])
+
+    play(story)
