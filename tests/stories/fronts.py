@@ -1,0 +1,435 @@
+"""The three front ends behind one set of words: the application, the line front end, and `-p` with its commands.
+
+Nothing waits for a time: it waits for words on the screen, or the end of a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.helpers import clean_env
+from tests.pty.drawn import Drawn
+from tests.pty.screen import plain
+
+PATIENCE = 30.0
+# So long an open question may stand before it is clear that something else is waited for in vain.
+STARES = 4.0
+SUSPENDED = 3
+COLUMNS = 80
+
+
+class Front(ABC):
+    """One front end in a folder. flags: of every process that is started. stop: what has gone wrong elsewhere, if any.
+
+    Words are looked for in `text`, without blanks and line ends, since a screen wraps where it likes.
+    """
+
+    def __init__(self, work: Path, env: dict[str, str], flags: list[str], stop: Callable[[], list[str]]) -> None:
+        self.work = work
+        self.env = env
+        self.flags = flags
+        self._stop = stop
+        self._before = ""
+
+    @property
+    def text(self) -> str:
+        """All that was shown, in this process and those before it."""
+        return self._before + self.shown()
+
+    @abstractmethod
+    def shown(self) -> str:
+        """What the process that runs has shown."""
+
+    @abstractmethod
+    def open(self, *flags: str) -> None:
+        """Start the program."""
+
+    @abstractmethod
+    def say(self, text: str) -> None:
+        """Send a message or a slash command."""
+
+    @abstractmethod
+    def shows(self, *words: str) -> str:
+        """Wait until these words have been shown, and return all that was."""
+
+    @abstractmethod
+    def asked(self, *words: str) -> str:
+        """Wait until a question is open and shows these words; what was shown since it was started or last asked."""
+
+    @abstractmethod
+    def answer(self, verdict: str) -> None:
+        """Answer the question that is open: y, n, a key, or words that say what to do instead."""
+
+    @abstractmethod
+    def undo(self, *words: str) -> None:
+        """Take back the last turn, and wait for these words."""
+
+    @abstractmethod
+    def settled(self) -> None:
+        """Wait until the turn is over."""
+
+    @abstractmethod
+    def leave(self) -> str:
+        """End it as a user would; all that was shown."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """kill -9, whatever it is doing."""
+
+    @abstractmethod
+    def hang_up(self) -> None:
+        """The terminal goes away."""
+
+    def resume(self) -> None:
+        """Go on with the latest session in another process."""
+        self.open("-c")
+
+    def key(self, key: str) -> None:
+        """Press a key, as it is."""
+        raise NotImplementedError(f"{type(self).__name__} has no keys")
+
+    def has(self, words: str) -> bool:
+        """Whether these words have been shown."""
+        return flat(words) in flat(self.text)
+
+    def check(self) -> None:
+        """Raise AssertionError where something has gone wrong elsewhere."""
+        assert not self._stop(), "\n".join([*self._stop(), self.text])
+
+
+class Terminal(Front):
+    """What the two front ends in a terminal share: the program in a pty."""
+
+    screen: Drawn | None = None
+
+    def shown(self) -> str:
+        return self.screen.text() if self.screen else ""
+
+    def open(self, *flags: str) -> None:
+        assert self.screen is None, "it is open already"
+        self.screen = Drawn([*self.flags, *flags], self.work, columns=COLUMNS, rows=40, **self.env)
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Read the screen until this holds; fail early where the program has ended or asks something else."""
+        assert self.screen, "the program is not open"
+        end = time.monotonic() + PATIENCE
+        asked = 0.0
+        while not holds():
+            self.check()
+            while not self.screen.read(0.3):
+                assert self.screen.child.poll() is None, f"the program ended before {what}:\n{self.text}"
+                now = time.monotonic()
+                asked = asked or now if self.question() else 0.0
+                assert not asked or now < asked + STARES, f"a question is open before {what}:\n{self.text}"
+                assert now < end, f"{what} did not come:\n{self.text}"
+                self.check()
+
+    @abstractmethod
+    def question(self) -> str:
+        """What asks for an answer now; empty where nothing does."""
+
+    def shows(self, *words: str) -> str:
+        for each in words:
+            self.until(lambda each=each: self.has(each), repr(each))  # type: ignore[misc]
+        return self.text
+
+    def kill(self) -> None:
+        assert self.screen
+        self.screen.child.kill()
+        self._gone()
+
+    def hang_up(self) -> None:
+        assert self.screen
+        self.screen.hang_up()
+        self._gone()
+
+    def leave(self) -> str:
+        assert self.screen
+        self.settled()
+        self.screen.type("\x04")
+        self._drain()
+        assert self.screen.child.returncode == 0, self.text
+        self._gone()
+        return self.text
+
+    def _drain(self) -> None:
+        """Read the screen until the program has ended."""
+        assert self.screen
+        end = time.monotonic() + PATIENCE
+        while self.screen.read(0.05) or self.screen.child.poll() is None:
+            assert time.monotonic() < end, f"the program did not end:\n{self.text}"
+
+    def close(self) -> None:
+        """End what still runs, after a story that failed."""
+        if self.screen:
+            self.screen.__exit__()
+            self.screen = None
+
+    def key(self, key: str) -> None:
+        assert self.screen
+        self.screen.type(key)
+
+    def undo(self, *words: str) -> None:
+        self.settled()
+        self.say("/undo")
+        self.pick("Put them back?", "yes")
+        self.shows(*words)
+
+    @abstractmethod
+    def pick(self, question: str, option: str) -> None:
+        """Wait for a menu, and take the option with these words."""
+
+    def _gone(self) -> None:
+        assert self.screen
+        self._before = self.text + "\n"
+        self.screen.child.wait(PATIENCE)
+        self.screen.__exit__()
+        self.screen = None
+
+
+class Application(Terminal):
+    """The application on a screen of 80 columns."""
+
+    name = "application"
+
+    def open(self, *flags: str) -> None:
+        super().open(*flags)
+        self.until(lambda: self.screen is not None and b"\x1b[?2004h" in self.screen.raw, "the prompt")
+
+    def say(self, text: str) -> None:
+        assert self.screen
+        self.screen.line(text)
+
+    def asked(self, *words: str) -> str:
+        assert self.screen
+        self.until(lambda: bool(self.question()), f"a question with {words}")
+        return self.shows(*words)
+
+    def answer(self, verdict: str) -> None:
+        assert self.screen
+        bar = self.question()
+        self.screen.rest()
+        if len(verdict) == 1:
+            self.screen.type(verdict)
+        else:
+            key, _, words = verdict.partition(" ")
+            key, words = (key, words) if len(key) == 1 else ("r", verdict)
+            self.screen.type(key)
+            self.until(lambda: self.question() != bar, "the line for words")
+            self.screen.line(words)
+        self.until(lambda: self.question() != bar, f"the end of the question {bar!r}")
+
+    def pick(self, question: str, option: str) -> None:
+        assert self.screen
+        self.until(lambda: flat(question) in flat(self.visible()) and "Esc none" in self.visible(), question)
+        self.screen.rest()
+        self.screen.line(option)
+        self.until(lambda: "Esc none" not in self.visible(), f"the end of the menu {question!r}")
+
+    def settled(self) -> None:
+        self.until(lambda: "to interrupt" not in self.visible() and not self.question(), "the end of the turn")
+
+    def visible(self) -> str:
+        return self.screen.visible() if self.screen else ""
+
+    def question(self) -> str:
+        """The last line that asks for a key, if any."""
+        rows = [line for line in self.visible().splitlines() if re.match(r"\? .*(\[|Esc )", line)]
+        return rows[-1] if rows else ""
+
+
+class Lines(Terminal):
+    """The line front end."""
+
+    name = "lines"
+    _mark = 0
+
+    def open(self, *flags: str) -> None:
+        self._mark = 0
+        super().open("--plain", *flags)
+        self.until(lambda: self.rest.endswith(("> ", "? ")), "the prompt or a question")
+
+    def shown(self) -> str:
+        return plain(self.screen.raw.decode("utf-8", "replace")) if self.screen else ""
+
+    @property
+    def rest(self) -> str:
+        """What came since something was last typed."""
+        return self.shown()[self._mark :]
+
+    def say(self, text: str) -> None:
+        self.settled()
+        self._type(text)
+
+    def asked(self, *words: str) -> str:
+        self.until(lambda: bool(self.question()), f"a question with {words}")
+        for each in words:
+            assert flat(each) in flat(self.rest), f"{each!r} is not in the question:\n{self.rest}"
+        return self.rest
+
+    def answer(self, verdict: str) -> None:
+        self._type(verdict)
+
+    def pick(self, question: str, option: str) -> None:
+        self.asked(question)
+        self._type(option)
+
+    def settled(self) -> None:
+        self.until(lambda: self.rest.endswith("> "), "the prompt")
+
+    def question(self) -> str:
+        found = re.search(r"[^\n]*(\?|\]) $", self.rest)
+        return found[0] if found else ""
+
+    def _type(self, text: str) -> None:
+        assert self.screen
+        self._mark = len(self.shown())
+        self.screen.line(text)
+
+
+class Headless(Front):
+    """`agent -p` for each message, `agent approve` and `reject` for each answer, `agent undo` for /undo."""
+
+    name = "headless"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.run: subprocess.Popen[bytes] | None = None
+        self.codes: list[int] = []
+        self._out = self.work.parent / "run.out"
+        self._say = ["-p"]
+
+    def shown(self) -> str:
+        return self._out.read_text("utf-8", "replace") if self.run else ""
+
+    def open(self, *flags: str) -> None:
+        self._say = ["-p", *flags]
+
+    def say(self, text: str) -> None:
+        on_ask = [] if "--on-ask" in self.flags else ["--on-ask", "suspend"]
+        self.start([*self._say, *self.flags, *on_ask, "--", text])
+        self._say = ["-p", "-c"]
+
+    def start(self, words: list[str]) -> None:
+        """Start the program, once what runs has ended."""
+        self.settled()
+        with self._out.open("wb") as out:
+            self.run = subprocess.Popen(
+                [sys.executable, "-m", "agent_cli", *words],
+                cwd=self.work,
+                env=clean_env(self.work.parent / "home", **self.env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def shows(self, *words: str) -> str:
+        for each in words:
+            self._until(lambda each=each: self.has(each), repr(each))  # type: ignore[misc]
+        return self.text
+
+    def asked(self, *words: str) -> str:
+        self.settled()
+        assert self.codes[-1] == SUSPENDED, f"exit code {self.codes[-1]}:\n{self.text}"
+        shown = self.agent("pending")
+        for each in words:
+            assert flat(each) in flat(shown + self.text), f"{each!r} is not in what is pending:\n{shown}"
+        return shown
+
+    def pending(self) -> list[dict[str, Any]]:
+        """The open calls of the session that waits."""
+        found = json.loads(self.agent("pending", "--json"))
+        return list(found[0]["pending"]) if found else []
+
+    def answer(self, verdict: str) -> None:
+        [asked] = self.pending()
+        key, _, words = verdict.partition(" ")
+        if key == "y":
+            self.start(["approve", *(["--with", words] if words else [])])
+        elif asked["kind"] == "question":
+            self.start(["answer", verdict])
+        elif key == "n" and not words:
+            self.start(["reject"])
+        else:
+            self.start(["reject", "--why", verdict])
+
+    def undo(self, *words: str) -> None:
+        self.settled()
+        shown = self.agent("undo", "--yes")
+        for each in words:
+            assert flat(each) in flat(shown), shown
+
+    def settled(self) -> None:
+        if self.run:
+            self._until(lambda: False, "the end of the run", ends=True)
+
+    def leave(self) -> str:
+        self.settled()
+        return self.text
+
+    def kill(self) -> None:
+        assert self.run
+        self.run.kill()
+        self._over()
+
+    def hang_up(self) -> None:
+        if self.run:
+            os.killpg(self.run.pid, signal.SIGHUP)
+            self._over()
+
+    def close(self) -> None:
+        """End what still runs, after a story that failed."""
+        if self.run:
+            self.run.kill()
+            self.run.wait()
+
+    def agent(self, *words: str, code: int | None = 0) -> str:
+        """Run a command of the program to its end; what it says."""
+        env = clean_env(self.work.parent / "home", **self.env)
+        command = [sys.executable, "-m", "agent_cli", *words]
+        done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, timeout=PATIENCE, check=False)
+        said = (done.stdout + done.stderr).decode("utf-8", "replace")
+        assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{said}"
+        self._before += said
+        return said
+
+    def _until(self, holds: Callable[[], bool], what: str, *, ends: bool = False) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            self.check()
+            if self.run is None or self.run.poll() is not None:
+                break
+            assert time.monotonic() < end, f"{what} did not come:\n{self.text}"
+            try:
+                self.run.wait(0.02)
+            except subprocess.TimeoutExpired:
+                continue
+        over = self.run is None or self.run.poll() is not None
+        if over:
+            self._over()
+        assert ends or holds(), f"the run ended before {what}:\n{self.text}"
+
+    def _over(self) -> None:
+        if self.run:
+            self.codes.append(self.run.wait(PATIENCE))
+            self._before += self.shown() + "\n"
+            self.run = None
+
+
+FRONTS: dict[str, type[Application | Lines | Headless]] = {f.name: f for f in (Application, Lines, Headless)}
+
+
+def flat(text: str) -> str:
+    """Without blanks, and without the bars and indents that wrapping puts between words."""
+    return re.sub(r"\s+", "", text)
