@@ -233,11 +233,10 @@ def _alive(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def a_day(base: Path, front: str, fault: str) -> Iterator[Day]:
-    """A day that is checked at its end."""
+    """A day, and nothing left of it."""
     with Model() as model:
         day = Day(base, model, front, fault)
         try:
             yield day
-            day.over()
         finally:
             day.close()
