@@ -22,8 +22,8 @@ from tests.pty.drawn import Drawn
 from tests.pty.screen import plain
 
 PATIENCE = 30.0
-# So long an open question may stand before it is clear that something else is waited for in vain.
-STARES = 4.0
+# So long the program may wait for the user before it is clear that something else is waited for in vain.
+STARES = 8.0
 SUSPENDED = 3
 COLUMNS = 80
 
@@ -71,8 +71,8 @@ class Front(ABC):
         """Answer the question that is open: y, n, a key, or words that say what to do instead."""
 
     @abstractmethod
-    def undo(self, *words: str) -> None:
-        """Take back the last turn, and wait for these words."""
+    def undo(self, files: int) -> None:
+        """Take back the last turn, which changed so many files."""
 
     @abstractmethod
     def settled(self) -> None:
@@ -123,20 +123,27 @@ class Terminal(Front):
         """Read the screen until this holds; fail early where the program has ended or asks something else."""
         assert self.screen, "the program is not open"
         end = time.monotonic() + PATIENCE
-        asked = 0.0
+        waits = 0.0
         while not holds():
             self.check()
             while not self.screen.read(0.3):
                 assert self.screen.child.poll() is None, f"the program ended before {what}:\n{self.text}"
                 now = time.monotonic()
-                asked = asked or now if self.question() else 0.0
-                assert not asked or now < asked + STARES, f"a question is open before {what}:\n{self.text}"
+                waits = waits or now if self.question() or self.idle() else 0.0
+                assert not waits or now < waits + STARES, f"it waits for the user before {what}:\n{self.text}"
                 assert now < end, f"{what} did not come:\n{self.text}"
                 self.check()
 
     @abstractmethod
     def question(self) -> str:
         """What asks for an answer now; empty where nothing does."""
+
+    @abstractmethod
+    def idle(self) -> bool:
+        """Whether no turn runs and nothing is asked."""
+
+    def settled(self) -> None:
+        self.until(self.idle, "the end of the turn")
 
     def shows(self, *words: str) -> str:
         for each in words:
@@ -179,11 +186,13 @@ class Terminal(Front):
         assert self.screen
         self.screen.type(key)
 
-    def undo(self, *words: str) -> None:
+    def undo(self, files: int) -> None:
         self.settled()
+        before = flat(self.text).count("putback.")
         self.say("/undo")
         self.pick("Put them back?", "yes")
-        self.shows(*words)
+        self.until(lambda: flat(self.text).count("putback.") > before, "the account of the undo")
+        self.shows(f"{_files(files)} put back.")
 
     @abstractmethod
     def pick(self, question: str, option: str) -> None:
@@ -236,8 +245,8 @@ class Application(Terminal):
         self.screen.line(option)
         self.until(lambda: "Esc none" not in self.visible(), f"the end of the menu {question!r}")
 
-    def settled(self) -> None:
-        self.until(lambda: "to interrupt" not in self.visible() and not self.question(), "the end of the turn")
+    def idle(self) -> bool:
+        return "to interrupt" not in self.visible() and not self.question()
 
     def visible(self) -> str:
         return self.screen.visible() if self.screen else ""
@@ -284,8 +293,8 @@ class Lines(Terminal):
         self.asked(question)
         self._type(option)
 
-    def settled(self) -> None:
-        self.until(lambda: self.rest.endswith("> "), "the prompt")
+    def idle(self) -> bool:
+        return self.rest.endswith("> ")
 
     def question(self) -> str:
         found = re.search(r"[^\n]*(\?|\]) $", self.rest)
@@ -364,11 +373,10 @@ class Headless(Front):
         else:
             self.start(["reject", "--why", verdict])
 
-    def undo(self, *words: str) -> None:
+    def undo(self, files: int) -> None:
         self.settled()
         shown = self.agent("undo", "--yes")
-        for each in words:
-            assert flat(each) in flat(shown), shown
+        assert f"Put back {_files(files)}." in shown, shown
 
     def settled(self) -> None:
         if self.run:
@@ -428,6 +436,10 @@ class Headless(Front):
 
 
 FRONTS: dict[str, type[Application | Lines | Headless]] = {f.name: f for f in (Application, Lines, Headless)}
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"
 
 
 def flat(text: str) -> str:

@@ -15,16 +15,23 @@ COMPACTING = b"<compaction>"
 
 
 class Line(Value):
-    """One answer of the model. sees: words that must have come to it since its last answer; unseen: that must not."""
+    """One answer of the model. sees: words that must have come to it since its last answer; unseen: that must not.
+
+    strikes: before it the fault of the day strikes.
+    """
 
     reply: Reply
     sees: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    strikes: bool = False
 
 
-def says(text: str, *calls: Call, sees: str | Sequence[str] = (), unseen: str | Sequence[str] = (), **more: Any) -> Line:
+Words = str | Sequence[str]
+
+
+def says(text: str, *calls: Call, sees: Words = (), unseen: Words = (), strikes: bool = False, **more: Any) -> Line:
     """An answer with these words and calls; `more` are fields of `Reply`."""
-    return Line(Reply(text=text, calls=calls, split=8, **more), _several(sees), _several(unseen))
+    return Line(Reply(text=text, calls=calls, split=8, **more), _several(sees), _several(unseen), strikes)
 
 
 def refuses(status: int, error: str, **more: Any) -> Line:
@@ -55,9 +62,7 @@ def task(prompt: str, kind: str = "general") -> Call:
 def plan(*steps: str, done: int = 0, active: bool = True) -> Call:
     """The plan with its first `done` steps completed and, where `active`, the next one in progress."""
     states = ["completed"] * done + ["in_progress" if active else "pending"] + ["pending"] * len(steps)
-    todos = [
-        {"content": step, "status": state, "activeForm": step} for step, state in zip(steps, states, strict=False)
-    ]
+    todos = [{"content": step, "status": state, "activeForm": step} for step, state in zip(steps, states, strict=False)]
     return Call("TodoWrite", {"todos": todos})
 
 
@@ -71,6 +76,7 @@ class Model:
         self.summary = "# Goal\nGo on.\n# Next step\nAs before."
         self.compactions = 0
         self._breaks = 0
+        self.strike: Callable[[], str] = str
         self._number = 0
         self._sides: list[tuple[str, Callable[[Received], Reply]]] = []
 
@@ -128,6 +134,10 @@ class Model:
             return self._problem(f"before {line.reply.text!r} the model should see {missing}, and saw: {new[-3000:]}")
         if present := [words for words in line.unseen if words in new]:
             return self._problem(f"before {line.reply.text!r} the model should not see {present}: {new[-3000:]}")
+        if line.strikes:
+            self.lines[0] = line.but(strikes=False)
+            if self.strike() == "silence":
+                return Reply(stall="headers")
         if self._breaks:
             self._breaks -= 1
             return line.reply.but(hang_up="middle")
@@ -161,5 +171,5 @@ def text_of(message: dict[str, Any]) -> str:
     return "\n".join(texts)
 
 
-def _several(words: str | Sequence[str]) -> tuple[str, ...]:
+def _several(words: Words) -> tuple[str, ...]:
     return (words,) if isinstance(words, str) else tuple(words)

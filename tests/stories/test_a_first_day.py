@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.stories.day import ALL, FAULTS, Day, story
+from tests.stories.day import ALL, Day, story
 from tests.stories.model import bash, edit, read, says, write
 
 SLUG = """def slug(title):
@@ -21,6 +21,16 @@ class Slugs(unittest.TestCase):
 WANTS_CHANGES = """git diff --cached --name-only | grep -q CHANGES.md && exit 0
 echo "pre-commit: say it in CHANGES.md" >&2; exit 1"""
 COMMIT = "git add -A && git commit -qm 'One dash for a run of blanks'"
+FAULTS = (
+    "application-connection",
+    "headless-connection",
+    "lines-terminal",
+    "application-terminal",
+    "application-kill",
+    "lines-kill",
+    "lines-disk",
+    "headless-clock",
+)
 
 
 @story(fronts=ALL, faults=FAULTS)
@@ -68,7 +78,7 @@ def test_status_edit_test_commit_push_undo_review(day: Day) -> None:
     assert sorted(day.git("show", "--name-only", "--format=", "main").split()) == ["CHANGES.md", "slug.py"]
     day.relief()
 
-    day.undo("2 files put back")
+    day.undo(files=2)
     assert day.text("slug.py") == SLUG
     assert not (day.work / "CHANGES.md").exists()
     assert day.git("status", "--short").split() == ["D", "CHANGES.md", "M", "slug.py"]
