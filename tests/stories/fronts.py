@@ -71,6 +71,10 @@ class Front(ABC):
         """Answer the question that is open: y, n, a key, or words that say what to do instead."""
 
     @abstractmethod
+    def accept(self, mode: str) -> None:
+        """Approve the plan that is open, and go on in this mode."""
+
+    @abstractmethod
     def undo(self, files: int) -> None:
         """Take back the last turn, which changed so many files."""
 
@@ -120,8 +124,10 @@ class Terminal(Front):
         self.screen = Drawn([*self.flags, *flags], self.work, columns=COLUMNS, rows=40, **self.env)
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Read the screen until this holds; fail early where the program has ended or asks something else."""
-        assert self.screen, "the program is not open"
+        """Read the screen until this holds; fail early where the program has ended or waits for the user."""
+        if holds():
+            return
+        assert self.screen, f"the program has ended before {what}:\n{self.text}"
         end = time.monotonic() + PATIENCE
         waits = 0.0
         while not holds():
@@ -238,12 +244,20 @@ class Application(Terminal):
             self.screen.line(words)
         self.until(lambda: self.question() != bar, f"the end of the question {bar!r}")
 
+    def accept(self, mode: str) -> None:
+        assert mode == "acceptEdits", "no other mode has a key"
+        self.answer("a")
+
+    def clear(self) -> None:
+        """Empty the line."""
+        self.settled()
+        self.key("\x03")
+
     def pick(self, question: str, option: str) -> None:
         assert self.screen
         self.until(lambda: flat(question) in flat(self.visible()) and "Esc none" in self.visible(), question)
         self.screen.rest()
         self.screen.line(option)
-        self.until(lambda: "Esc none" not in self.visible(), f"the end of the menu {question!r}")
 
     def idle(self) -> bool:
         return "to interrupt" not in self.visible() and not self.question()
@@ -288,6 +302,12 @@ class Lines(Terminal):
 
     def answer(self, verdict: str) -> None:
         self._type(verdict)
+
+    def accept(self, mode: str) -> None:
+        self._type(f"y {mode}")
+
+    def clear(self) -> None:
+        """Empty the line, which is empty here."""
 
     def pick(self, question: str, option: str) -> None:
         self.asked(question)
@@ -377,6 +397,9 @@ class Headless(Front):
         self.settled()
         shown = self.agent("undo", "--yes")
         assert f"Put back {_files(files)}." in shown, shown
+
+    def accept(self, mode: str) -> None:
+        self.start(["approve", "--mode", mode])
 
     def settled(self) -> None:
         if self.run:
