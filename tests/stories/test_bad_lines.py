@@ -14,7 +14,7 @@ def test_retries_a_fallback_and_no_side_effect_twice(day: Day) -> None:
     day.env |= {
         "ANTHROPIC_API_KEY": "other-key",
         "ANTHROPIC_BASE_URL": day.model.server.anthropic_url,
-        "AGENT_FALLBACK_MODELS": '["anthropic/claude-other"]',
+        "AGENT_FALLBACK_MODELS": "anthropic/claude-other",
         "AGENT_RETRIES": "2",
     }
     day.model.will(

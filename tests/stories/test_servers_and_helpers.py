@@ -50,6 +50,7 @@ def listens(port: Path) -> bool:
 def test_everything_at_once_and_the_terminal_closes(day: Day) -> None:
     day.repository(serve__py=SERVE, site="", old__html="old\n")
     day.settings(settings(day))
+    assert "echo" in day.agent("mcp", "test", "tracker")
     day.model.will(
         says("I file it.", Call("mcp__tracker__echo", {"issue": 7}), sees=("No deploys on Fridays.", "serve the site")),
         says("A helper writes the page.", task("Write about.html, briefly."), sees='{"issue": 7}'),
@@ -74,7 +75,7 @@ def test_everything_at_once_and_the_terminal_closes(day: Day) -> None:
     day.answer("y")
     day.asked("git rm -q old.html")
     port = day.base / "port"
-    assert listens(port)
+    day.until(lambda: port.exists() and port.read_text() and listens(port), "the server")
 
     day.model.will(says("Served, filed, tidied."))
     day.trouble("git rm -q old.html")
