@@ -29,7 +29,10 @@ TAIL = 4 << 20
 STEPS = 60
 CHARACTERS = 6_000
 
-_KINDS = named("ApprovalResolved MessageAdded SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished Warned")
+_KINDS = named(
+    "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
+    "TurnFinished Warned"
+)
 
 
 class Exchange(Value):
@@ -150,7 +153,9 @@ def bounded(question: str, events: list[Event]) -> Exchange:
     for event in events:
         if isinstance(event, MessageAdded):
             if isinstance(event.message, AssistantMessage) and event.message.text.strip():
-                shown.append(TextDelta(shortened(event.message.text)))
+                # What stood between two answers may not be shown.
+                apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
+                shown.append(TextDelta(apart + shortened(event.message.text)))
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
         else:
