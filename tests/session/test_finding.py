@@ -185,6 +185,14 @@ def test_a_message_with_what_hooks_added_is_one_question(store: SessionStore) ->
     assert found is not None and found.question == "two"
 
 
+def test_a_message_with_what_the_program_says_before_it_is_shown_as_the_users(store: SessionStore) -> None:
+    paused = said("<plan_paused>\nA plan has open steps.\n</plan_paused>")
+    events = [*turn("one", "One."), paused, said("two"), TurnStarted("m", "default"), answered("Two."), ended()]
+    path = keep(store, 1, events)
+    for found in (last_exchange(path), exchange_of(restore(path.read_bytes(), session_id(1)).history)):
+        assert found is not None and found.question == "two"
+
+
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:
     long = "x\n\n" * CHARACTERS
     many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * STEPS))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.model.replies import Call
 from tests.stories.day import ALL, Day, story
-from tests.stories.model import bash, read, says, write
+from tests.stories.model import bash, plan, read, says, write
 
 HELLO = "def hello():\n    return 'Hello'\n"
 FAREWELL = HELLO + "\n\ndef farewell():\n    return 'Bye'\n"
@@ -52,7 +52,10 @@ def test_a_plan_is_sent_back_approved_reviewed_and_undone(day: Day) -> None:
     assert day.text("hello.py") == FAREWELL
     day.answer("y")
     day.relief()
-    day.model.will(says("The farewell is there, with a test.", sees="OK"))
+    day.model.will(
+        says("", plan("Add farewell()", "Test it", done=2), sees="OK"),
+        says("The farewell is there, with a test."),
+    )
     day.approves("python3 -m unittest -q")
     day.shows("The farewell is there, with a test.")
     day.undo(files=2)
