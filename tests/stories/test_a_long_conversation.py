@@ -26,6 +26,7 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     day.begin("read all chapters and sum them up; never touch a chapter", *FLAGS)
     day.trouble_at_work("go on, the same way")
     day.shows("The summary is in summary.txt.")
+    day.relief()
     assert day.model.compactions
     day.shows("compacted:")
     # What was asked for outlives the compaction, word for word.
@@ -47,7 +48,6 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     day.front.pick("Put them back?", "yes")  # type: ignore[union-attr]
     day.shows("The conversation goes on from before")
     assert day.text("summary.txt") == "sixteen chapters\n"
-    day.relief()
     day.front.clear()  # type: ignore[union-attr]
     day.leave()
 

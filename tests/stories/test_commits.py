@@ -39,6 +39,7 @@ def test_commit_rejected_mended_committed_pushed(day: Day) -> None:
     )
     day.say("remove the TODO")
     day.shows("No TODO any more.")
+    day.relief()
     day.model.will(says("Make a ten\n\nAnd add c."))
     day.say("/commit in English")
     day.front.pick("Commit with this message?", "yes")  # type: ignore[union-attr]
@@ -46,12 +47,13 @@ def test_commit_rejected_mended_committed_pushed(day: Day) -> None:
     assert day.git("log", "-1", "--format=%s") == "Make a ten"
     assert sorted(day.git("show", "--format=", "--name-only").split()) == ["new.py", "parser.py"]
     assert day.git("diff", "--cached", "--name-only") == "readme.md"
-    day.relief()
     day.say("!git push -q && echo pushed")
     day.until(lambda: day.git("log", "-1", "--format=%s", "main", cwd=day.remote) == "Make a ten", "the push")
     day.model.will(says("It is on main.", sees=("pushed", "Make a ten")))
     day.say("where is it now?")
     day.shows("It is on main.")
-    day.undo(files=1)
-    assert day.text("parser.py") == "a = 10  # TODO\nb = 2\n"
+    if day.fault != "disk":
+        # On a full disk nothing can be kept for an undo, which was said.
+        day.undo(files=1)
+        assert day.text("parser.py") == "a = 10  # TODO\nb = 2\n"
     day.leave()
