@@ -28,7 +28,7 @@ def result_of(text: str) -> dict[str, Any]:
 
 @story(fronts=HEADLESS, faults=("headless-connection", "headless-clock"))
 def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
-    day.repository(version__txt="1.0\n", changes__md="- first\n", begin__sh="echo began >> ../log\n")
+    day.repository(version__txt="1.0\n", begin__sh="echo began >> ../log\n")
     day.settings('[[hooks]]\nevent = "Notification"\ncommand = "touch ../notified"\n')
     day.model.will(
         says("I look.", read("version.txt"), bash("sh begin.sh"), usage=COST),
@@ -50,7 +50,7 @@ def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
     # What is refused meanwhile is refused.
     day.file(".agentrc", '[permissions]\ndeny = ["Bash(git tag:*)", "Bash(git push:*)"]\n')
     day.model.will(
-        says("Then I say it.", write("changes.md", "- 1.1\n"), usage=COST, sees=("not on a Friday", "version.txt")),
+        says("Then I say it.", write("notes.md", "- 1.1\n"), usage=COST, sees=("not on a Friday", "version.txt")),
         says("Changed, not tagged.", usage=COST),
     )
     day.agent("reject", tag, "--why", "not on a Friday", code=3)
@@ -76,8 +76,9 @@ def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
     day.say("now push")
     day.front.settled()
     assert result_of(day.front.text)["permission_denials"][0]["by"] == "rule"
-    assert "Put back 3 files" in day.agent("undo", "--yes")
-    assert (day.text("version.txt"), day.text("changes.md")) == ("1.0\n", "- first\n")
+    assert "Put back 2 files" in day.agent("undo", "--yes")
+    assert day.text("version.txt") == "1.0\n"
+    assert not (day.work / "notes.md").exists()
 
 
 @story(fronts=HEADLESS)
