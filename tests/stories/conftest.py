@@ -15,6 +15,13 @@ from tests.tools.faults import own_mounts
 _TOLD: pytest.StashKey[bool] = pytest.StashKey()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A day takes seconds."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Note whether a story was told to its end, for the fixture."""

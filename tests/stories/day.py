@@ -69,7 +69,6 @@ class Day:
             "OPENAI_BASE_URL": model.server.openai_url,
             "AGENT_MODEL": "openai/test-model",
         }
-        self.env |= eval(os.environ.get("STORY_ENV", "{}"))
         if fault == "clock":
             self.env["STORY_CLOCK"] = str(self.clock)
             paths = (Path(__file__).parent / "clock", ROOT, ROOT / "tools")

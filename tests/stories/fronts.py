@@ -337,6 +337,8 @@ class Headless(Front):
         self.codes: list[int] = []
         self._out = self.work.parent / "run.out"
         self._say = ["-p"]
+        # Flags of `agent pending`.
+        self.listing: tuple[str, ...] = ()
 
     def shown(self) -> str:
         return self._out.read_text("utf-8", "replace") if self.run else ""
@@ -371,27 +373,29 @@ class Headless(Front):
     def asked(self, *words: str) -> str:
         self.settled()
         assert self.codes[-1] == SUSPENDED, f"exit code {self.codes[-1]}:\n{self.text}"
-        shown = self.agent("pending")
+        shown = self.agent("pending", *self.listing)
         for each in words:
             assert flat(each) in flat(shown + self.text), f"{each!r} is not in what is pending:\n{shown}"
         return shown
 
-    def pending(self) -> list[dict[str, Any]]:
-        """The open calls of the session that waits."""
-        found = json.loads(self.agent("pending", "--json"))
-        return list(found[0]["pending"]) if found else []
+    def pending(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """How to name the session that waits, and its open calls."""
+        found = json.loads(self.agent("pending", "--json", *self.listing))
+        assert found, f"nothing waits:\n{self.text}"
+        # By its ID where it is of another project, as one in a worktree is.
+        return [found[0]["session_id"]] if self.listing else [], found[0]["pending"]
 
     def answer(self, verdict: str) -> None:
-        [asked] = self.pending()
+        session, [asked] = self.pending()
         key, _, words = verdict.partition(" ")
         if key == "y":
-            self.start(["approve", *(["--with", words] if words else [])])
+            self.start(["approve", *session, *(["--with", words] if words else [])])
         elif asked["kind"] == "question":
-            self.start(["answer", verdict])
+            self.start(["answer", *session, verdict])
         elif key == "n" and not words:
-            self.start(["reject"])
+            self.start(["reject", *session])
         else:
-            self.start(["reject", "--why", verdict])
+            self.start(["reject", *session, "--why", verdict])
 
     def undo(self, files: int) -> None:
         self.settled()

@@ -27,7 +27,7 @@ SEARCHES = (
 MISSING = [f"lib/part{n}.py" for n in range(6)]
 STEPS = [f"step {number}" for number in range(1, 10)]
 FLAGS = ("--permission-mode", "acceptEdits", "--allowedTools", "Bash(python3 -m unittest:*)")
-FAULTS = ("application-connection", "headless-connection", "lines-kill", "headless-kill", "application-terminal")
+FAULTS = ("headless-connection", "lines-kill", "application-terminal")
 
 
 @story(fronts=ALL, faults=FAULTS)

@@ -10,7 +10,7 @@ FILES = 16
 FLAGS = ("--permission-mode", "acceptEdits", "--settings", "context_window = 26000")
 
 
-@story(fronts=TERMINALS, faults=("lines-connection", "application-kill", "lines-clock", "lines-disk"))
+@story(fronts=TERMINALS, faults=("lines-connection", "application-kill", "lines-disk"))
 def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     texts = {f"chapter{n}__txt": f"chapter {n}, a line with some words\n" * 150 for n in range(FILES)}
     day.repository(**texts)

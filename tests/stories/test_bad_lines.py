@@ -8,7 +8,7 @@ from tests.stories.model import bash, edit, read, refuses, says
 NOW = (("retry-after", "0"),)
 
 
-@story(fronts=ALL, faults=("headless-connection", "lines-terminal", "application-kill", "headless-kill", "lines-clock"))
+@story(fronts=ALL, faults=("lines-terminal", "headless-kill", "lines-clock"))
 def test_retries_a_fallback_and_no_side_effect_twice(day: Day) -> None:
     day.repository(counter__txt="0\n")
     day.env |= {

@@ -11,7 +11,7 @@ exit 1"""
 FLAGS = ("--permission-mode", "acceptEdits", "--trust", "--allowedTools", "Bash(sed:*)")
 
 
-@story(fronts=TERMINALS, faults=("lines-connection", "application-disk", "lines-clock", "lines-kill"))
+@story(fronts=TERMINALS, faults=("lines-connection", "application-disk", "lines-kill"))
 def test_commit_rejected_mended_committed_pushed(day: Day) -> None:
     day.repository(parser__py="a = 1\nb = 2\n", readme__md="hello\n")
     day.git_hook("pre-commit", HOOK)

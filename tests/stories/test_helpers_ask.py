@@ -12,7 +12,7 @@ PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider test_tax.py"
 TEST = "from tax import tax\n\n\ndef test_tax():\n    assert tax(100) == 19\n"
 
 
-@story(fronts=ALL, faults=("application-kill", "lines-terminal", "headless-connection", "lines-disk"))
+@story(fronts=ALL, faults=("application-kill", "lines-disk", "headless-connection"))
 def test_helpers_ask_and_are_undone(day: Day) -> None:
     day.repository(tax__py="def tax(n):\n    return n * 20 // 100\n", test_tax__py=TEST, __gitignore="__pycache__/\n")
     day.model.will(

@@ -21,7 +21,7 @@ SKILL = (
 CRITIC = "---\nname: critic\ndescription: Reads prose.\ntools: Read, Grep\n---\nYou read for people in a hurry.\n"
 
 
-@story(fronts=ALL, faults=("lines-connection", "headless-connection", "application-terminal", "headless-clock"))
+@story(fronts=ALL, faults=("headless-connection", "application-terminal", "headless-clock"))
 def test_what_the_project_knows_reaches_the_model(day: Day) -> None:
     day.repository(
         slug__py="def slug(t):\n    return t\n",

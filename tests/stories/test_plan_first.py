@@ -8,7 +8,7 @@ from tests.stories.model import bash, plan, read, says, write
 
 HELLO = "def hello():\n    return 'Hello'\n"
 FAREWELL = HELLO + "\n\ndef farewell():\n    return 'Bye'\n"
-FAULTS = ("application-terminal", "lines-kill", "headless-connection", "headless-clock", "lines-disk")
+FAULTS = ("application-terminal", "lines-kill", "headless-connection", "lines-disk")
 
 
 def proposes(text: str, *tests: str) -> Call:

@@ -25,7 +25,7 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTT
 open("../port", "w").write(str(server.server_port))
 server.serve_forever()
 """
-FAULTS = ("lines-connection", "lines-terminal", "application-terminal", "application-kill", "lines-kill", "lines-clock")
+FAULTS = ("lines-connection", "application-terminal", "lines-kill", "lines-clock")
 
 
 def settings(day: Day) -> str:
