@@ -8,7 +8,7 @@ from tests.stories.model import bash, plan, read, says, write
 
 HELLO = "def hello():\n    return 'Hello'\n"
 FAREWELL = HELLO + "\n\ndef farewell():\n    return 'Bye'\n"
-FAULTS = ("application-terminal", "lines-kill", "headless-connection", "lines-disk")
+FAULTS = ("application-terminal", "lines-kill", "headless-connection")
 
 
 def proposes(text: str, *tests: str) -> Call:
@@ -51,7 +51,6 @@ def test_a_plan_is_sent_back_approved_reviewed_and_undone(day: Day) -> None:
     # A gate shows what was done before the next call.
     assert day.text("hello.py") == FAREWELL
     day.answer("y")
-    day.relief()
     day.model.will(
         says("", plan("Add farewell()", "Test it", done=2), sees="OK"),
         says("The farewell is there, with a test."),
