@@ -28,13 +28,15 @@ from typing import Any
 import pytest
 
 from tests.helpers import ROOT, clean_env
-from tests.stories.fronts import FRONTS, PATIENCE, Application, Headless, Lines
+from tests.stories.fronts import PATIENCE, Application, Lines
+from tests.stories.headless import Headless
 from tests.stories.model import Model
 from tests.tools.faults import fill, mount_small
 
 ALL = ("application", "lines", "headless")
 TERMINALS = ("application", "lines")
 HOUR = 3600.0
+FRONTS: dict[str, type[Application | Lines | Headless]] = {f.name: f for f in (Application, Lines, Headless)}
 
 
 def story(fronts: Sequence[str] = ALL, faults: Sequence[str] = ()) -> pytest.MarkDecorator:

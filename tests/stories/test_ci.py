@@ -11,7 +11,7 @@ from agent_cli.core.usage import Usage
 from tests.helpers import clean_env
 from tests.model.replies import Call
 from tests.stories.day import Day, story
-from tests.stories.fronts import Headless
+from tests.stories.headless import Headless
 from tests.stories.model import bash, edit, read, refuses, says, write
 
 HEADLESS = ("headless",)

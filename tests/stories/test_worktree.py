@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.stories.day import ALL, Day, story
-from tests.stories.fronts import Headless
+from tests.stories.headless import Headless
 from tests.stories.model import bash, edit, read, says
 
 FLAGS = ("--worktree", "try", "--permission-mode", "acceptEdits")
