@@ -22,7 +22,9 @@ def entered(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
     worktree = None
     if options.worktree is not None:
         place = find_place(os.environ)
-        worktree = enter(options.worktree, place, read_settings(options, place).trust.trusted)
+        trusted = read_settings(options, place).trust.trusted
+        options = _with_absolute_paths(options)
+        worktree = enter(options.worktree or "", place, trusted)
         options = options.but(worktree=worktree.name)
     try:
         if worktree is not None:
@@ -34,6 +36,19 @@ def entered(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
         if worktree is not None:
             for line in worktree.leave(state_folder(os.environ)):
                 say(line)
+
+
+def _with_absolute_paths(options: RunOptions) -> RunOptions:
+    """The options, with files and folders as they are found from here: the worktree is another directory."""
+
+    def absolute(text: str) -> str:
+        return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
+
+    several = {
+        name: tuple(map(absolute, getattr(options, name))) for name in ("settings", "add_dir", "mcp_config", "image")
+    }
+    schema = options.json_schema and absolute(options.json_schema)
+    return options.but(json_schema=schema, **several)
 
 
 def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:

@@ -88,12 +88,16 @@ class Worktree:
         ]
 
     def _commits(self) -> int:
-        """How many commits are reachable from here and from no other branch, nor from what is checked out there."""
+        """How many commits are reachable from here and from no other branch, nor from what is checked out there.
+
+        That the branch was pushed does not count: whoever comes back wants to find it here.
+        """
         here = git(self.path, self.use, "rev-parse", "HEAD")
         there = git(self.repo, self.use, "rev-parse", "HEAD")
         own = self.has_branch()
         tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
-        others = ["--not", there, f"--exclude={self.branch}", "--branches", "--remotes"]
+        pushed = (f"--exclude=*/{self.branch}", "--remotes")
+        others = ["--not", there, f"--exclude={self.branch}", "--branches", *pushed]
         return int(git(self.path, self.use, "rev-list", "--count", *tips, *others))
 
     def has_branch(self) -> bool:

@@ -93,6 +93,32 @@ def test_one_whose_commits_were_merged_is_removed_and_one_with_new_commits_is_no
     assert (repo / "new.txt").exists()
 
 
+def test_one_whose_branch_was_pushed_stays_for_the_next_session(repo: Path) -> None:
+    git(repo.parent, "init", "-q", "--bare", "origin.git")
+    git(repo, "remote", "add", "origin", str(repo.parent / "origin.git"))
+    writing = script(repo.parent / "w.toml", [WRITE, {"text": "Done."}])
+    agent(["-p", "-w", "feat", "--model", writing, *ACCEPT, "write"], repo)
+    (path,) = worktrees(repo)
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "two")
+    git(path, "push", "-q", "origin", "agent/feat")
+    git(repo, "fetch", "-q")
+    agent(["-p", "-w", "feat", "--model", script(repo.parent / "s.toml", [{"text": "Hi."}]), "hello"], repo)
+    assert worktrees(repo) == [path]
+    assert (path / "new.txt").exists()
+
+
+def test_paths_of_flags_are_meant_from_where_one_stands(repo: Path) -> None:
+    (repo.parent / "mine.toml").write_text('append_system_prompt = "Speak Latin."\n')
+    (repo.parent / "beside").mkdir()
+    (repo.parent / "beside/b.txt").write_text("beside\n")
+    calls = [call("Read", file_path=str(repo.parent / "beside/b.txt"))]
+    model = script(repo.parent / "s.toml", [{"calls": calls}, {"text": "Read.", "expect": "beside"}])
+    flags = ["--settings", "../mine.toml", "--add-dir", "../beside"]
+    done = agent(["-p", "-w", "feat", "--model", model, *flags, "read it"], repo)
+    assert (done.returncode, done.stdout) == (0, "Read.\n"), done.stderr
+
+
 def test_what_was_committed_on_no_branch_is_not_lost(repo: Path) -> None:
     model = script(repo.parent / "s.toml", [WRITE, {"text": "Hi."}])
     agent(["-p", "-w", "feat", "--model", model, *ACCEPT, "write"], repo)

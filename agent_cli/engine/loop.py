@@ -119,6 +119,8 @@ def _rounds(turn: Turn) -> Run:
     elif turn.options.spent.rounds and turn.kit.depth == 0:
         yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)
     while True:
+        # What was typed after an interrupt begins the next turn: taken here, it would stay without an answer.
+        turn.kit.context.cancel.check()
         texts = turn.kit.inbox()
         if texts and turn.kit.hooks.wants("UserPromptSubmit"):
             from agent_cli.engine.session_hooks import incoming

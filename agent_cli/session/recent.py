@@ -17,7 +17,7 @@ from agent_cli.core.events import (
     ToolStarted,
     named,
 )
-from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, typed
+from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, by_person, typed
 from agent_cli.session.history import CUT
 from agent_cli.session.lines import Line, read
 from agent_cli.session.records import Partial
@@ -29,7 +29,10 @@ TAIL = 4 << 20
 STEPS = 60
 CHARACTERS = 6_000
 
-_KINDS = named("ApprovalResolved MessageAdded SubagentEvent ToolFinished ToolRequested ToolStarted TurnFinished Warned")
+_KINDS = named(
+    "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
+    "TurnFinished Warned"
+)
 
 
 class Exchange(Value):
@@ -57,10 +60,14 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
     start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
     if start is None:
         return None
-    # What hooks add to a message stands behind it.
-    while start and _said_by(lines[start - 1]) == "UserMessage":
-        start -= 1
-    return bounded(typed(lines[start].data["message"]["text"]), _events(lines[start + 1 :]))
+    # What the program and hooks add to a message stands before and behind it.
+    texts = [lines[start].data["message"]["text"]]
+    for line in reversed(lines[:start]):
+        if _said_by(line) != "UserMessage":
+            break
+        texts.insert(0, line.data["message"]["text"])
+    question = next((text for text in texts if by_person(UserMessage(text))), texts[0])
+    return bounded(typed(question), _events(lines[start + 1 :]))
 
 
 def _begins(lines: list[Line], number: int) -> bool:
@@ -130,7 +137,7 @@ def _event(line: Line) -> Event | None:
 def exchange_of(history: Iterable[Message]) -> Exchange | None:
     """The same from messages alone, where the log is not at hand: calls by name, without their displays."""
     messages = list(history)
-    start = next((n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], UserMessage)), None)
+    start = next((n for n in range(len(messages) - 1, -1, -1) if by_person(messages[n])), None)
     if start is None:
         return None
     events: list[Event] = []
@@ -150,7 +157,9 @@ def bounded(question: str, events: list[Event]) -> Exchange:
     for event in events:
         if isinstance(event, MessageAdded):
             if isinstance(event.message, AssistantMessage) and event.message.text.strip():
-                shown.append(TextDelta(shortened(event.message.text)))
+                # What stood between two answers may not be shown.
+                apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
+                shown.append(TextDelta(apart + shortened(event.message.text)))
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
         else:

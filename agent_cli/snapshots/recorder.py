@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_cli.core.messages import Message, UserMessage, typed
+from agent_cli.core.messages import Message, by_person, typed
 from agent_cli.snapshots.git import StoreError, TooMany
 from agent_cli.snapshots.named import Named, named_by
 from agent_cli.snapshots.records import After, Before, Turn
@@ -54,9 +54,8 @@ class Recorder:
 
     def turn(self, history: Sequence[Message], *, new: bool) -> None:
         """A turn begins, or goes on, with this history."""
-        at = next((n for n in range(len(history) - 1, -1, -1) if isinstance(history[n], UserMessage)), 0)
-        said = history[at] if history else None
-        text = typed(said.text) if isinstance(said, UserMessage) else ""
+        # What the program added since, as context of hooks or a nudge, neither begins a turn nor names it.
+        at, text = next(((n, typed(m.text)) for n, m in reversed([*enumerate(history)]) if by_person(m)), (0, ""))
         self._turn = Turn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
         self._written, self._new = -1, new
 

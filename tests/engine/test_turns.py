@@ -318,6 +318,24 @@ def test_typed_messages_arrive_at_the_next_round(root: Path) -> None:
     assert UserMessage("also say hi") in world.history
 
 
+def test_what_is_typed_while_a_turn_is_interrupted_is_left_for_the_next(root: Path) -> None:
+    inbox: list[str] = []
+
+    class Typing(Interrupting):
+        def run(self, args: Wait, ctx: ToolContext):  # type: ignore[no-untyped-def]
+            # As Bash does, which says how far the command came.
+            ctx.cancel.cancel()
+            inbox.append("stop that, what is 2+2?")
+            yield Progress("half\n")
+            return ToolResult("interrupted by the user", is_error=True)
+
+    replies = [{"calls": [call("Wait")]}, {"text": "never"}]
+    world = World(root, replies, tools=(Typing(),), inbox=lambda: [inbox.pop(0)] if inbox else [])
+    assert isinstance(world.turn(), Failed)
+    assert inbox == ["stop that, what is 2+2?"]
+    assert UserMessage("stop that, what is 2+2?") not in world.history
+
+
 def test_each_request_is_the_previous_one_plus_a_suffix(root: Path) -> None:
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "One."}, {"text": "Two."}])
     world.turn()

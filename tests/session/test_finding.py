@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.events import Rewound, SessionNamed, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnStarted
+from agent_cli.core.events import (
+    PlanContinued,
+    Rewound,
+    SessionNamed,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
 from agent_cli.core.messages import ToolCall
 from agent_cli.session.ages import size
 from agent_cli.session.finding import SeveralSessions, find_session, says
@@ -144,6 +153,18 @@ def test_a_turn_that_was_gone_on_with_belongs_to_its_message(store: SessionStore
     assert [e.text for e in found.events if isinstance(e, TextDelta)] == ["Half.", "The rest."]
 
 
+def test_answers_between_which_the_turn_was_sent_on_stand_apart(store: SessionStore) -> None:
+    sent_on = [PlanContinued(1, 1, 4), said("<plan_continue>\nGo on.\n</plan_continue>")]
+    reminded = said("<reminder>\nThe last check failed.\n</reminder>")
+    events = [said("ask"), TurnStarted("m", "default"), answered("One."), *sent_on, answered("Two."), reminded,
+              answered("Three."), ended()]  # fmt: skip
+    found = last_exchange(keep(store, 1, events))
+    assert found is not None
+    assert [getattr(e, "text", type(e).__name__) for e in found.events][:4] == [
+        "One.", "PlanContinued", "Two.", "\n\nThree.",
+    ]  # fmt: skip
+
+
 def test_what_the_person_went_back_from_is_not_the_end(store: SessionStore) -> None:
     def shown(path: Path, tail: int) -> tuple[str, list[str]]:
         found = last_exchange(path, tail)
@@ -162,6 +183,14 @@ def test_a_message_with_what_hooks_added_is_one_question(store: SessionStore) ->
     events = [*turn("one", "One."), said("two"), said("<hook>\nmind\n</hook>"), TurnStarted("m", "default"), ended()]
     found = last_exchange(keep(store, 1, events))
     assert found is not None and found.question == "two"
+
+
+def test_a_message_with_what_the_program_says_before_it_is_shown_as_the_users(store: SessionStore) -> None:
+    paused = said("<plan_paused>\nA plan has open steps.\n</plan_paused>")
+    events = [*turn("one", "One."), paused, said("two"), TurnStarted("m", "default"), answered("Two."), ended()]
+    path = keep(store, 1, events)
+    for found in (last_exchange(path), exchange_of(restore(path.read_bytes(), session_id(1)).history)):
+        assert found is not None and found.question == "two"
 
 
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:

@@ -332,6 +332,22 @@ def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     assert session.undo()[0] == []
 
 
+def test_what_the_program_said_meanwhile_makes_no_turn_of_its_own(repository: Path) -> None:
+    session = Session(repository)
+    session.run("echo more >> a.txt")
+    again = Session(repository)
+    again.count = 1
+    added = UserMessage('<hook_context event="SessionStart">\nNo deploys on Fridays.\n</hook_context>')
+    again.recorder.turn([UserMessage("echo more >> a.txt"), added], new=False)
+    again.recorder.before("c2", "Bash", "rm b.txt", [Effect("run", "rm b.txt")], str(repository))
+    (repository / "b.txt").unlink()
+    again.recorder.after("c2")
+    [step] = again.work.steps()
+    assert step.turn.text == "echo more >> a.txt"
+    again.undo()
+    assert (repository / "b.txt").exists() and (repository / "a.txt").read_text() == "one\n"
+
+
 def test_calls_with_the_same_id_are_two(repository: Path) -> None:
     before, session = tree_of(repository), Session(repository)
     session.run("echo 1 > a.txt")

@@ -1,0 +1,1 @@
+"""Working days: long sessions across many rooms, in the real program, against a model server on loopback."""
