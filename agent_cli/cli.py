@@ -48,7 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
-        "Exit codes of -p: 0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for a person, 4 stopped by a "
+        "Exit codes of -p: 0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for the user, 4 stopped by a "
         "limit, 5 denied (--fail-on-denied), 75 worth trying again, 130 interrupted. "
         "`agent -- WORD` sends a word that is also a command."
     ),

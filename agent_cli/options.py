@@ -102,7 +102,7 @@ class RunOptions(Value):
     ] = ()
     on_ask: Annotated[
         str,
-        _flag("--on-ask", PERMISSION, "With -p: what happens to a call that needs a person.",
+        _flag("--on-ask", PERMISSION, "With -p: what happens to a call that needs approval.",
               choices=("deny", "suspend", "fail")),
     ] = "deny"  # fmt: skip
     fail_on_denied: Annotated[bool, _flag("--fail-on-denied", PERMISSION, "Exit 5 if anything was denied.")] = False

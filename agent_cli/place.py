@@ -193,7 +193,7 @@ def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
     data: dict[str, Any] = {}
     for name, (flag, _) in flags().items():
         value = getattr(options, name)
-        if flag.setting and value not in (None, ()):
+        if flag.setting and value not in (None, ()) and value is not False:
             data[flag.setting] = list(_split_names(value)) if isinstance(value, tuple) else value
     if options.tools:
         data["tools"] = list(_split_names(options.tools))

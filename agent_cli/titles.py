@@ -65,7 +65,7 @@ def _material(agent: Agent) -> str:
     history = agent.conversation.history
     said = next((typed(m.text) for m in history if by_person(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
-    return f"<conversation>\nPerson: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
+    return f"<conversation>\nUser: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
 
 
 def clean_name(text: str) -> str:

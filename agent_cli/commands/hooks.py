@@ -185,7 +185,7 @@ def in_words(event: HookEvent, result: HookResult) -> list[str]:
     why = f": {result.reason}" if result.reason else ""
     meant = {
         ("PreToolUse", "deny"): f"the call would be refused{why}",
-        ("PreToolUse", "ask"): f"a person would be asked{why}",
+        ("PreToolUse", "ask"): f"the user would be asked{why}",
         ("PreToolUse", "allow"): f"the call would be allowed, unless a rule or a protected file says otherwise{why}",
         ("PermissionRequest", "deny"): f"the question would be answered with no{why}",
         ("PermissionRequest", "allow"): f"the question would be answered with yes{why}",

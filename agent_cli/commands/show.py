@@ -10,7 +10,7 @@ from agent_cli.commands.which import log_of
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.usage import Usage
 from agent_cli.place import Mistake
-from agent_cli.session.story import CallTold, TurnTold, tell
+from agent_cli.session.story import CallTold, TurnTold, decision_words, tell
 from agent_tools.values import to_plain
 
 
@@ -83,14 +83,13 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
 
 
 def _call(call: CallTold) -> str:
-    decided = {"approve": "approved", "reject": "rejected", "defer": "waiting"}.get(call.decision, call.decision)
-    by = f" by {call.by}" if call.by and call.by != "default" else ""
+    decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by)
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
     if not call.outcome and call.decision == "approve":
         ended = ", begun and not ended" if call.started else ", not carried out"
     agent = f"[{call.agent}] " if call.agent else ""
-    return f"{agent}{call.summary}: {decided or 'not decided'}{by}{why}{ended}"
+    return f"{agent}{call.summary}: {decided or 'not decided'}{why}{ended}"
 
 
 def _used(usage: Usage) -> str:

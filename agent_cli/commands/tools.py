@@ -131,7 +131,7 @@ def run_call(call: ToolCall, here: Alone) -> Ran:
         pass  # the call was answered before this was raised
     last = turn.history[-1]
     if not isinstance(last, ToolMessage):
-        return Ran("Interrupted." if context.cancel.cancelled else "This tool needs a person to answer.", True)
+        return Ran("Interrupted." if context.cancel.cancelled else "This tool needs the user to answer.", True)
     return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
 
 

@@ -74,7 +74,7 @@ FOLDERS = {
     "scripts": (True, "belongs to what names it"),
     "worktrees": (False, "not used: worktrees of another program"),
     **dict.fromkeys(("statusline.sh", "status_lines"), _STATUS),
-    "README.md": (False, "not used: a note for people"),
+    "README.md": (False, "not used: a comment"),
     ".gitignore": (False, "not used: a note for git"),
 }
 

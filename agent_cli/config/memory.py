@@ -24,7 +24,7 @@ LIMIT = 64 * 1024
 MOST = 100
 DEEPEST = 5
 _HOUSES = (".agent", ".claude")
-_HEADING = "# Project memory\nInstructions that the person keeps for work here. They override your defaults."
+_HEADING = "# Project memory\nInstructions that the user keeps for work here. They override your defaults."
 
 
 class Sources(Value):

@@ -103,6 +103,5 @@ def _name(file: MemoryFile) -> str:
 def _text(file: MemoryFile) -> str:
     why = f"They are {file.why}." if file.by else f"They are for what you just touched: {file.why}."
     return (
-        f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\n'
-        f"Instructions that the person keeps for work here. {why}"
+        f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\nInstructions that the user keeps for work here. {why}'
     )

@@ -17,7 +17,7 @@ _WHO = {"trusted": "if trusted", "tighten": "stricter; all if trusted", "user": 
 
 INTRO = """\
 # Settings of agent: every key with its default. Copy what you want to change to ~/.agentrc (yours, for every
-# project) or to .agentrc at the root of a repository (shared; it can only tighten until a person trusts it).
+# project) or to .agentrc at the root of a repository (shared; it can only tighten until you trust it).
 # Order, later wins: ~/.agentrc, .agentrc, .agentrc.local, --settings, AGENT_<KEY> in the environment, flags.
 """
 

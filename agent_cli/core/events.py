@@ -17,6 +17,13 @@ from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
+
+
+def decider_word(by: str) -> str:
+    """Return who decided, for output. Logs have an older word for the user."""
+    return "user" if by == "person" else by
+
+
 # Why a conversation is compacted: its window is full, the person asked, the provider refused it.
 Trigger = Literal["auto", "manual", "too_long"]
 

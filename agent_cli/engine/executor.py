@@ -364,5 +364,5 @@ def rejection_text(answer: Reject) -> str:
     if answer.by != "person":
         return f"Permission was denied: the call {answer.reason}."
     if answer.reason:
-        return f"The user refused this call and said: {answer.reason}"
-    return "The user refused this call. Do not try the same again; ask what they want, or take another way."
+        return f"Denied by the user, who said: {answer.reason}"
+    return "Denied by the user. Do not try the same call again; ask what they want, or take another way."

@@ -71,7 +71,7 @@ def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Eve
         if isinstance(answer, Approve):
             yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))
             return command
-        why = answer.reason or "you refused it" if isinstance(answer, Reject) else "it needs a person to allow it"
+        why = answer.reason or "you refused it" if isinstance(answer, Reject) else "it needs the user to allow it"
     elif decision.level is Level.ALLOW:
         yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))
         return command

@@ -136,7 +136,7 @@ class Watch:
 
     def take_back(self, calls: Sequence[str]) -> str:
         """Put the files back as they were before these calls; what became of it, in words."""
-        return "Nothing was put back: no snapshots are kept here."
+        return "Nothing was undone: there are no snapshots here."
 
     def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
         """What these calls changed, file by file, commands included; nothing where that is not known."""

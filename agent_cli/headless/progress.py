@@ -15,6 +15,7 @@ from agent_cli.core.events import (
     TextDelta,
     ToolFinished,
     ToolRequested,
+    ToolStarted,
     TurnFinished,
     Warned,
     innermost,
@@ -32,6 +33,7 @@ class Progress:
         self._verbose = verbose
         self._summaries: dict[str, str] = {}
         self._words: list[str] = []
+        self._started: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         nested = isinstance(event, SubagentEvent)
@@ -48,9 +50,12 @@ class Progress:
                 self._summaries[call_id] = inert(summary)
             case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
                 self._say(f"denied: {self._summaries.pop(call_id, '')} ({inert(reason)})")
+            case ToolStarted(call_id=call_id):
+                self._started.add(call_id)
             case ToolFinished(call_id=call_id):
                 if summary := self._summaries.pop(call_id, ""):
-                    self._say(f"{summary}{_ending(event)}")
+                    unrun = event.is_error and call_id not in self._started
+                    self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
             case Compacted():
                 self._say(compacted_line(event))
             case HookRan() if self._verbose or is_told(event):
@@ -80,4 +85,4 @@ def _ending(event: ToolFinished) -> str:
             return " (created)"
         case Diffs(files=files):
             return f" ({len(files)} files)"
-    return " (error)" if event.is_error else ""
+    return " (failed)" if event.is_error else ""

@@ -6,7 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, UsageAdded, innermost
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    MessageAdded,
+    QuestionAsked,
+    UsageAdded,
+    decider_word,
+    innermost,
+)
 from agent_cli.core.limits import Cap
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, MaxIterations, TurnResult
@@ -80,7 +88,7 @@ def result_object(
                 "tool_use_id": d.call_id,
                 "tool_input": d.arguments,
                 "reason": d.reason,
-                "by": d.by,
+                "by": decider_word(d.by),
                 "rule": d.rule or None,
             }
             for d in end.denials

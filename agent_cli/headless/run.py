@@ -243,7 +243,7 @@ def finish(
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
-        say(f"Failed: a person is needed for: {inert(', '.join(asked.fails.needed))}")
+        say(f"Failed: the user is needed for: {inert(', '.join(asked.fails.needed))}")
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         say("The model gave no answer that fits the JSON schema.")

@@ -34,6 +34,7 @@ from agent_cli.core.events import (
     TurnResumed,
     UsageAdded,
     Warned,
+    decider_word,
     innermost,
 )
 from agent_cli.core.media import claude_blocks
@@ -145,10 +146,20 @@ class StreamJson:
             case ApprovalResolved(decision="defer") | QuestionAnswered(verdict="defer"):
                 return
             case ApprovalResolved() if event.call_id in self._requested or event.decision == "reject":
-                known = {"decision": event.decision, "by": event.by, "reason": event.reason, "rule": event.rule or None}
+                known = {
+                    "decision": event.decision,
+                    "by": decider_word(event.by),
+                    "reason": event.reason,
+                    "rule": event.rule or None,
+                }
                 self._of_call("approval_resolved", event.call_id, **known)
             case QuestionAnswered():
-                known = {"decision": event.verdict, "by": event.by, "text": event.text, "mode": event.mode or None}
+                known = {
+                    "decision": event.verdict,
+                    "by": decider_word(event.by),
+                    "text": event.text,
+                    "mode": event.mode or None,
+                }
                 self._of_call("approval_resolved", event.call_id, **known)
 
     def _compacted(self, event: Compacted) -> None:

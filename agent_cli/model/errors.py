@@ -95,6 +95,8 @@ def _error(status: int, said: str, code: str, provider: str, model: str, wait: f
     kind, retryable, lead = _judged(status, f"{code} {said}")
     if lead == "no model":
         lead = f"{provider} has no model named {model!r}"
+    elif lead == "server error":
+        lead = f"Server error ({status}) from {provider}"
     elif lead == "wrong place":
         lead = f"{provider} has nothing at this address (HTTP 404); is the base URL right?"
         said = said if len(said) > 15 else ""
@@ -102,7 +104,7 @@ def _error(status: int, said: str, code: str, provider: str, model: str, wait: f
         lead = f"{provider} {lead}" if kind != "context_too_long" else f"{lead} for {model} at {provider}"
     # The status helps where the words are the provider's alone.
     if not said:
-        lead += "" if "HTTP" in lead else f" (HTTP {status})"
+        lead += "" if "HTTP" in lead or f"({status})" in lead else f" (HTTP {status})"
     sentence = f"{lead}: {said}" if said else lead
     return ModelError(Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable), wait)
 
@@ -130,7 +132,7 @@ def _judged(status: int, words: str) -> tuple[Kind, bool, str]:
     if status in (503, 529):
         return "overloaded", True, "is overloaded"
     if status >= 500:
-        return "overloaded", True, "has trouble answering"
+        return "overloaded", True, "server error"
     return "bad_request", False, "refused the request"
 
 

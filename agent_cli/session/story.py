@@ -22,6 +22,18 @@ Stage = Literal[
 # fmt: on
 
 
+def decision_words(decision: str, by: str) -> str:
+    """What was decided about a call and by whom: only a user approves; rules, modes and hooks allow or deny."""
+    user = by == "person"
+    words = {
+        "approve": "approved by you" if user else "allowed",
+        "reject": "denied by you" if user else "denied",
+        "defer": "left open",
+        "answer": "answered by you" if user else "answered",
+    }.get(decision, decision)
+    return f"{words} by a {by}" if words in ("allowed", "denied") and by in ("rule", "mode", "hook") else words
+
+
 class CallTold(Value):
     """A call: what it was, who decided, how it ended. `outcome` is empty while it is open.
 
@@ -216,7 +228,7 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
 
 def _taken_back(turns: list[_Turn], messages: int) -> None:
     """The person went back to where the history had so many messages."""
-    note = "taken back: the person went on from before this"
+    note = "undone: the user continued from before this"
     for turn in turns:
         if turn.before >= messages and note not in turn.notes:
             turn.notes.append(note)

@@ -69,7 +69,7 @@ class AskInLines:
             return self._answer(request, change, f"[{' · '.join(words)} · or say why not] Allow? ")
         except EOFError:
             # A terminal whose input ends has been closed or left: the question stays open.
-            return Defer() if os.isatty(0) else Reject("needs a person, and nobody is there to answer", by="default")
+            return Defer() if os.isatty(0) else Reject("needs approval, and nobody is there to answer", by="default")
         except KeyboardInterrupt:
             raise Cancelled from None
 

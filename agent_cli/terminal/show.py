@@ -101,7 +101,7 @@ class Show:
                 # The call fails with the person's own words, which stand there already.
                 self._summaries.pop(call_id, None)
             case PlanContinued():
-                self._say("  (the plan is not finished; going on)", "dim")
+                self._say("  (the plan has open steps; continuing)", "dim")
             case SubagentEvent(agent=agent, event=inner):
                 self._nested(agent, innermost(inner))
             case UsageAdded(usage=usage, aside=aside):
@@ -208,16 +208,23 @@ class Show:
         elif event.diagnostics.terminal_reason == "interrupted":
             # Behind the ^C that the terminal has shown.
             self._say("")
-            self._say("interrupted; the conversation is kept", "ask")
+            self._say("interrupted; say what to do instead, or continue", "ask")
         elif event.failure is not None:
             self._say(event.failure.message, "bad")
             if hint := advice(event.failure):
                 self._say(hint, "dim")
         if event.result == "Complete" and (event.verified or event.changed_files):
-            self._say(f"checked by: {event.verified or 'nothing was run'}", "dim")
+            self._say(_verification(event.verified), "dim")
         if event.result == "Complete" and event.plan_unfinished:
-            self._say("the plan is not finished: /todos shows it", "ask")
+            self._say("the plan has open steps: /todos shows it", "ask")
         used = event.earlier + event.usage
         cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
         tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
         self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")
+
+
+def _verification(check: str) -> str:
+    """Which command verified the work, in a line. check: as `verified` of the turn has it; "" for none."""
+    if not check:
+        return "not verified: no test was run"
+    return f"verified: {check}" if check.endswith("passed") else f"not verified: {check}"

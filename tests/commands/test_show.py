@@ -27,7 +27,7 @@ def test_a_session_is_told_turn_by_turn(work: Path) -> None:
     shown = agent(["show"], work).stdout
     assert "> list it" in shown
     assert "LS .: approved, done" in shown or "List" in shown
-    assert "Run: touch x: rejected" in shown
+    assert "Run: touch x: denied" in shown
     assert "in all: 300 tokens in (120 cached), 15 out" in shown
     told = json.loads(agent(["show", "--json", "--turn", "-1"], work).stdout)
     (turn,) = told["turns"]

@@ -134,7 +134,7 @@ def test_a_call_of_a_sub_agent_is_shown_with_it(work: Path) -> None:
     asked = [x for x in told if x.get("subtype", "").startswith("approval_")]
     assert [x["subtype"] for x in asked] == ["approval_requested", "approval_requested", "approval_resolved"]
     assert {x["parent_tool_use_id"] for x in asked} == {"call-1-1"}
-    assert (asked[-1]["decision"], asked[-1]["by"]) == ("approve", "person")
+    assert (asked[-1]["decision"], asked[-1]["by"]) == ("approve", "user")
 
 
 def test_sessions_of_other_projects_are_shown_and_decided(work: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_approved_call_that_was_not_carried_out_is_listed_told_and_carried_ou
     listed = agent(["pending"], work).stdout
     assert "Run: echo one >> log (call-1-1, approved, not carried out)" in listed
     assert "> agent resume" in listed
-    assert "approved by person, not carried out" in agent(["show"], work).stdout
+    assert "approved by you, not carried out" in agent(["show"], work).stdout
     [line] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert line["stage"] == "interrupted"
     words = agent(["-c", "-p", "something else"], work)

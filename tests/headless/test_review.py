@@ -80,7 +80,7 @@ def test_a_review_before_a_call_that_needs_approval_itself(work: Path) -> None:
 def test_a_run_that_must_not_ask_fails_at_a_gate(work: Path) -> None:
     done = begin(work, REPLIES, "--on-ask", "fail")
     assert done.returncode == 1
-    assert "Failed: a person is needed" in done.stderr
+    assert "Failed: the user is needed" in done.stderr
 
 
 def test_tdd_over_processes(work: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_call_is_asked_about_whatever_the_tool_says_of_itself(tmp_path: Path) 
             ("mcp__escapes__show", "mcp__escapes__show"), ("mcp__raw__echo", "mcp__raw__echo"),
         ]  # fmt: skip
         assert asked[1].summary == "raw: echo(a=1)"
-        assert results(made) == ["The user refused this call and said: not now", '{"a": 1}']
+        assert results(made) == ["Denied by the user, who said: not now", '{"a": 1}']
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_a_long_message_is_clipped_and_made_one_line() -> None:
 
 def test_a_web_page_shows_its_title_only() -> None:
     page = b"<!doctype html><title>502 Bad\nGateway</title><body>long</body>"
-    assert refused(502, page).failure.message == "Prov has trouble answering: a web page: 502 Bad Gateway."
+    assert refused(502, page).failure.message == "Server error (502) from Prov: a web page: 502 Bad Gateway."
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ Done
 
   x = 1
 
-checked by: nothing was run
+not verified: no test was run
 (N s)
 To go on with this session: agent --resume ID
 """
@@ -159,7 +159,7 @@ def test_an_interrupt_keeps_the_conversation_and_sends_what_is_queued(work: Path
         screen.line("and now")
         screen.wait("queued: and now")
         screen.type(key)
-        screen.wait("interrupted; the conversation is kept")
+        screen.wait("interrupted; say what to do instead, or continue")
         # Long before its end.
         assert screen.text().count("seven") < SLOW["text"].count("seven")
         screen.wait("Still here.")
@@ -319,7 +319,7 @@ def test_a_flood_of_output_leaves_the_keys_alive_and_is_interrupted(work: Path) 
         screen.type("a draft")
         screen.wait("> a draft")
         screen.type("\x03")
-        screen.wait("interrupted; the conversation is kept")
+        screen.wait("interrupted; say what to do instead, or continue")
         screen.gone("stopping")
         assert screen.input_line() == "> a draft"
         screen.type("\x15go on\r")

@@ -76,9 +76,9 @@ def test_the_conversation_goes_back_where_files_cannot(work: Path) -> None:
 def test_what_was_taken_back_is_told_so_and_not_shown_as_the_end(work: Path) -> None:
     talk(work, "first", "second", "/rewind", "1", "2")
     told, exported = agent(["show"], work).stdout, agent(["sessions", "export"], work).stdout
-    note = "taken back: the person went on from before this"
+    note = "undone: the user continued from before this"
     assert told.count(note) == 1 and told.index("> second") < told.index(note)
-    assert "the person went back to before: second" in exported
+    assert "the user went back to before: second" in exported
     shown = talk(work, more=("-c",))
     assert "> first" in shown and "> second" not in shown
 

@@ -134,9 +134,9 @@ def shown(events: list[Any], width: int = 40, plan: tuple[TodoItem, ...] = ()) -
 def test_notes_are_wrapped_by_words() -> None:
     kept = io.StringIO()
     writer = Transcript(Console(file=kept, width=30, soft_wrap=True, no_color=True), kept).writer
-    writer.say("  checked by: `python3 -m unittest -q` failed, but files were changed", "dim")
+    writer.say("  not verified: `python3 -m unittest -q` failed, but files were changed", "dim")
     writer.say("")
-    assert writer.take() == ["  checked by: `python3 -m", "  unittest -q` failed, but", "  files were changed"]
+    assert writer.take() == ["  verified by: `python3 -m", "  unittest -q` failed, but", "  files were changed"]
 
 
 def test_a_call_that_the_person_changed_keeps_its_words() -> None:

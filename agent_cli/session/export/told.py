@@ -137,7 +137,7 @@ class _Telling:
             case Rewound(messages=messages):
                 there = "".join(self._messages[messages : messages + 1])
                 del self._messages[messages:]
-                self.entries.append(Remark(f"the person went back to before: {shorten(typed(there), 80)}", time))
+                self.entries.append(Remark(f"the user went back to before: {shorten(typed(there), 80)}", time))
             case Warned(text=text):
                 self.entries.append(Remark(f"warning: {text}", time))
             case TurnFinished() if not task:

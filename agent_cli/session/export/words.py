@@ -6,10 +6,9 @@ import json
 
 from agent_cli.core.messages import of_program
 from agent_cli.session.export.told import Done, Said, Told
+from agent_cli.session.story import decision_words
 from agent_tools.clipping import counted
 from agent_tools.display import Diff, Diffs, TodoView
-
-_DECIDED = {"approve": "approved", "reject": "rejected", "defer": "left open", "answer": "answered"}
 
 
 def facts(session: Told) -> list[tuple[str, str]]:
@@ -43,15 +42,14 @@ def clock(time: str) -> str:
 
 def how(call: Done) -> str:
     """What was decided about a call and how it ended."""
-    decided = _DECIDED.get(call.decision, call.decision)
-    by = f" by {call.by}" if decided and call.by not in ("", "default") else ""
+    decided = decision_words(call.decision, call.by)
     ended = f"{call.outcome} in {call.duration_ms} ms" if call.duration_ms and call.outcome else call.outcome
-    parts = [f"{decided}{by}", "" if call.outcome == "rejected" else ended or "no result"]
+    parts = [decided, "" if call.outcome == "rejected" else ended or "no result"]
     return ", ".join(p for p in parts if p)
 
 
 def words_of(call: Done) -> str:
-    """What the person said when they decided."""
+    """What the user said when they decided."""
     return call.reason if call.by == "person" else ""
 
 
