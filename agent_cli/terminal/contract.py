@@ -51,6 +51,9 @@ class Session(Protocol):
 
     def plan(self) -> Sequence[TodoItem]: ...
 
+    def plan_paused(self) -> bool:
+        """Whether the plan belongs to an earlier request and the running turn leaves it alone."""
+
     def toolbar(self) -> Iterable[str]: ...
 
     def status_line(self) -> str:

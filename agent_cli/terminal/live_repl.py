@@ -321,6 +321,9 @@ class LiveRepl(Repl):
     def plan(self) -> Sequence[TodoItem]:
         return self.agent.conversation.kit.context.plan
 
+    def plan_paused(self) -> bool:
+        return self.agent.conversation.plan_paused
+
     def next_mode(self) -> None:
         mode = self.agent.conversation.kit.policy.mode
         self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])

@@ -55,11 +55,14 @@ def status_line(doing: str, seconds: float, sent: int, received: int, width: int
     return (("class:status", f"* {fitted(what, room)}"), ("class:dim", tail))
 
 
-def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS) -> list[Line]:
+def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paused: bool = False) -> list[Line]:
     """The plan as a checklist; of a long one the part around the step that is under way."""
     if not items or most < 1:
         return []
     done = sum(item.status in ("completed", "cancelled") for item in items)
+    if paused:
+        said = f"  earlier plan, paused: {done} of {len(items)} done (/todos shows it)"
+        return [(("class:dim", fitted(said, width)),)]
     first = 0
     room = most
     if len(items) > most:

@@ -384,5 +384,7 @@ class Repl(Dialogs):
         plan = self.agent.conversation.kit.context.plan
         if not plan:
             self.say("There is no plan.")
+        elif self.agent.conversation.plan_paused:
+            self.say("The plan of an earlier request is paused; ask to continue it:")
         for line in lines_of(TodoView(plan), words=not self._console.is_terminal):
             self._console.print(line)

@@ -47,7 +47,8 @@ def above(live: Live) -> list[Line]:
     room -= len(rows)
     queue = queue_lines(live.queued, width, min(QUEUED, room))
     room -= len(queue)
-    todos = todo_lines(live.session.plan(), width, min(STEPS, room)) if live.busy else []
+    plan, paused = live.session.plan(), live.session.plan_paused()
+    todos = todo_lines(plan, width, min(STEPS, room), paused=paused) if live.busy else []
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
     return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]

@@ -51,6 +51,7 @@ class Idle:
         self.inbox: list[str] = []
         self.asides: list[str] = []
         self.items: tuple[TodoItem, ...] = ()
+        self.paused = False
         self.modes = 0
         self.token = CancelToken()
         self.job: Callable[[str], None] = lambda text: None
@@ -100,6 +101,9 @@ class Idle:
 
     def plan(self) -> Sequence[TodoItem]:
         return self.items
+
+    def plan_paused(self) -> bool:
+        return self.paused
 
     def toolbar(self) -> Iterable[str]:
         return ["model", "default"]

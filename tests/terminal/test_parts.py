@@ -126,6 +126,8 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
     queued = ["".join(text for _, text in row) for row in queue_lines(list("abcdef"), 40)]
     assert queued == ["  3 more are queued", "  queued: d", "  queued: e", "  queued: f"]
     assert todo_lines([], 40) == queue_lines([], 40) == []
+    ((_, text),) = todo_lines(items, 80, paused=True)[0]
+    assert text == "  earlier plan, paused: 5 of 12 done (/todos shows it)"
 
 
 def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
