@@ -166,5 +166,5 @@ def new_log(
         if restored is not None and restored.name:
             log.record(SessionNamed(f"{restored.name} (copy)"))
     except FileExistsError:
-        raise Mistake(f"--session-id: session {header.session_id} exists already; go on with it by --resume.") from None
+        raise Mistake(f"--session-id: session {header.session_id} exists already; resume it with --resume.") from None
     return log

@@ -68,7 +68,7 @@ class RunOptions(Value):
     model: Annotated[str | None, _flag("--model -m", MODEL, "Model as provider/model.", setting="model")] = None
     fallback_model: Annotated[
         tuple[str, ...],
-        _flag("--fallback-model", MODEL, "Model to go on with when the model fails.", setting="fallback_models"),
+        _flag("--fallback-model", MODEL, "Model to continue with when the model fails.", setting="fallback_models"),
     ] = ()
     effort: Annotated[
         str | None, _flag("--effort", MODEL, "Reasoning effort.", setting="effort", choices=get_args(Effort))
@@ -114,15 +114,15 @@ class RunOptions(Value):
         bool, _flag("--fail-on-unfinished", PERMISSION, "Exit 1 if the plan has open steps at the end.")
     ] = False
 
-    continue_: Annotated[bool, _flag("-c --continue", SESSION, "Go on with this folder's latest session.")] = False
+    continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue this folder's latest session.")] = False
     resume: Annotated[
         str | None,
-        _flag("-r --resume", SESSION, "Go on with a session: its ID, its name, or words; alone: choose one.",
+        _flag("-r --resume", SESSION, "Resume a session: its ID, its name, or words; alone: choose one.",
               metavar="[ID|WORDS]", optional_value=True),
     ] = None  # fmt: skip
     session_id: Annotated[str | None, _flag("--session-id", SESSION, "Use this UUID for the session.")] = None
     fork_session: Annotated[
-        bool, _flag("--fork-session", SESSION, "With -c or -r: go on in a copy, under a new ID.")
+        bool, _flag("--fork-session", SESSION, "With -c or -r: continue in a copy, under a new ID.")
     ] = False
     worktree: Annotated[
         str | None,

@@ -162,7 +162,7 @@ class Settings(Value):
 
     model: Annotated[str | None, "model as provider/model; empty: whatever is found"] = None
     small_model: Annotated[str | None, "model for small jobs; empty: the model"] = None
-    fallback_models: Annotated[tuple[str, ...], "models to go on with when the model fails"] = ()
+    fallback_models: Annotated[tuple[str, ...], "models to continue with when the model fails"] = ()
     transport: Annotated[Literal["auto", "direct", "litellm"], "how models are reached"] = "auto"
     model_takes: Annotated[
         tuple[Literal["image", "pdf"], ...], "what a model is shown beside text where the catalog does not say"
@@ -251,7 +251,7 @@ class Settings(Value):
     shell: Annotated[Shell, "how commands run"] = Shell()
     web: Annotated[Web, "what the web tools may do"] = Web()
     sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
-    undo: Annotated[Undo, "what is kept so that work can be taken back"] = Undo()
+    undo: Annotated[Undo, "what is saved so that work can be undone"] = Undo()
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 

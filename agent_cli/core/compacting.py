@@ -31,4 +31,4 @@ def compacted_line(event: Compacted) -> str:
 
 
 def uncompacted_line(event: Uncompacted) -> str:
-    return f"the last compaction is taken back: about {event.tokens:,} tokens"
+    return f"the last compaction is undone: about {event.tokens:,} tokens"

@@ -56,7 +56,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     turn.nudges[_NAME] = times + 1
     return (
         f"<hook_feedback>\nFiles were changed in this turn, so `{command}` was run. It {how}:\n\n{output}\n\n"
-        "Mend what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
+        "Fix what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
     )
 
 

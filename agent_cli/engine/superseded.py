@@ -19,7 +19,7 @@ _LEAST = 60
 _FILE_TOOLS = ("Read", "Write", "Edit", "MultiEdit", "NotebookRead", "NotebookEdit")
 _FILE_NAMES = ("file_path", "notebook_path", "filePath", *FILE_NAMES)
 # How Read says that there is more of the file.
-MORE = "go on with offset="
+MORE = "continue with offset="
 # Before what means something else in another directory.
 _HERE = "here: "
 _MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")

@@ -60,7 +60,7 @@ def reject(
     words: Words = None,
     every: Every = False,
     why: Annotated[str, typer.Option("--why", help="Words that go to the model.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="At a review: take back what was changed.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="At a review: undo what was changed.")] = False,
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> None:

@@ -77,7 +77,7 @@ def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
     root = root_of(elsewhere[0]) if len(elsewhere) == 1 else ""
     if root:
         return (
-            f"Session {text} is of {shorten(root)}: go on with it there; "
+            f"Session {text} is of {shorten(root)}: resume it there; "
             f"agent --resume {text} --fork-session makes a copy of it here"
         )
     if is_id_like(text):

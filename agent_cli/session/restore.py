@@ -132,7 +132,7 @@ def _sorted_out(lines: Iterable[bytes]) -> _Reading:
 
 def _check_version(line: Line | None, name: str) -> None:
     if line is not None and line.version > VERSION:
-        raise NoSession(f"Session {name} was written by a newer version of agent; go on with it there.")
+        raise NoSession(f"Session {name} was written by a newer version of agent; resume it there.")
 
 
 def _restored(reading: _Reading, name: str) -> Restored:

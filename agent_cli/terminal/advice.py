@@ -8,8 +8,8 @@ from agent_cli.core.outcome import Failure
 
 _BY_KIND = {
     "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then say it again.",
-    "rate_limit": "Wait a moment and say it again, or go on with another model: /model NAME.",
-    "overloaded": "Wait a moment and say it again, or go on with another model: /model NAME.",
+    "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
+    "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
     "network": "Check the connection and base_url (agent doctor tries it), then say it again.",
     "context_too_long": "/clear begins a new session; /model NAME takes a model with a larger window.",
 }
@@ -43,5 +43,5 @@ def advice(failure: Failure) -> str:
     if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):
         return "agent models lists what there is; /model NAME changes it here."
     if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_MONEY.search(failure.message):
-        return "Add credit with the provider, or go on with another model: /model NAME."
+        return "Add credit with the provider, or switch to another model: /model NAME."
     return _BY_KIND.get(failure.kind, "")

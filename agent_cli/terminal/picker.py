@@ -21,7 +21,7 @@ from agent_cli.terminal.picking import Narrowing, row
 
 _MOST = 12
 _LABEL = "Resume: "
-_HELP = "type to narrow · up, down · Enter goes on with it · Esc leaves"
+_HELP = "type to narrow · up, down · Enter resumes it · Esc leaves"
 
 
 class Picker:

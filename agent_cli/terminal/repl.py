@@ -293,7 +293,7 @@ class Repl(Dialogs):
             self._warn(self.agent.unsaved)
         elif self.agent.conversation.history and self.agent.settings.save_sessions:
             where = f" --worktree {self.options.worktree}" if self.options.worktree else ""
-            self.say(f"To go on with this session: agent{where} --resume {self.agent.header.session_id[:8]}")
+            self.say(f"To resume this session: agent{where} --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
         """A line for the person; on a terminal it is wrapped by words."""

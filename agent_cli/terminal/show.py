@@ -145,7 +145,7 @@ class Show:
             case Compacted():
                 self.context_tokens = event.tokens_after
                 self._say(f"  {compacted_line(event)}", "dim")
-                self._say("  (/context shows what fills the window, /uncompact takes it back)", "dim")
+                self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
             case Uncompacted():
                 self.context_tokens = event.tokens
                 self._say(f"  {uncompacted_line(event)}", "dim")

@@ -49,7 +49,7 @@ def roll_back(repl: Repl) -> None:
     with _work(repl) as work:
         latest = work.latest()
         if latest is not None and not _undo_turns(repl, work, [latest], offered=True):
-            repl.say("  /undo takes it back later.")
+            repl.say("  /undo undoes it later.")
 
 
 def redo(repl: Repl, words: str) -> None:

@@ -40,7 +40,7 @@ def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
         ([read("a", offset=5, limit=9), read("a", offset=5, limit=9)], ["c0"]),
         ([read("a"), read("a", offset=5)], []),
         # Of a long file the beginning is no whole.
-        ([read("a", offset=2001), (*read("a"), f"{LONG}[lines 1-2000 of 3,000; go on with offset=2001]")], []),
+        ([read("a", offset=2001), (*read("a"), f"{LONG}[lines 1-2000 of 3,000; continue with offset=2001]")], []),
         ([read("a"), ("Write", {"file_path": "a", "content": "x"}, "Written.")], ["c0"]),
         ([read("a"), ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y"}, "Done.")], []),
         ([bash("make test"), bash("make test", description="again")], ["c0"]),

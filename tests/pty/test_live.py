@@ -74,7 +74,7 @@ Done
 
 not verified: no test was run
 (N s)
-To go on with this session: agent --resume ID
+To resume this session: agent --resume ID
 """
 
 

@@ -27,7 +27,7 @@ def test_a_failed_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
     shown = terminal.expect("Roll back? [y/N]")
     assert "This turn left 1 file created." in shown and "delete: left.txt" in shown
     terminal.type(answer)
-    terminal.expect("1 file put back." if answer == "y" else "/undo takes it back later.")
+    terminal.expect("1 file put back." if answer == "y" else "/undo undoes it later.")
     assert (work / "left.txt").exists() is (answer == "n")
     terminal.leave()
 

@@ -53,7 +53,7 @@ def test_what_was_compacted_is_told_afterwards(work: Path) -> None:
     exported = agent(["sessions", "export", "-"], work).stdout or agent(["sessions", "export"], work).stdout
     for text in (told, exported):
         assert "became a summary; the newest" in text
-        assert "the last compaction is taken back" in text
+        assert "the last compaction is undone" in text
     (turn,) = json.loads(agent(["show", "--json"], work).stdout)["turns"]
     assert len(turn["notes"]) == 2
 
@@ -70,7 +70,7 @@ def test_compact_and_back_again(work: Path) -> None:
     assert "became a summary; the newest" in shown
     assert "carried over: your last message, " in shown
     assert "## Open questions" in shown
-    assert "the last compaction is taken back" in shown
+    assert "the last compaction is undone" in shown
     assert "This conversation has not been compacted." in shown
     assert "Yes." in shown
     for part in (

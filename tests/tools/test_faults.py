@@ -162,7 +162,7 @@ TABLE: dict[str, tuple[Callable[[Bench], str], dict[str | tuple[str, ...], str]]
         FOLDERS: "x is a file, not a directory", "Grep": "ok:x", "Bash": "ok:1073741824\n",
     }),
     "1 GB that begins with text": (large_text, {
-        "Read": "ok:[lines 1-2000 of a file of 1,073,741,824 bytes; more follow: go on with offset=2001",
+        "Read": "ok:[lines 1-2000 of a file of 1,073,741,824 bytes; more follow: continue with offset=2001",
         (*WRITERS, "NotebookRead"): "x is too large", FOLDERS: "x is a file", "Grep": "ok:x", "Bash": "ok:1073741824\n",
     }),
     "a pipe that nobody writes to": (pipe, {

@@ -40,7 +40,7 @@ def test_a_notebook_is_read_as_cells(bench: Bench) -> None:
     assert str(path) in bench.ctx.seen and not result.media
     assert bench("Read", file_path="a.ipynb").text == result.text
     part = bench("Read", file_path="a.ipynb", offset=3, limit=2).text
-    assert part == "# Title\nwords\n[lines 3-4 of 12 as shown here; go on with Read and offset=5]"
+    assert part == "# Title\nwords\n[lines 3-4 of 12 as shown here; continue with Read and offset=5]"
     one = bench("NotebookRead", notebook_path="a.ipynb", cell_id="intro").text
     assert one == "--- cell 0 [markdown] id=intro ---\n# Title\nwords"
 

@@ -25,9 +25,9 @@ def test_a_part_of_a_long_file_says_how_to_go_on(bench: Bench) -> None:
     bench.file("long.txt", "".join(f"line {n}\n" for n in range(1, 5001)))
     text = bench("Read", file_path="long.txt").text
     assert text.splitlines()[1999] == "  2000\tline 2000"
-    assert text.endswith("[lines 1-2000 of 5,000; go on with offset=2001]")
+    assert text.endswith("[lines 1-2000 of 5,000; continue with offset=2001]")
     part = bench("Read", file_path="long.txt", offset="4999", limit=1).text  # a number as text is understood
-    assert part == "  4999\tline 4999\n[lines 4999-4999 of 5,000; go on with offset=5000]"
+    assert part == "  4999\tline 4999\n[lines 4999-4999 of 5,000; continue with offset=5000]"
     assert "only 5,000 lines" in bench.fails("Read", file_path="long.txt", offset=6000)
 
 
@@ -36,7 +36,7 @@ def test_long_lines_and_long_texts_are_cut_with_a_note(bench: Bench) -> None:
     assert "… [8,000 more characters in this line]\n     2\tend" in bench("Read", file_path="min.js").text
     bench.file("wide.txt", ("y" * 1_500 + "\n") * 500)
     text = bench("Read", file_path="wide.txt").text
-    assert len(text) < 110_000 and "go on with offset=67" in text
+    assert len(text) < 110_000 and "continue with offset=67" in text
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_part_reads_as_it_would_in_a_small_file(
         large = bench("Read", file_path="big.txt", offset=first, limit=limit).text
         expected = [f"{n:>6}\t{words} {n}" for n in range(first, min(first + limit, 3001))]
         assert large.split("\n[")[0].split("\n") == expected
-        assert ("more follow: go on with offset=" in large) is (first + limit <= 3000)
+        assert ("more follow: continue with offset=" in large) is (first + limit <= 3000)
     assert f"of {path.stat().st_size:,} bytes" in large.replace("a file ", "")
     assert str(path) not in bench.ctx.seen
     assert "fewer than 9,000 lines" in bench.fails("Read", file_path="big.txt", offset=9000)

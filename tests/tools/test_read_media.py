@@ -176,7 +176,7 @@ def test_others_get_the_text_page_by_page(bench: Bench) -> None:
     bench.file("a.pdf", pdf(*(f"This is page {n}" for n in range(1, 31))))
     text = bench("Read", file_path="a.pdf").text
     assert text.startswith("--- page 1 of 30 ---\nThis is page 1\n--- page 2 of 30 ---\nThis is page 2\n")
-    note = "[text of pages 1-20 of 30; pictures and layout are not shown; go on with offset=21; "
+    note = "[text of pages 1-20 of 30; pictures and layout are not shown; continue with offset=21; "
     assert text.endswith(f"{note}offset and limit count pages in a PDF]")
     part = bench("Read", file_path="a.pdf", offset=30, limit=5).text
     assert (

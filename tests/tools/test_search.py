@@ -129,7 +129,7 @@ def test_grep_counts_and_pages(tree: Bench) -> None:
     counted = tree("Grep", pattern="needle", output_mode="count").text
     assert counted == "src/a.py:1\nsrc/c.ts:2\n[3 matches in 2 files]"
     page = tree("Grep", pattern="needle", output_mode="content", head_limit=1, offset=1).text
-    assert page == "src/c.ts:1:const needle = 1;\n[1 more lines; go on with offset=2, or narrow the search]"
+    assert page == "src/c.ts:1:const needle = 1;\n[1 more lines; continue with offset=2, or narrow the search]"
     assert "past the last of 2 files" in tree("Grep", pattern="needle", offset=9).text
 
 

@@ -179,5 +179,5 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     if not shown:
         notes.insert(0, f"[offset {skipped} is past the last of {len(hits):,} {what}]")
     elif more > 0:
-        notes.insert(0, f"[{more:,} more {what}; go on with offset={skipped + len(shown)}, or narrow the search]")
+        notes.insert(0, f"[{more:,} more {what}; continue with offset={skipped + len(shown)}, or narrow the search]")
     return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))

@@ -56,7 +56,7 @@ def show_notebook(
     last = first - 1 + fit(part, CHARACTERS)
     media, notes = _attach([p for p in view.pictures if first <= p.line <= last], ctx)
     if last < total:
-        how = f"go on with Read and offset={last + 1}" if only is None else "jq in Bash shows the rest"
+        how = f"continue with Read and offset={last + 1}" if only is None else "jq in Bash shows the rest"
         notes.insert(0, f"lines {first}-{last} of {total:,} as shown here; {how}")
     note = f"\n[{'; '.join(notes)}]" if notes else ""
     text = "\n".join(part[: last - first + 1]) + note

@@ -68,7 +68,7 @@ def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx:
     if pages.late:
         notes.append(f"stopped after {SECONDS:.0f} seconds")
     if last < pages.total:
-        notes.append(f"go on with offset={last + 1}; offset and limit count pages in a PDF")
+        notes.append(f"continue with offset={last + 1}; offset and limit count pages in a PDF")
     return ToolResult(f"{text}\n[{'; '.join(notes)}]", Note(f"PDF, pages {first}-{last} of {pages.total}"))
 
 

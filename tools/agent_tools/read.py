@@ -105,7 +105,7 @@ def _part_of_text(text: Text, path: Path, first: int, limit: int, note: str, ctx
         notes.append(f"lines {first}-{last} of {len(lines):,}")
     notes += _nature(text)
     if last < len(lines):
-        notes.append(f"go on with offset={last + 1}")
+        notes.append(f"continue with offset={last + 1}")
     return ToolResult("\n".join(shown[:count]) + (f"\n[{'; '.join(notes)}]" if notes else ""), view)
 
 
@@ -133,7 +133,7 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
     if window.encoding != "utf-8":
         notes.append(f"encoding {window.encoding}")
     search = ctx.workspace.advice("Grep", "or {} for what you need")
-    go_on = f"more follow: go on with offset={last + 1}{',' if search else ''}{search}"
+    go_on = f"more follow: continue with offset={last + 1}{',' if search else ''}{search}"
     notes.append(go_on if window.more else "the end")
     shown = [f"{n:>6}\t{line}" for n, line in enumerate(window.lines, first)]
     return ToolResult("\n".join(shown) + f"\n[{'; '.join(notes)}]", Note(f"lines {first}-{last}"))

@@ -31,7 +31,7 @@ def _clear(repl: Repl, words: str) -> None:
     running = sum(job.running for job in repl.agent.conversation.kit.context.jobs.all())
     repl.start_over()
     ended = f" {counted(running, 'background command')} ended." if running else ""
-    repl.say(f"A new session; the old one is kept.{ended}")
+    repl.say(f"A new session; the old one is saved.{ended}")
 
 
 @slash("jobs", "background commands", aside=True)

@@ -42,10 +42,10 @@ def _sessions(repl: Repl, words: str) -> None:
         mark = "*" if g.session_id == repl.agent.header.session_id else " "
         repl.say(f" {mark} {g.session_id[:8]}  {row(g, _WIDTH, now).rstrip()}")
     more = f"{len(found) - _LISTED} more in agent sessions list; " if len(found) > _LISTED else ""
-    repl.say(f"{more}/resume goes on with one." if found else "There are no sessions of this project yet.")
+    repl.say(f"{more}/resume continues one." if found else "There are no sessions of this project yet.")
 
 
-@slash("resume", "go on with another session", "[ID or words]")
+@slash("resume", "resume another session", "[ID or words]")
 def _resume(repl: Repl, words: str) -> None:
     from agent_cli.session.finding import SeveralSessions, find_session
     from agent_cli.session.glance import glances
@@ -79,7 +79,7 @@ def _choose(repl: Repl, found: list[Glance]) -> str:
     return found[place].session_id if place is not None else ""
 
 
-@slash("fork", "go on in a copy of this session", "[NAME]")
+@slash("fork", "continue in a copy of this session", "[NAME]")
 def _fork(repl: Repl, words: str) -> None:
     if not (repl.agent.settings.save_sessions and repl.agent.conversation.history):
         repl.say("There is nothing to copy: this session has no record on disk.")

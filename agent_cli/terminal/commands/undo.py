@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
 
 
-@slash("undo", "take back what the last turn changed, commands included")
+@slash("undo", "undo what the last turn changed, commands included")
 def _undo(repl: Repl, words: str) -> None:
     from agent_cli.terminal.undoing import undo
 
