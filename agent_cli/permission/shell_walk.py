@@ -36,6 +36,7 @@ _NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".s
 _MOVING = frozenset(("cd", "pushd", "popd"))
 # Why a value is unknown although computing it did nothing.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
+_QUOTES = re.compile(r"['\"\\`\n]|<<[^ ]")
 _STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 _TESTS_OF_WORDS = frozenset("! -z -n -t".split())
@@ -345,6 +346,9 @@ class Walk:
                 if inner.get("TempFile") or inner.get("ReplyVar"):
                     self.unclear = self.unclear or "is not bash"
                 self.statements(inner.get("Stmts"), scope.copy())
+            elif inner.get("Type") in ("ArithmExp", "ArithmCmd") and _QUOTES.search(spelled(inner, self._source)):
+                # Where it does not come out even, bash takes the text for commands in a subshell.
+                self.unclear = self.unclear or "has quotes or lines in arithmetic"
 
     def _add(self, part: Part) -> None:
         if len(self.parts) >= MOST_PARTS:

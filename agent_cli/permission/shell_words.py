@@ -38,6 +38,9 @@ class Unknown(Exception):
 def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *, assigned: bool = False) -> Word:
     """The word that a node of the tree stands for. assigned: it is the value of an assignment."""
     parts: list[Node] = node.get("Parts") or []
+    if not assigned and [(p["Type"], bool(p.get("Stmts"))) for p in parts] == [("ProcSubst", True)]:
+        # Without a command in it bash makes nothing of it, so that what stands around it becomes one word.
+        return Word("/dev/fd/63")
     try:
         _check_braces(parts)
         text = ""
@@ -114,7 +117,7 @@ def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> st
         case "ArithmExp":
             return str(_arithmetic(part.get("X") or {}))
         case "ProcSubst":
-            return "/dev/fd/63"
+            raise Unknown("a process substitution that is not a word of its own")
         case "CmdSubst":
             raise Unknown("the output of another command")
         case kind:
