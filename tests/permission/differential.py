@@ -25,6 +25,7 @@ _SECONDS = 300.0
 # give up what it reads, is not written down as done. What is run is written down in one piece.
 _RUNNER = r"""
 __log() { builtin printf '%s\0' "$__n" "$PWD" "$@" __end >> "$__LOG"; }
+cat() { builtin mapfile __c; builtin printf '%s' "${__c[@]}"; }
 rec() { __log rec "$@"; }
 command_not_found_handle() { __log "$@"; }
 mapfile -d '' -t __lines < "$__LINES"
