@@ -14,7 +14,7 @@ from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permission.command_reads import CommandReads, may_be_option
 from agent_cli.permission.command_rules import for_part, may_deny, names_word
 from agent_cli.permission.decision import Level, Verdict
-from agent_cli.permission.destructive import dangers, unnamed
+from agent_cli.permission.destructive import Danger, dangers, unnamed
 from agent_cli.permission.effect_verdicts import EffectVerdicts, Found
 from agent_cli.permission.effects_table import PROGRAMS
 from agent_cli.permission.files import by_rule, judge
@@ -128,6 +128,8 @@ class CommandJudge:
             return verdict
         found = dangers(self.analysis)
         inside = [d for d in found if verdict.text in (self._command, d.part.text)]
+        # What another rule names, this one need not.
+        inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
         danger = unnamed(verdict.rule, self._tool, self._command, inside)
         if danger is None:
             return verdict
@@ -178,6 +180,9 @@ class CommandJudge:
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
+
+    def _names(self, spec: str, danger: Danger) -> bool:
+        return unnamed(f"{self._tool}({spec})", self._tool, self._command, [danger]) is None
 
     def _rules_for(self, part: Part) -> list[str]:
         """What the rules say that allow a command."""
