@@ -30,8 +30,8 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} \
-	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_proof.py tests/permission/test_corpus.py \
-	  tests/permission/test_git_standing.py
+	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_differential.py \
+	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev

@@ -50,7 +50,7 @@ class CommandReads:
         found = readings((part.program, *(w.text for w in words[1:])), patterns)
         if isinstance(found, str):
             return []
-        verdicts = [v for reading in found for v in self._read(part, reading, reading.path in patterns)]
+        verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
         return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
 
     def _git(self, part: Part, words: tuple[str, ...]) -> Iterator[Verdict]:
@@ -82,14 +82,23 @@ class CommandReads:
             name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].firm, bool(item[1].rule)))
             yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
-    def _read(self, part: Part, reading: Reading, pattern: bool) -> Iterator[Verdict]:
+    def knows(self, part: Part) -> bool:
+        """Whether a part is judged here: it only reads, as far as its words tell."""
+        words = tuple(w.text for w in part.words[1:] if not w.why)
+        return not isinstance(readings((part.program, *words), {w.text for w in part.words if w.pattern}), str)
+
+    def of_reading(self, part: Part, reading: Reading) -> list[Verdict]:
+        """The verdicts about one thing that a part reads."""
+        return list(self._read(part, reading, pattern=False))
+
+    def _read(self, part: Part, reading: Reading, *, pattern: bool) -> Iterator[Verdict]:
         if _OPEN_FILES.fullmatch(reading.path):
             return
         if part.cwds is None and not reading.path.startswith("/"):
             yield Verdict(part.text, Level.ASK, "reads in a directory that is not known")
             return
         for cwd in part.cwds or ("/",):
-            named = _matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
+            named = matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
             if named is None:
                 yield Verdict(part.text, Level.ASK, f"reads too many files to look at each: {reading.path}")
                 continue
@@ -112,16 +121,16 @@ class CommandReads:
                     continue  # names, sizes and dates of secret files are no secrets
                 told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
                 yield verdict.but(text=part.text, reason=told)
-                if reading.what == "tree" and (found := self._tree(path, reading.hidden)):
+                if reading.what == "tree" and (found := self._tree(path, reading)):
                     yield found.but(text=part.text)
 
-    def _tree(self, path: str, hidden: str) -> Verdict | None:
+    def _tree(self, path: str, reading: Reading) -> Verdict | None:
         """A question, where not everything below a folder should be read without one."""
         if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
             return None
-        readable = Readable(self._matcher, self._workspace)
+        readable, hidden = Readable(self._matcher, self._workspace), reading.hidden
         shown = _whitelisted(path) if hidden == "none" else []
-        looked, folders = 0, [path]
+        looked, folders, first = 0, [path], None
         while folders:
             here = folders.pop()
             try:
@@ -131,22 +140,32 @@ class CommandReads:
             looked += len(entries)
             if looked > _MOST_LOOKED_AT:
                 why = f"reads everything below {path}, which is too much to look for secret files in"
-                return Verdict(path, Level.ASK, why)
+                return first or Verdict(path, Level.ASK, why, firm=bool(self._kept))
             names = [e.name for e in entries]
             if hidden == "none":
                 shown += _shown(os.path.join(here, n) for n in names if n in _IGNORING)
             for entry in entries:
                 if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                folder = entry.is_dir(follow_symlinks=False)
+                left_out = reading.closed if folder else reading.without
+                if any(fnmatchcase(entry.name, pattern) for pattern in left_out):
+                    continue
+                if folder:
                     # What git and node keep there are no files of the project, unless rules say so.
                     if self._kept or entry.name not in (".git", "node_modules"):
                         folders.append(entry.path)
+                elif reading.only and not any(fnmatchcase(entry.name, pattern) for pattern in reading.only):
+                    continue
                 elif not readable(entry.path):
                     why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
                     kept = judge(self._matcher, self._workspace, "Read", Effect("read", entry.path))
-                    return Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
-        return None
+                    found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
+                    # What a rule denies is said rather than what only looks like a secret, wherever it stands.
+                    if kept.level is Level.DENY or not self._kept:
+                        return found
+                    first = first or found
+        return first
 
 
 def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:
@@ -179,7 +198,7 @@ def _shown(files: Iterable[str]) -> list[str]:
     return found
 
 
-def _matches(cwd: str, pattern: str) -> list[str] | None:
+def matches(cwd: str, pattern: str) -> list[str] | None:
     """The paths that a pattern may stand for; None for too many.
 
     What is in brackets is not told apart, and older versions of bash let .* stand for the folder above, too.

@@ -33,6 +33,12 @@ def for_part(rules: Iterable[Rule], kind: RuleList, tool: str, part: Part) -> Ru
     return None
 
 
+def names_word(spec: str, word: str) -> bool:
+    """Whether an allow rule names a path or an option itself; one without a wildcard names all there is."""
+    words, more = _prefix(spec)
+    return bool(words) and (not more or word in words or any(w.startswith(f"{word}=") for w in words))
+
+
 def may_deny(rules: Iterable[Rule], tool: str, part: Part) -> bool:
     """Whether a pattern among the words of a command may stand for what a deny rule names."""
     first = next((n for n, w in enumerate(part.words) if w.pattern), None)

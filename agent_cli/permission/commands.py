@@ -12,9 +12,11 @@ from pathlib import Path
 
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permission.command_reads import CommandReads, may_be_option
-from agent_cli.permission.command_rules import for_part, may_deny
+from agent_cli.permission.command_rules import for_part, may_deny, names_word
 from agent_cli.permission.decision import Level, Verdict
-from agent_cli.permission.destructive import dangers, unnamed
+from agent_cli.permission.destructive import Danger, dangers, unnamed
+from agent_cli.permission.effect_verdicts import EffectVerdicts, Found
+from agent_cli.permission.effects_table import PROGRAMS
 from agent_cli.permission.files import by_rule, judge
 from agent_cli.permission.git_reads import enters_submodules
 from agent_cli.permission.git_standing import git_folders, look
@@ -43,6 +45,7 @@ class CommandJudge:
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
         self._command = command
         self._reads = CommandReads(matcher, around)
+        self._effects = EffectVerdicts(matcher, around, self._reads)
         self.reads_only = False
         self._vouched = False
         self.written: list[Verdict] = []
@@ -60,6 +63,9 @@ class CommandJudge:
         # What a reading program is told to read is looked up in the rules even where the program itself is allowed.
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
+        effects = {part: self._effects.of(part) for part in parts}
+        ruled = [f.verdict for found in effects.values() for f in found if f.verdict.rule]
+        named += ruled
         denied += [v for v in named if v.level is Level.DENY]
         if denied:
             return denied
@@ -73,20 +79,24 @@ class CommandJudge:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
+        firm = [f.verdict for found in effects.values() for f in found if f.verdict.firm]
         if whole is not None:
-            return [*asked, *(v for v in touched if v.firm), by_rule(self._command, Level.ALLOW, whole)]
+            kept = [] if whole.spec else firm
+            return [*asked, *(v for v in touched if v.firm), *kept, by_rule(self._command, Level.ALLOW, whole)]
         if self.analysis.unclear:
-            return [*asked, *touched, Verdict(self._command, Level.ASK, self.analysis.unclear)]
+            return [*asked, *touched, *firm, Verdict(self._command, Level.ASK, self.analysis.unclear)]
         if not parts:
             return [Verdict(self._command, Level.ALLOW, "runs nothing")]
-        found = [self._part(part, only_read[part], read[part]) for part in parts]
+        found = [self._part(part, only_read[part], read[part], effects[part]) for part in parts]
         return [*asked, *touched, *found]
 
     def _hidden_from_deny(self) -> Verdict | None:
         """A question where a deny rule may be about something that cannot be seen."""
         denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
         if any(r.tool in PATH_TOOLS for r in denying):
-            blind = next((p for p in self.analysis.parts if p.unknown and p.program in READERS), None)
+            blind = next(
+                (p for p in self.analysis.parts if p.unknown and (p.program in READERS or p.program in PROGRAMS)), None
+            )
             if blind is not None:
                 said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
                 return Verdict(blind.text, Level.ASK, said, firm=True)
@@ -118,6 +128,8 @@ class CommandJudge:
             return verdict
         found = dangers(self.analysis)
         inside = [d for d in found if verdict.text in (self._command, d.part.text)]
+        # What another rule names, this one need not.
+        inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
         danger = unnamed(verdict.rule, self._tool, self._command, inside)
         if danger is None:
             return verdict
@@ -149,13 +161,16 @@ class CommandJudge:
             rule = for_part(self._matcher.rules, kind, self._tool, part)  # type: ignore[arg-type]
             yield by_rule(part.text, level, rule, firm=True) if rule else None
 
-    def _part(self, part: Part, why: str, read: list[Verdict]) -> Verdict:
+    def _part(self, part: Part, why: str, read: list[Verdict], effects: list[Found]) -> Verdict:
         """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
         text = part.text
         if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
             return Verdict(text, Level.ASK, odd)
         if rule := for_part(self._matcher.rules, "allow", self._tool, part):
-            return by_rule(text, Level.ALLOW, rule)
+            more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
+            return max(more, key=lambda v: v.firm, default=by_rule(text, Level.ALLOW, rule))
+        if firm := next((f.verdict for f in effects if f.verdict.firm), None):
+            return firm
         if not why and (self.reads_only or not (why := self._unsafe_beside_others(part))):
             reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
             return Verdict(text, Level.ALLOW, reason)
@@ -165,6 +180,14 @@ class CommandJudge:
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
+
+    def _names(self, spec: str, danger: Danger) -> bool:
+        return unnamed(f"{self._tool}({spec})", self._tool, self._command, [danger]) is None
+
+    def _rules_for(self, part: Part) -> list[str]:
+        """What the rules say that allow a command."""
+        rules = [r for r in self._matcher.rules if r.list == "allow" and r.tool == self._tool and r.spec]
+        return [r.spec or "" for r in rules if for_part([r], "allow", self._tool, part)]
 
     def _only_reads(self, part: Part, read: list[Verdict]) -> str:
         """Why a part might do more than read inside the workspace; "" where it does not."""
@@ -209,10 +232,12 @@ class CommandJudge:
 
     def _not_reading_git(self, part: Part) -> str:
         around = self._around
-        if part.cwds != (str(around.workspace.cwd),):
-            return "git in another directory"
-        if repository(around.workspace.cwd) not in (None, around.workspace.root):
-            return "git in another repository than that of the workspace"
+        for cwd in part.cwds or ("",):
+            if os.path.realpath(cwd) != cwd or not around.workspace.inside(Path(cwd)):
+                return "git in another directory"
+            found = repository(Path(cwd))
+            if found != around.workspace.root and (found is not None or cwd != str(around.workspace.cwd)):
+                return "git in another repository than that of the workspace"
         if around.git_use == "unknown":
             return "git in a workspace that is not trusted"
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):

@@ -22,12 +22,17 @@ class Reading(Value):
     what: "names" (sizes, dates, names of files), "content", "tree" (all content below), or "listing", where only the
     names that a pattern stands for are shown.
 
-    hidden: which hidden files of a tree are read; "typed" for those with an extension.
+    hidden: which hidden files of a tree are read; "typed" for those with an extension. only: patterns for the names of
+    the files that are read, where there are any; without: for those that are not; closed: for folders that are
+    not entered.
     """
 
     path: str
     what: Literal["names", "content", "tree", "listing"] = "content"
     hidden: Literal["all", "typed", "none"] = "all"
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 _Operands = Literal["content", "names", "text", "none", "pattern"]
@@ -186,6 +191,7 @@ _PROGRAMS: dict[str, _Program] = {
 READERS = frozenset((*_PROGRAMS, "find", "git"))
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
+_PLAIN_GLOB = re.compile(r"[\w.*?-]+")
 _STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS = frozenset(
     "! -a -o -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
@@ -263,7 +269,33 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
     what: Literal["names", "content", "tree"] = (
         "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
     )
-    return (*found, *(Reading(path, what, hidden) for path in paths if path != "-"))
+    narrowed = _narrowed(name, read) if what == "tree" and name != "diff" else ((), (), ())
+    return (*found, *(Reading(path, what, hidden, *narrowed) for path in paths if path != "-"))
+
+
+def _narrowed(name: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The names that a search is narrowed to, the names it leaves out, and the folders that it does not enter.
+
+    Only plain patterns count, and only where no two options disagree: else all counts as read.
+    """
+    only: list[str] = []
+    without: list[str] = []
+    closed: list[str] = []
+    for option, value in read.options:
+        bare = re.sub(r"^(?:\*\*/)?", "", value.removeprefix("!")) if name == "rg" else value
+        if option in ("--include", "-g", "--glob", "--exclude", "--exclude-dir") and not _PLAIN_GLOB.fullmatch(bare):
+            return (), (), ()
+        if option == "--include" or (option in ("-g", "--glob") and not value.startswith("!")):
+            only.append(bare)
+        elif option in ("--exclude", "-g", "--glob"):
+            without.append(bare)
+        elif option == "--exclude-dir":
+            closed.append(bare)
+        elif option in ("-t", "--type", "-T", "--type-not", "--iglob"):
+            return (), (), ()
+    if only and without:
+        return (), (), tuple(closed)
+    return tuple(only), tuple(without), (*closed, *(without if name == "rg" else ()))
 
 
 def _hidden(read: Read) -> Literal["all", "typed", "none"]:

@@ -94,6 +94,21 @@ def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
         raise Unparsed("is too long to be analysed")
     if _too_deep(outside):
         raise Unparsed("is nested too deeply, or joins too many commands, to be analysed")
+    tree = run_shfmt(command, dialect)
+    if "#" in command:
+        source = command.encode()
+        for place, text in _comments(tree):
+            # In bash such a comment ends with its line all the same; for the parser the line goes on.
+            if "\\\n" in text:
+                raise Unparsed("has a comment that ends in a backslash")
+            # The parser may take a # for a comment that to bash is part of a word: `case x in x) a $()#b > c`.
+            if place and source[place - 1] not in b" \t\n;&|(":
+                raise Unparsed("has a # that may begin a comment or not")
+    return tree
+
+
+def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
+    """The tree as the parser gives it. Raises Unparsed."""
     program = find_shfmt()
     if program is None:
         raise Unparsed("has shell syntax, and the parser for it (shfmt) is not installed")
@@ -114,18 +129,16 @@ def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
         raise Unparsed("is not valid bash, as far as can be told")
     try:
         tree: dict[str, Any] = json.loads(ran.stdout)
+        return tree
     except (ValueError, RecursionError):
         raise Unparsed("is nested too deeply") from None
-    # In bash such a comment ends with its line all the same; for the parser the line goes on.
-    if "#" in command and "\\\n" in command and any("\\\n" in text for text in _comments(tree)):
-        raise Unparsed("has a comment that ends in a backslash")
-    return tree
 
 
-def _comments(node: Any) -> Iterator[str]:
+def _comments(node: Any) -> Iterator[tuple[int, str]]:
+    """The comments in a tree: where each begins, and its text."""
     if isinstance(node, dict):
         if "Hash" in node:
-            yield node.get("Text", "")
+            yield node["Hash"]["Offset"], node.get("Text", "")
         node = list(node.values())
     if isinstance(node, list):
         for child in node:

@@ -36,6 +36,7 @@ _NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".s
 _MOVING = frozenset(("cd", "pushd", "popd"))
 # Why a value is unknown although computing it did nothing.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
+_QUOTES = re.compile(r"['\"\\`\n]|<<[^ ]")
 _STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
 _TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 _TESTS_OF_WORDS = frozenset("! -z -n -t".split())
@@ -281,12 +282,19 @@ class Walk:
         word = Word("")
         if node.get("Value"):
             self._substitutions(node["Value"], scope)
-            word = read_word(node["Value"], scope.variables, self._source, assigned=True)
+            word = self._read(node["Value"], scope, assigned=True)
         return name, word.but(text=f"{name}{'+' if node.get('Append') else ''}={word.text}")
 
     def _word(self, node: Node, scope: Scope) -> Word:
         self._substitutions(node, scope)
-        return read_word(node, scope.variables, self._source)
+        return self._read(node, scope)
+
+    def _read(self, node: Node, scope: Scope, *, assigned: bool = False) -> Word:
+        word = read_word(node, scope.variables, self._source, assigned=assigned)
+        if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
+            # Its text came from `cat`, which may by now be another command.
+            return Word(spelled(node, self._source), "the output of another command")
+        return word
 
     def _harmless_word(self, node: Node, scope: Scope) -> Word:
         """A word that no program is given: a plain variable in it does no harm, any other expansion might."""
@@ -295,8 +303,8 @@ class Walk:
             self.unclear = self.unclear or f"contains {word.why}"
         return word
 
-    def _redirects(self, nodes: list[Node], scope: Scope) -> Iterator[Redirect]:
-        for node in nodes:
+    def _redirects(self, redirects: list[Node], scope: Scope) -> Iterator[Redirect]:
+        for node in redirects:
             op, number = node["Op"], (node.get("N") or {}).get("Value", "")
             # A file that is read from another number than 0 could be opened again by its number, for writing.
             if len(number) > 1 or (op == "<" and number not in ("", "0")):
@@ -304,6 +312,9 @@ class Walk:
             if node.get("Hdoc"):
                 self._substitutions(node["Hdoc"], scope)
                 self._check_document(node["Hdoc"])
+                if any(inner.get("Hdoc") for inner in nodes(node["Hdoc"])):
+                    # The end of the inner one may end the outer one.
+                    self.unclear = self.unclear or "has a here-document in a here-document"
                 # Inside $(...) bash forgets that an empty end was quoted, and so expands what is in the document.
                 if not re.fullmatch(r"\w[\w.-]*", read_word(node["Word"], {}, self._source).text):
                     self.unclear = self.unclear or "has an unusual here-document"
@@ -345,6 +356,9 @@ class Walk:
                 if inner.get("TempFile") or inner.get("ReplyVar"):
                     self.unclear = self.unclear or "is not bash"
                 self.statements(inner.get("Stmts"), scope.copy())
+            elif inner.get("Type") in ("ArithmExp", "ArithmCmd") and _QUOTES.search(spelled(inner, self._source)):
+                # Where it does not come out even, bash takes the text for commands in a subshell.
+                self.unclear = self.unclear or "has quotes or lines in arithmetic"
 
     def _add(self, part: Part) -> None:
         if len(self.parts) >= MOST_PARTS:

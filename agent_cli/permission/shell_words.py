@@ -16,6 +16,7 @@ Node = dict[str, Any]
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
 # Unquoted, a value with one of these becomes several words or file names.
 _SPLITTING = re.compile(r"[\s*?\[\]~{}\\]")
+_PLAIN_END = re.compile(r"[A-Za-z]\w*")
 _PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
 # As C does it: quotients are cut off towards zero.
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
@@ -38,6 +39,9 @@ class Unknown(Exception):
 def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *, assigned: bool = False) -> Word:
     """The word that a node of the tree stands for. assigned: it is the value of an assignment."""
     parts: list[Node] = node.get("Parts") or []
+    if not assigned and [(p["Type"], bool(p.get("Stmts"))) for p in parts] == [("ProcSubst", True)]:
+        # Without a command in it bash makes nothing of it, so that what stands around it becomes one word.
+        return Word("/dev/fd/63")
     try:
         _check_braces(parts)
         text = ""
@@ -114,11 +118,38 @@ def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> st
         case "ArithmExp":
             return str(_arithmetic(part.get("X") or {}))
         case "ProcSubst":
-            return "/dev/fd/63"
+            raise Unknown("a process substitution that is not a word of its own")
         case "CmdSubst":
+            if (text := _document(part)) is not None and not split:
+                return text
             raise Unknown("the output of another command")
         case kind:
             raise Unknown(f"a {kind}")
+
+
+def _document(part: Node) -> str | None:
+    """What `$(cat <<'EOF' ... EOF)` stands for in quotes: the text itself; None for any other substitution."""
+    statements = part.get("Stmts") or []
+    command = statements[0].get("Cmd") if len(statements) == 1 else None
+    if not command or command["Type"] != "CallExpr" or command.get("Assigns") or len(command.get("Args") or []) != 1:
+        return None
+    redirects = statements[0].get("Redirs") or []
+    if len(redirects) != 1 or redirects[0]["Op"] != "<<" or redirects[0].get("N"):
+        return None
+    if any(statements[0].get(key) for key in ("Negated", "Background", "Coprocess", "Disown")):
+        return None
+    name, end = command["Args"][0]["Parts"], redirects[0]["Word"]["Parts"]
+    if [(p["Type"], p.get("Value")) for p in name] != [("Lit", "cat")]:
+        return None
+    if len(end) != 1 or end[0]["Type"] not in ("SglQuoted", "DblQuoted") or end[0].get("Dollar"):
+        return None
+    quoted = end[0].get("Parts") or [end[0]]
+    if len(quoted) != 1 or not _PLAIN_END.fullmatch(quoted[0].get("Value", "")):
+        return None
+    body = (redirects[0].get("Hdoc") or {}).get("Parts") or []
+    if any(p["Type"] != "Lit" for p in body):
+        return None
+    return "".join(p["Value"] for p in body).rstrip("\n")
 
 
 def _in_quotes(part: Node, variables: Mapping[str, str | None]) -> str:

@@ -346,3 +346,17 @@ def test_without_the_parser_only_plain_words_are_understood(monkeypatch: pytest.
 
 def test_the_parser_came_with_the_program() -> None:
     assert find_shfmt()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat .e<()nv", "cat .e>( )nv", "w<()ipe x", "rm x<()", "cat < .en<()v", "x=.e<()nv; cat $x",
+        "echo a > .g<()it/config",
+        "case a in *) ls $()#b > f\n;; esac", "echo $(( $(ls <<E\n\"\nE\n) + 1 ))",
+    ],
+)  # fmt: skip
+def test_what_bash_may_read_otherwise_is_unknown(line: str) -> None:
+    """Empty process substitutions vanish; what two parsers read in two ways has no value."""
+    found = analyse(line, "/w", "/h")
+    assert found.unknown or any(r.why for p in found.parts for r in p.redirects)

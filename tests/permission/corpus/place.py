@@ -29,6 +29,7 @@ FILES = {
     "two words.txt": "x\n",
     "dash/-delete": "",
     "dash/a": "",
+    "src.patch": "--- a/src/main.py\n+++ b/src/main.py\n@@ -1 +1 @@\n-import util\n+import os\n",
     ".gitignore": ".env\n*.log\n",
     ".env": "KEY=1\n",
     ".env.example": "KEY=\n",
