@@ -84,7 +84,7 @@ def project_store(place: Place) -> SessionStore:
 
 
 class Decided:
-    """The person's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
+    """The user's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
 
     def __init__(self, waiting: Waiting, approver: Approver, asker: Asker) -> None:
         self._waiting = waiting
@@ -104,6 +104,11 @@ class Decided:
         if found is None or not self.recorded(request):
             return self._approver(request)
         return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
+
+    def rejected(self, call_id: str) -> str:
+        """Why the user rejected a call; empty where they did not, or gave no reason."""
+        found = self._waiting.decisions.get(call_id)
+        return found.reason if found is not None and found.decision == "reject" else ""
 
     def answer(self, asked: QuestionAsked) -> Reply | Defer:
         found = self._waiting.answers.get(asked.call_id)
@@ -192,7 +197,8 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
         return
     decided = Decided(waiting, approver, asker)
     kit = agent.conversation.kit
-    kit.approver, kit.asker, kit.recorded = decided.approve, decided.answer, decided.recorded
+    kit.approver, kit.asker = decided.approve, decided.answer
+    kit.recorded, kit.rejected = decided.recorded, decided.rejected
     agent.conversation.kept = waiting.kept
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)

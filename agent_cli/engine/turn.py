@@ -195,6 +195,8 @@ class Kit:
         self.attended = attended
         # Whether a decision that was recorded before, while the turn waited, answers a question.
         self.recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = lambda asked: False
+        # Why the user rejected a call while the turn waited; empty where they did not, or gave no reason.
+        self.rejected: Callable[[str], str] = lambda call_id: ""
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
         # that wait, what they have read and where their commands start, and the call ids given out so far.
