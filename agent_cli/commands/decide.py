@@ -134,9 +134,7 @@ def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...
     return calls, decision.but(texts=texts)
 
 
-def _decide(
-    agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked, shown: Mapping[str, object]
-) -> int:
+def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked, shown: Mapping[str, object]) -> int:
     """Decide about what waits, as far as it is what waited before the session was locked (`shown`)."""
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id

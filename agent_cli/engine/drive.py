@@ -97,6 +97,7 @@ class Conversation:
         """
         self.kit.context.cancel = CancelToken()
         self.kit.context.mentioned.clear()
+        self.last = None
         self.prepare()
         typed, given = text, prompted(self.expand(text))
         added: tuple[str, ...] = ()

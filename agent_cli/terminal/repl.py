@@ -24,6 +24,7 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
+from agent_cli.opening import open_session
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -128,18 +129,31 @@ class Repl(Dialogs):
                 self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
+        if options.fork_session:
+            self._refuse_fork(options)
         approver, asker = self._answering("")
         agent = build(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
-        if waiting is None or not waiting.saved or options.fork_session:
+        if waiting is None or not waiting.saved:
             return agent
         agent.close()
         return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
 
+    def _refuse_fork(self, options: RunOptions) -> None:
+        """Raise Mistake for a copy of a session that waits for the user: what was asked is asked in one place."""
+        store = SessionStore(state_folder(os.environ), self.place.root)
+        _, restored = open_session(options, self.layers.settings(), store, lambda text: None)
+        if restored is not None and restored.waiting is not None:
+            session = store.short(restored.header.session_id)
+            raise Mistake(
+                f"Session {session} waits for your decision, so it is not copied. Go to it: agent -r {session}"
+            )
+
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
         approver = AskInLines(self._console, read_line, self._aside, self._changeable)
-        return approver, QuestionsInLines(self._console, read_line, self._aside)
+        ttl = self.layers.settings().plan_ttl
+        return approver, QuestionsInLines(self._console, read_line, self._aside, ttl)
 
     def _hear(self, event: Event) -> None:
         self.announced.hear(event)
