@@ -24,7 +24,6 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
-from agent_cli.opening import open_session
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
@@ -41,7 +40,7 @@ from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
-from agent_cli.terminal.resuming import adopt, greet_back, measure
+from agent_cli.terminal.resuming import adopt, greet_back, measure, refuse_fork
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
@@ -130,7 +129,7 @@ class Repl(Dialogs):
 
     def _build(self, options: RunOptions) -> Agent:
         if options.fork_session:
-            self._refuse_fork(options)
+            refuse_fork(options, self.layers.settings(), self.place)
         approver, asker = self._answering("")
         agent = build(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
@@ -138,16 +137,6 @@ class Repl(Dialogs):
             return agent
         agent.close()
         return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
-
-    def _refuse_fork(self, options: RunOptions) -> None:
-        """Raise Mistake for a copy of a session that waits for the user: what was asked is asked in one place."""
-        store = SessionStore(state_folder(os.environ), self.place.root)
-        _, restored = open_session(options, self.layers.settings(), store, lambda text: None)
-        if restored is not None and restored.waiting is not None:
-            session = store.short(restored.header.session_id)
-            raise Mistake(
-                f"Session {session} waits for your decision, so it is not copied. Go to it: agent -r {session}"
-            )
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
