@@ -32,7 +32,7 @@ def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
     if restored is not None and restored.waiting is not None:
         short = store.short(restored.header.session_id)
         raise Mistake(
-            f"Session {short} waits for your decision, so it is not copied. To decide: agent --resume {short}"
+            f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}"
         )
 
 
