@@ -31,9 +31,7 @@ def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
     _, restored = open_session(options, settings, store, lambda text: None)
     if restored is not None and restored.waiting is not None:
         short = store.short(restored.header.session_id)
-        raise Mistake(
-            f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}"
-        )
+        raise Mistake(f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}")
 
 
 def adopt(repl: Repl) -> None:
