@@ -22,7 +22,7 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.headless.pending import pending_items
-from agent_cli.opening import SessionInUseError
+from agent_cli.opening import SessionInUseError, open_session
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, judge_project, read_settings
 from agent_cli.session.glance import glances
@@ -209,6 +209,15 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
     for rule in waiting.grants:
         policy.grant(rule)
+
+
+def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
+    """Raise Mistake for a copy of a session that waits for the user: what is asked is asked in one place."""
+    store = project_store(place)
+    _, restored = open_session(options, settings, store, lambda text: None)
+    if restored is not None and restored.waiting is not None:
+        short = store.short(restored.header.session_id)
+        raise Mistake(f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}")
 
 
 def load(session_id: str, place: Place) -> Restored:

@@ -40,14 +40,14 @@ from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
-from agent_cli.terminal.resuming import adopt, greet_back, measure, refuse_fork
+from agent_cli.terminal.resuming import adopt, greet_back, measure
 from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, Leave, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
 from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.titles import Titles
-from agent_cli.waiting import reopen
+from agent_cli.waiting import refuse_fork, reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import Display, TodoView

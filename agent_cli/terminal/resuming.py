@@ -7,31 +7,17 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import Warned
 from agent_cli.core.usage import Usage
 from agent_cli.engine.context import context_used
-from agent_cli.opening import open_session
-from agent_cli.place import Mistake
 from agent_cli.session.recent import exchange_of, last_exchange
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.config.schema import Settings
-    from agent_cli.options import RunOptions
-    from agent_cli.place import Place
     from agent_cli.session.records import Restored
     from agent_cli.terminal.repl import Repl
 
 # Lines of the person's message.
 _LINES = 12
 BROKE_OFF = "the last turn broke off here"
-
-
-def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
-    """Raise Mistake for a copy of a session that waits for the user: what is asked is asked in one place."""
-    store = SessionStore(state_folder(place.env), place.root)
-    _, restored = open_session(options, settings, store, lambda text: None)
-    if restored is not None and restored.waiting is not None:
-        short = store.short(restored.header.session_id)
-        raise Mistake(f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}")
 
 
 def adopt(repl: Repl) -> None:
