@@ -22,6 +22,7 @@ from agent_cli.confine import sandbox_profile
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
+from agent_cli.core.messages import pending_calls
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
 from agent_cli.core.window import Window
@@ -225,6 +226,9 @@ def build(
     if restored is not None and restored.last is None:
         started = restored.started
         conversation.closing = lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN
+        if restored.waiting is not None:
+            waits = {call.id for call in restored.waiting.calls}
+            conversation.broken_off = frozenset(c.id for c in pending_calls(restored.history)) - waits
     agent = Agent(conversation, place, layers, settings, model, info, header, log, restored, added, memory)
     join_servers(agent, options, warn)
     return agent

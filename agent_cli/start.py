@@ -8,7 +8,9 @@ from typing import Any
 
 from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
+from agent_cli.attach import attach_images
 from agent_cli.config.commands import split_call
+from agent_cli.config.mentions import mentioned_images
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, assents, later
 from agent_cli.core.messages import ToolMessage, pending_calls
@@ -31,6 +33,7 @@ from agent_cli.session.store import SessionStore, close_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.lent import Prompted
+from agent_tools.media import Media
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -78,7 +81,7 @@ def one_shot(options: RunOptions) -> int:
         return agent.conversation, report_of(agent)
 
     try:
-        return run(asked, begin)
+        return run(asked, begin, lambda text: _images(built[0], text))
     except Misuse as error:
         raise Mistake(str(error)) from None
     except StillWaitingError as waiting:
@@ -91,6 +94,12 @@ def one_shot(options: RunOptions) -> int:
     finally:
         for agent in built:
             agent.close()
+
+
+def _images(agent: Agent, text: str) -> tuple[Media, ...]:
+    """The images that a message mentions as `@path`. Raises Mistake for one that cannot be shown to the model."""
+    context = agent.conversation.kit.context
+    return attach_images(mentioned_images(text, context), context.workspace, agent.model.name, context.takes, "")
 
 
 NOT_SENT = "The message was not sent: this session waits for your decision."

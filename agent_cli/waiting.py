@@ -22,7 +22,7 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.headless.pending import pending_items
-from agent_cli.opening import SessionInUseError
+from agent_cli.opening import SessionInUseError, open_session
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place, check_mode, judge_project, read_settings
 from agent_cli.session.glance import glances
@@ -84,7 +84,7 @@ def project_store(place: Place) -> SessionStore:
 
 
 class Decided:
-    """The person's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
+    """The user's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
 
     def __init__(self, waiting: Waiting, approver: Approver, asker: Asker) -> None:
         self._waiting = waiting
@@ -104,6 +104,11 @@ class Decided:
         if found is None or not self.recorded(request):
             return self._approver(request)
         return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
+
+    def rejected(self, call_id: str) -> str:
+        """Why the user rejected a call; empty where they did not, or gave no reason."""
+        found = self._waiting.decisions.get(call_id)
+        return found.reason if found is not None and found.decision == "reject" else ""
 
     def answer(self, asked: QuestionAsked) -> Reply | Defer:
         found = self._waiting.answers.get(asked.call_id)
@@ -192,7 +197,8 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
         return
     decided = Decided(waiting, approver, asker)
     kit = agent.conversation.kit
-    kit.approver, kit.asker, kit.recorded = decided.approve, decided.answer, decided.recorded
+    kit.approver, kit.asker = decided.approve, decided.answer
+    kit.recorded, kit.rejected = decided.recorded, decided.rejected
     agent.conversation.kept = waiting.kept
     kit.nested.update(waiting.nested)
     kit.nested_seen.update(waiting.nested_seen)
@@ -203,6 +209,15 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
     for rule in waiting.grants:
         policy.grant(rule)
+
+
+def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
+    """Raise Mistake for a copy of a session that waits for the user: what is asked is asked in one place."""
+    store = project_store(place)
+    _, restored = open_session(options, settings, store, lambda text: None)
+    if restored is not None and restored.waiting is not None:
+        short = store.short(restored.header.session_id)
+        raise Mistake(f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}")
 
 
 def load(session_id: str, place: Place) -> Restored:

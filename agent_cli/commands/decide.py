@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from agent_cli.commands.pending import sessions_listed
 from agent_cli.commands.resume import carry_on
 from agent_cli.core.answers import Approver, Asker, assents
 from agent_cli.core.modes import MODES
-from agent_cli.headless.exits import SUSPENDED
+from agent_cli.headless.exits import SUSPENDED, USAGE
 from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
 from agent_cli.headless.printing import say
 from agent_cli.headless.run import Asked, FailOnQuestion
@@ -61,6 +61,7 @@ def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) 
         check_mode(decision.mode, place.env)
     target = find_target(tuple(words), place, answer=decision.word == "answer")
     calls, decision = _calls_and_words(target, decision)
+    shown = _shown(load(target.session_id, target.place).waiting)
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
@@ -71,7 +72,7 @@ def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) 
     agent = reopen(target.session_id, target.place, options, answering, lambda line: say(f"agent: {line}"))
     asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
     try:
-        return _decide(agent, calls, decision, asked)
+        return _decide(agent, calls, decision, asked, shown)
     finally:
         agent.close()
 
@@ -133,9 +134,13 @@ def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...
     return calls, decision.but(texts=texts)
 
 
-def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked) -> int:
+def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked, shown: Mapping[str, object]) -> int:
+    """Decide about what waits, as far as it is what waited before the session was locked (`shown`)."""
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
+    now = _shown(waiting)
+    if any(shown.get(call) != what for call, what in now.items()) or (shown and waiting is None):
+        return _decided_meanwhile(agent, now)
     # What was decided by a process that ended before it could carry that out can be decided again.
     candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
     if agent.restored is None or waiting is None or not candidates:
@@ -154,6 +159,23 @@ def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Ask
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED
     return carry_on(agent, asked)
+
+
+def _shown(waiting: Waiting | None) -> dict[str, object]:
+    """What the user has to decide about, by call: just what they are shown of it."""
+    if waiting is None:
+        return {}
+    requests = {i: asked.binding for i, asked in waiting.requests.items()}
+    return {i: requests.get(i, waiting.questions.get(i)) for i in waiting.undecided}
+
+
+def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
+    """Another process has decided what was meant, and the turn has gone on: nothing is decided here."""
+    say("Another process has decided this meanwhile, so nothing was decided here.")
+    if not now or agent.restored is None:
+        return USAGE
+    tell_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    return SUSPENDED
 
 
 def _kind(waiting: Waiting, call: str) -> str:

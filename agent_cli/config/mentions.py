@@ -15,6 +15,7 @@ from agent_tools.textfile import decode, fingerprint, split_lines
 EACH = 30_000
 TOGETHER = 90_000
 LARGEST = 10_000_000
+IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 # Patterns are compiled on first use: most prompts mention nothing.
 _MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
@@ -26,7 +27,7 @@ _LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
-    """For each file that the prompt mentions a block with its text, cut where it is long.
+    """For each file that the prompt mentions a block with its text, cut where it is long. Images are attached instead.
 
     A file whose whole text is in a block counts as read once a message with the block is there: `ToolContext.read_in`.
     """
@@ -37,6 +38,8 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
         if not name or f"{name}{lines}" in seen:
             continue
         seen.add(f"{name}{lines}")
+        if "image" in ctx.takes and _is_image(name):
+            continue
         content, mark = _content(name, lines, min(EACH, left), ctx)
         left -= len(content)
         shown = f' lines="{lines[0]}-{lines[1]}"' if lines else ""
@@ -44,6 +47,18 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
         if mark:
             ctx.mentioned[block] = (str(ctx.workspace.resolve(name)), mark)
         yield block
+
+
+def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
+    """The paths of images that a prompt mentions, for a model that takes them."""
+    if "@" not in prompt or "image" not in ctx.takes:
+        return []
+    names = (_named(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
+    return list(dict.fromkeys(name for name in names if name and _is_image(name)))
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(IMAGES)
 
 
 def with_files(prompt: str, ctx: ToolContext) -> str:

@@ -17,6 +17,7 @@ from agent_cli.core.messages import (
     Message,
     Reason,
     ToolCall,
+    ToolMessage,
     UserMessage,
     pending_calls,
     with_open_calls_closed,
@@ -63,7 +64,8 @@ class Conversation:
     the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
     the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
     prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
-    with how many messages there were then. plan_paused: the plan belongs to an earlier request.
+    with how many messages there were then. plan_paused: the plan belongs to an earlier request. broken_off: the open
+    calls that had begun when an earlier process ended; a turn that is resumed does not run them again.
     """
 
     def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
@@ -85,6 +87,7 @@ class Conversation:
         self._under_way: list[Message] = []
         self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
         self.plan_paused = False
+        self.broken_off: frozenset[str] = frozenset()
         self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -94,6 +97,7 @@ class Conversation:
         """
         self.kit.context.cancel = CancelToken()
         self.kit.context.mentioned.clear()
+        self.last = None
         self.prepare()
         typed, given = text, prompted(self.expand(text))
         added: tuple[str, ...] = ()
@@ -144,6 +148,9 @@ class Conversation:
         """Go on with a suspended turn, with what is left of its budget."""
         self.kit.watch.turn(self.history, new=False)
         self.prepare()
+        for call in pending_calls(self.history):
+            if call.id in self.broken_off:
+                self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._opens():
             from agent_cli.engine.session_hooks import beginning  # only with hooks
 

@@ -261,6 +261,8 @@ class Round:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
             text = f"Permission was denied: the call {decision.reason}."
+            if why := turn.kit.rejected(call.id):
+                text += f" The user refused it as well and said: {why}"
             yield from refuse(turn, item, text, self._asks.note(call), by=decision.by, last=last)
         else:
             if not approved:

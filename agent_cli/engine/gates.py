@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent_cli.core.answers import Defer, Reply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
+from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.questions import answer_of, put
 from agent_cli.engine.tdd import Tdd
 from agent_cli.permission.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
+from agent_tools.cancel import Cancelled
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diff, Diffs
 from agent_tools.values import Value, from_plain, to_plain
@@ -116,7 +118,7 @@ class Gates:
         return self._tdd.unfinished(turn, text) if self._tdd else ""
 
     def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
-        """Before the turn ends: the person's words that send it on, or None."""
+        """Before the turn ends: the user's words that send it on, or None. Raises Cancelled where the user has left."""
         if self._tdd and (missing := self._tdd.missing()):
             yield Warned(f"/tdd ends early: {missing}.")
         if self._review != "files" or not self._changed or not turn.kit.attended:
@@ -124,11 +126,15 @@ class Gates:
         # There is no call that could wait, so nothing is recorded of the question; the words become a message.
         asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
         message = "Work waits for you to look at it"
+        yield from checkpoint(turn)
         reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
-        if isinstance(reply, Reply) and reply.verdict == "undo":
+        if isinstance(reply, Defer):
+            # The user has left without an answer: the turn is interrupted, and can be resumed.
+            raise Cancelled
+        if reply.verdict == "undo":
             return f"I {(yield from self._taken_back(turn, reply)).text}"
         self._seen()
-        return reply.text if isinstance(reply, Reply) and reply.verdict == "revise" else None
+        return reply.text if reply.verdict == "revise" else None
 
     def _look(self, turn: Turn, call_id: str, title: str, steps: Sequence[str]) -> Generator[Event, None, Reply | Look]:
         """Put what was done to the person: their reply, or how the turn ends because of it."""

@@ -213,7 +213,7 @@ def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Genera
         except ModelError as error:
             if (yield from make_room_after(turn, error.failure)):
                 continue
-            if not turn.fall_back(error.failure):
+            if not (yield from turn.fall_back(error.failure)):
                 raise
             yield Warned(f"{error.failure.message} Continuing with {turn.options.label}.")
             continue

@@ -13,6 +13,7 @@ from agent_cli.engine.checking import Prepared
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, Tool, ToolError, ToolResult
+from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
 from agent_tools.plan import ExitPlanMode, plan_text
 from agent_tools.values import to_plain
@@ -149,8 +150,11 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
     asked = QuestionAsked("limit", "questions", {"questions": [question]})
     message = "The agent is stuck and asks whether to continue"
     reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
-    words = reply.text.removeprefix(f"{question['question']} -> ") if isinstance(reply, Reply) else "Stop"
-    if words in ("Stop", "(no answer)") or (isinstance(reply, Reply) and reply.verdict != "answer"):
+    if isinstance(reply, Defer):
+        # The user has left without an answer: the turn is interrupted, and can be resumed.
+        raise Cancelled
+    words = reply.text.removeprefix(f"{question['question']} -> ")
+    if words in ("Stop", "(no answer)") or reply.verdict != "answer":
         return cap
     turn.budget.renew(cap)
     turn.repeats.renew()

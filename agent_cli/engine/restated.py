@@ -6,7 +6,9 @@ Each part has a bound, and says so where it was cut.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from agent_tools.values import Value
 FILES = 5
 _SAID = 3
 _CUT = "cut here: the conversation was too long"
+_BLOCK = r'^<file path="([^"\n]+)">$'
 _CHANGES = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 
 
@@ -139,16 +142,30 @@ def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: i
 def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> list[str]:
     cwd = str(turn.kit.context.workspace.cwd)
     failed = {m.call_id for m in turn.history if isinstance(m, ToolMessage) and m.is_error}
-    shown = {file_of(c, cwd) for m in stay if isinstance(m, AssistantMessage) for c in m.calls if c.name == "Read"}
+    shown = {path for m in stay if isinstance(m, UserMessage) for path in _mentioned(turn, m)}
+    shown |= {file_of(c, cwd) for m in stay if isinstance(m, AssistantMessage) for c in m.calls if c.name == "Read"}
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     # Those that the model had before it until now.
     for message in reversed(gone[turn.kit.window.border(turn.history) :]):
+        if isinstance(message, UserMessage):
+            read.update(dict.fromkeys(path for path in _mentioned(turn, message) if path not in shown))
         for call in reversed(message.calls) if isinstance(message, AssistantMessage) else ():
             path = file_of(call, cwd)
             if path and path not in shown and call.id not in failed:
                 (changed if call.name in _CHANGES else read if call.name == "Read" else {}).setdefault(path)
     return list({**changed, **read})
+
+
+def _mentioned(turn: Turn, message: UserMessage) -> list[str]:
+    """The files whose whole text a message of the user's carried."""
+    if '<file path="' not in message.text or not by_person(message):
+        return []
+    found = []
+    for name in re.findall(_BLOCK, message.text, re.MULTILINE):
+        with suppress(ToolError):
+            found.append(str(turn.kit.context.workspace.resolve(name)))
+    return [path for path in found if path in turn.kit.context.seen]
 
 
 def _read(turn: Turn, path: str) -> str | None:

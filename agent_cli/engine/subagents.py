@@ -122,7 +122,8 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     kit.nested_windows, kit.held = parent.nested_windows, parent.held
     kit.offered = offered
     kit.hooks, kit.agent = parent.hooks, kind.name
-    kit.watch, kit.recorded, kit.report = parent.watch, parent.recorded, parent.report
+    kit.watch, kit.report = parent.watch, parent.report
+    kit.recorded, kit.rejected = parent.recorded, parent.rejected
     kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
     return kit
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.answers import Approver, Asker, later
-from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished
+from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished, Warned
 from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.limits import Limits
 from agent_cli.core.media import has_media
@@ -195,6 +195,8 @@ class Kit:
         self.attended = attended
         # Whether a decision that was recorded before, while the turn waited, answers a question.
         self.recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = lambda asked: False
+        # Why the user rejected a call while the turn waited; empty where they did not, or gave no reason.
+        self.rejected: Callable[[str], str] = lambda call_id: ""
         self.verify = tuple(verify)
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
         # that wait, what they have read and where their commands start, and the call ids given out so far.
@@ -361,17 +363,16 @@ class Turn:
     def tools_ran(self) -> bool:
         return any(a.outcome != "refused" for a in self.actions)
 
-    def fall_back(self, failure: Failure) -> bool:
+    def fall_back(self, failure: Failure) -> Generator[Event, None, bool]:
         """Switch to the next fallback model for the rest of the turn; False where there is none or it cannot help."""
-        if failure.kind in ("script", "context_too_long") or self._fallback >= len(self.kit.fallbacks):
-            return False
-        self._fallback += 1
-        try:
-            spare = self.kit.fallbacks[self._fallback - 1]()
-        except ModelError:
-            return self.fall_back(failure)
-        self.switch(spare)
-        return True
+        while failure.kind not in ("script", "context_too_long") and self._fallback < len(self.kit.fallbacks):
+            self._fallback += 1
+            try:
+                self.switch(self.kit.fallbacks[self._fallback - 1]())
+                return True
+            except ModelError as error:
+                yield Warned(f"A fallback model is skipped: {error.failure.message}")
+        return False
 
     def switch(self, other: Opened) -> None:
         """Go on with another model for the rest of the turn."""

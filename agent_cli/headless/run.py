@@ -149,8 +149,15 @@ def _json_messages() -> Iterator[Said]:
             yield said
 
 
-def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
-    """Run it. `start` builds the conversation; it is called once the input is known to make sense."""
+def run(
+    asked: Asked,
+    start: Callable[[], tuple[Conversation, Report]],
+    attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
+) -> int:
+    """Run it. `start` builds the conversation; it is called once the input is known to make sense.
+
+    attach: the images that a message mentions.
+    """
     inputs = messages(asked)
     first = next(inputs, None)
     if first is None:
@@ -158,7 +165,7 @@ def run(asked: Asked, start: Callable[[], tuple[Conversation, Report]]) -> int:
     conversation, report = start()
 
     def turn(said: Said) -> TurnStep:
-        return lambda show: conversation.say(said.text, show, said.media)
+        return lambda show: conversation.say(said.text, show, (*attach(said.text), *said.media))
 
     try:
         return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))

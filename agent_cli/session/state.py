@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -47,6 +50,7 @@ KINDS = named(
 )
 # As good a guess as there is without a tokenizer.
 _CHARACTERS = 4
+T = TypeVar("T")
 # How a turn ended that can be resumed as it stands.
 _CUT_OFF = ("interrupted", "inference_error")
 
@@ -231,11 +235,17 @@ class State:
     def waiting(self) -> Waiting | None:
         """The turn that waits for a user, or for what a user has decided to be carried out; None where there is none.
 
-        A call that has begun does not wait: it may have run in part, and must not run a second time.
+        A call that has begun does not wait: it may have run in part, and must not run a second time. Behind it, what
+        the user has decided still waits to be carried out.
         """
-        if not self.history.open or self.turn.held is None or self._runs():
+        begun = self._begun(self.history.open)
+        inside = self._begun(i for history in self.nested.values() for i in history.open)
+        calls = tuple(call for call in self.history.open.values() if call.id not in begun)
+        if not calls or self.turn.held is None or inside:
             return None
-        return self._resumable(tuple(self.history.open.values()))
+        if begun and not any(call.id in self.decisions or call.id in self.answers for call in calls):
+            return None
+        return self._resumable(calls, begun)
 
     def interrupted(self) -> Waiting | None:
         """The turn that broke off, where it can be resumed; its open calls are not."""
@@ -245,14 +255,13 @@ class State:
             return None
         return self._resumable(())
 
-    def _runs(self) -> bool:
-        """Whether a call has begun and has no result. A sub-agent's call goes on with what is open in it."""
-        open_calls = [*self.history.open, *(i for history in self.nested.values() for i in history.open)]
+    def _begun(self, calls: Iterable[str]) -> set[str]:
+        """Those of the open calls that have begun. A sub-agent's call goes on with what is open in it."""
         # A call that has run, and whose result asks the user, is not run again.
         asking = {i for i, asked in self.questions.items() if asked.ran is not None}
-        return any(i in self.started and i not in self.nested and i not in asking for i in open_calls)
+        return {i for i in calls if i in self.started and i not in self.nested and i not in asking}
 
-    def _resumable(self, calls: tuple[ToolCall, ...]) -> Waiting:
+    def _resumable(self, calls: tuple[ToolCall, ...], begun: Collection[str] = ()) -> Waiting:
         turn = Waiting(
             calls=calls,
             requests={},
@@ -270,15 +279,19 @@ class State:
         if not calls:
             return turn
         return turn.but(
-            requests=dict(self.requests),
-            questions=dict(self.questions),
-            decisions=dict(self.decisions),
-            answers=dict(self.answers),
+            requests=_without(self.requests, begun),
+            questions=_without(self.questions, begun),
+            decisions=_without(self.decisions, begun),
+            answers=_without(self.answers, begun),
             nested_seen=dict(self.nested_seen),
             nested_shell=dict(self.nested_shell),
             nested={call_id: history.end() for call_id, history in self.nested.items()},
             nested_compactions={i: tuple(w.compactions) for i, w in self.nested_windows.items()},
         )
+
+
+def _without(found: Mapping[str, T], gone: Collection[str]) -> dict[str, T]:
+    return {i: item for i, item in found.items() if i not in gone}
 
 
 def _characters(message: Message) -> int:

@@ -112,6 +112,8 @@ class Git:
         except TimeoutError:
             raise StoreError(f"git {words[0]} took more than {seconds:.0f} s") from None
         if process.returncode:
+            if b"No space left on device" in err or not os.statvfs(self.home).f_bavail:
+                raise StoreError("the disk is full")
             said = err.decode("utf-8", "replace").strip().splitlines()
             raise StoreError(f"git {words[0]} failed: {said[-1] if said else process.returncode}")
         return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import termios
@@ -38,8 +37,8 @@ class AskInLines:
 
     Exactly `y` or `yes` approves, `a` or `always` also remembers the rule that was shown (`A` or `Always`: for good,
     where that is offered), `e` or `h` first changes what can be changed, `n`, `no` or nothing refuses, and any other
-    sentence refuses and goes to the model as the reason. The end of piped input refuses; that of a terminal leaves the
-    question open. Ctrl-C interrupts.
+    sentence refuses and goes to the model as the reason. The end of the input, of a
+    terminal or a pipe, leaves the question open. Ctrl-C interrupts.
     `aside` runs slash commands that may be given here (so the plan can be changed while a turn waits); the question
     then stands again. `changeable` tells what of a call can be changed.
     """
@@ -68,8 +67,8 @@ class AskInLines:
         try:
             return self._answer(request, change, f"[{' · '.join(words)} · or say why not] Allow? ")
         except EOFError:
-            # A terminal whose input ends has been closed or left: the question stays open.
-            return Defer() if os.isatty(0) else Reject("needs approval, and nobody is there to answer", by="default")
+            # Whoever was asked has left; the question stays open, to be decided later.
+            return Defer()
         except KeyboardInterrupt:
             raise Cancelled from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from rich.text import Text
 from agent_cli.core.answers import Defer, Reply, assents
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
+from agent_cli.place import Mistake, check_mode
+from agent_cli.session.plans import lifetime
 from agent_cli.terminal.approval import Aside, ReadLine, forget_typed_ahead, with_interrupts
 from agent_cli.terminal.console import prose
 from agent_cli.terminal.editor import edited_as
@@ -24,13 +27,21 @@ from agent_tools.plan import plan_for_editor, plan_from, plan_text
 class QuestionsInLines:
     """An asker that blocks on lines of input. The end of input leaves the question open; Ctrl-C interrupts.
 
-    aside: runs the slash commands that may be given here; the question then stands again.
+    aside: runs the slash commands that may be given here; the question then stands again. plan_ttl: minutes that a plan
+    may wait; 0 for ever.
     """
 
-    def __init__(self, console: Console, read_line: ReadLine, aside: Aside = lambda words: False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        read_line: ReadLine,
+        aside: Aside = lambda words: False,
+        plan_ttl: int = 0,
+    ) -> None:
         self._console = console
         self._read_line = read_line
         self._aside = aside
+        self._plan_ttl = plan_ttl
 
     def __call__(self, asked: QuestionAsked) -> Reply | Defer:
         try:
@@ -47,13 +58,16 @@ class QuestionsInLines:
         edited: dict[str, Any] = {}
         draft = ""
         while True:
-            for line in plan_lines(edited or data):
+            for line in plan_lines(edited or data, self._plan_ttl):
                 self._say(line)
             self._say("  y: yes (y MODE, y WORDS) · e: edit it first · n: no, end here · or say what to change", "dim")
             forget_typed_ahead()
             words = self._words("Approve this plan? ")
             if words.lower() not in ("e", "edit"):
                 reply = read_verdict(words)
+                if why := refused_mode(reply):
+                    self._say(why, "bad")
+                    continue
                 return reply.but(plan=edited) if reply.verdict == "approve" else reply
             came = edited_as(draft or plan_for_editor(edited or data), read_plan)
             edited, draft = came.answer or edited, came.text if came.problem else ""
@@ -124,9 +138,22 @@ def read_verdict(words: str) -> Reply:
     return Reply("revise", words)
 
 
-def plan_lines(data: dict[str, Any]) -> list[str]:
-    """A plan as lines: its prose, then the steps, files, commands and tests that it comes down to."""
-    return ["? Plan", *(f"  {line}".rstrip() for line in plan_text(data).splitlines())]
+def refused_mode(reply: Reply) -> str:
+    """Why the mode that a plan was approved for is refused here; empty where it is not."""
+    try:
+        check_mode(reply.mode or "", os.environ)
+    except Mistake as mistake:
+        return str(mistake)
+    return ""
+
+
+def plan_lines(data: dict[str, Any], ttl: int = 0) -> list[str]:
+    """A plan as lines: its prose, then the steps, files, commands and tests that it comes down to.
+
+    ttl: minutes that it may wait; 0 for ever.
+    """
+    lines = ["? Plan", *(f"  {line}".rstrip() for line in plan_text(data).splitlines())]
+    return [*lines, f"  (left open, it expires in {lifetime(ttl)})"] if ttl else lines
 
 
 def read_plan(text: str) -> dict[str, Any] | None:

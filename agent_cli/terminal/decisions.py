@@ -170,8 +170,11 @@ class Rewritten(Value):
     plan: dict[str, Any]
 
 
-def plan(data: dict[str, Any], edited: dict[str, Any] | None = None) -> Ask:
-    """A plan to approve, as it is or as the user has edited it. The answer is a `Reply`, or the plan `Rewritten`."""
+def plan(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Ask:
+    """A plan to approve, as it is or as the user has edited it. The answer is a `Reply`, or the plan `Rewritten`.
+
+    ttl: minutes that it may wait; 0 for ever.
+    """
 
     def approved(words: str) -> Reply:
         return read_verdict(words).but(plan=edited or {})
@@ -181,7 +184,7 @@ def plan(data: dict[str, Any], edited: dict[str, Any] | None = None) -> Ask:
         return Rewritten(changed) if changed is not None else None
 
     def body(console: Console) -> Iterator[Text]:
-        for line in plan_lines(edited or data):
+        for line in plan_lines(edited or data, ttl):
             yield from prose(line, console)
 
     keys: dict[str, Act] = {

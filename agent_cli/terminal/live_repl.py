@@ -24,6 +24,7 @@ from agent_cli.core.events import (
 from agent_cli.engine.context import window_size
 from agent_cli.place import Mistake, has_changes
 from agent_cli.terminal.ansi import rows_of
+from agent_cli.terminal.asking import refused_mode
 from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.changeable import Changeable
@@ -206,9 +207,12 @@ class LiveRepl(Repl):
         if asked.kind == "review":
             looked: Reply | Defer = self._put(review(asked.data))
             return looked
-        answer = self._put(plan(asked.data))
-        while isinstance(answer, Rewritten):
-            answer = self._put(plan(asked.data, answer.plan))
+        ttl = self.agent.settings.plan_ttl
+        answer = self._put(plan(asked.data, ttl=ttl))
+        while isinstance(answer, Rewritten) or (isinstance(answer, Reply) and refused_mode(answer)):
+            if isinstance(answer, Reply):
+                self.say(refused_mode(answer))
+            answer = self._put(plan(asked.data, answer.plan, ttl))
         assert isinstance(answer, Reply | Defer)
         return answer
 

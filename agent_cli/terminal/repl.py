@@ -47,7 +47,7 @@ from agent_cli.terminal.themes import Tinted
 from agent_cli.terminal.trusting import ask_server, ask_trust
 from agent_cli.terminal.views import lines_of
 from agent_cli.titles import Titles
-from agent_cli.waiting import reopen
+from agent_cli.waiting import refuse_fork, reopen
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.display import Display, TodoView
@@ -128,10 +128,12 @@ class Repl(Dialogs):
                 self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
+        if options.fork_session:
+            refuse_fork(options, self.layers.settings(), self.place)
         approver, asker = self._answering("")
         agent = build(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
-        if waiting is None or not waiting.saved or options.fork_session:
+        if waiting is None or not waiting.saved:
             return agent
         agent.close()
         return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
@@ -139,7 +141,8 @@ class Repl(Dialogs):
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A person sits here, whatever `--on-ask` was."""
         approver = AskInLines(self._console, read_line, self._aside, self._changeable)
-        return approver, QuestionsInLines(self._console, read_line, self._aside)
+        ttl = self.layers.settings().plan_ttl
+        return approver, QuestionsInLines(self._console, read_line, self._aside, ttl)
 
     def _hear(self, event: Event) -> None:
         self.announced.hear(event)

@@ -123,6 +123,13 @@ def test_a_set_of_changed_files_is_put_before_the_next_calls(root: Path) -> None
     assert "has looked at the changes" in story.results[5].text
 
 
+def test_who_leaves_at_the_last_look_leaves_the_turn_interrupted(root: Path) -> None:
+    person = Person(Defer())
+    story = world(root, [{"calls": [write("b.txt")]}, {"text": "Done."}], person, attended=True)
+    result = story.turn(review="files")
+    assert isinstance(result, Failed) and result.end.diagnostics.terminal_reason == "interrupted"
+
+
 def test_in_a_session_the_last_changes_are_put_before_the_end(root: Path) -> None:
     person = Person(Reply("revise", "one more"), Reply("approve"))
     replies = [{"calls": [write("b.txt")]}, {"text": "Done."}, {"calls": [write("c.txt")]}, {"text": "Done again."}]

@@ -18,6 +18,7 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnFinished,
     UsageAdded,
+    Warned,
 )
 from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
@@ -242,6 +243,20 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
     result = world.turn()
     assert isinstance(result, Complete)
     assert result.text == "From the spare."
+
+
+def test_a_fallback_model_that_cannot_be_opened_is_skipped_with_a_warning(root: Path) -> None:
+    from agent_cli.model.scripted import Scripted
+
+    def broken() -> Opened:
+        raise ModelError(Failure("auth", "There is no key."))
+
+    spare = Scripted([{"text": "From the spare."}], "spare")
+    replies = [{"error": {"kind": "auth", "message": "No."}}]
+    world = World(root, replies, fallbacks=[broken, lambda: Opened("spare", "spare", spare)])
+    assert isinstance(world.turn(), Complete)
+    warned = [event.text for event in world.events if isinstance(event, Warned)]
+    assert warned[0] == "A fallback model is skipped: There is no key."
 
 
 def test_an_empty_answer_is_asked_for_once(root: Path) -> None:

@@ -100,6 +100,19 @@ def test_stream_json_has_the_images_of_results_once() -> None:
     assert line["tool_use_result"] == "shot.png: PNG image"
 
 
+def test_an_image_that_a_prompt_mentions_is_attached_for_a_model_that_takes_it(work: Path) -> None:
+    (work / "shot.png").write_bytes(png())
+    with ModelServer([Reply(text="A dot."), Reply(text="I cannot see it.")]) as server:
+        env = openai(server)
+        done = agent(["-p", "--model", "openai/gpt-4o", "What is on @shot.png?"], work, env)
+        blind = agent(["-p", "--model", "openai/gpt-unknown", "What is on @shot.png?"], work, env)
+        shown, words = (body["messages"][1]["content"] for body in server.bodies)
+    assert (done.returncode, done.stdout) == (0, "A dot.\n"), done.stderr
+    assert [block["type"] for block in shown] == ["image_url", "text"]
+    assert shown[1]["text"] == "What is on @shot.png?"
+    assert blind.returncode == 0 and "no text file" in words
+
+
 def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
     (work / "shot.png").write_bytes(png())
     with ModelServer([Reply(text="A dot."), Reply(text="A dot, still."), Reply(text="So I heard.")]) as server:

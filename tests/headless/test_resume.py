@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from agent_cli.commands import decide
+from agent_cli.options import RunOptions
+from agent_cli.waiting import reopen
 from tests.headless.test_suspended import log, once, pending, suspend
 from tests.helpers import agent, call, clean_env, script
 
@@ -170,7 +173,7 @@ def test_a_second_approval_of_the_same_call_finds_it_decided(work: Path) -> None
     assert sorted(code for code, _ in ended) == [0, 2], ended
     assert log(work) == ["one"]
     refusal = next(text for code, text in ended if code == 2)
-    assert "Nothing waits" in refusal
+    assert "Nothing waits" in refusal or "has decided this meanwhile" in refusal
     assert "fork" not in refusal
 
 
@@ -186,3 +189,57 @@ def test_a_session_that_is_about_to_be_closed_is_waited_for(work: Path) -> None:
     Path(ends).write_text("now\n")
     out, _ = second.communicate(timeout=60)
     assert (run.wait(60), second.returncode, out) == (0, 0, b"More.\n")
+
+
+def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another process approves first, and the turn asks about the next call: this one was shown to nobody."""
+    suspend(work, [{"calls": [once("one")]}, {"calls": [once("two")]}, {"text": "Done."}])
+    for name, value in clean_env(work.parent / "home").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(work)
+
+    def reopened_later(*args: Any, **more: Any) -> Any:
+        assert agent(["approve"], work).returncode == 3
+        return reopen(*args, **more)
+
+    monkeypatch.setattr(decide, "reopen", reopened_later)
+    assert decide.decide_calls((), decide.Decision(word="approve"), RunOptions()) == 3
+    said = capsys.readouterr().err
+    assert "Another process has decided this meanwhile" in said
+    assert "waiting: Run: echo two >> log" in said
+    assert log(work) == ["one"]
+
+
+def test_an_approved_call_behind_one_that_was_killed_is_still_carried_out(work: Path) -> None:
+    begun = fifo(work.parent / "begun")
+    first = call("Bash", command=f"echo one >> log; echo > {begun}; sleep 60")
+    suspend(work, [{"calls": [first, once("two")]}, {"text": "Done.", "expect": "exit code 0"}])
+    run = started(work, "approve", "--all")
+    Path(begun).read_text()
+    run.kill()
+    run.wait(60)
+    [session] = json.loads(agent(["pending", "--json"], work).stdout)
+    assert [(item["summary"], item["decided"]) for item in session["pending"]] == [
+        ("Run: echo two >> log", "approved, not carried out")
+    ]
+    done = agent(["approve"], work)
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert log(work) == ["one", "two"]
+
+
+def test_a_reason_reaches_the_model_also_where_a_rule_denies_the_call_by_now(work: Path) -> None:
+    suspend(work, [{"calls": [once("one")]}, {"text": "I see.", "expect": "said: not on a Friday"}])
+    (work / ".agentrc").write_text('[permissions]\ndeny = ["Bash(echo:*)"]\n')
+    done = agent(["reject", "--why", "not on a Friday"], work)
+    assert (done.returncode, done.stdout) == (0, "I see.\n"), done.stderr
+
+
+def test_a_waiting_session_is_not_copied_in_a_terminal(work: Path) -> None:
+    suspend(work, [{"calls": [once("one")]}, {"text": "Done."}])
+    done = agent(["--plain", "-c", "--fork-session"], work)
+    assert done.returncode == 2
+    assert "waits for your decision, and is not copied" in done.stderr
+    assert agent(["approve"], work).returncode == 0
+    assert log(work) == ["one"]

@@ -64,7 +64,9 @@ def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
     assert (final["result"], final["outcome"]) == ("Changed, not tagged.", "done")
     # The account is of the whole turn: what came before the pauses counts.
     assert (final["num_turns"], final["num_tool_calls"]) == (4, 5)
-    assert final["usage"]["input_tokens"] == 400
+    # Of an answer that broke off, what it has used is estimated.
+    used = final["usage"]["input_tokens"]
+    assert used > 400 if day.fault == "connection" else used == 400
     assert abs(final["total_cost_usd"] - 0.04) < 1e-9
     assert "Nothing waits" in day.agent("pending")
     day.agent("approve", code=2)
@@ -99,7 +101,7 @@ def test_what_was_approved_is_carried_out_after_a_kill(day: Day) -> None:
     assert day.text("log") == "one\n"
     shown = day.agent("pending")
     assert "echo two >> log" in shown and "approved, not carried out" in shown
-    day.model.will(says("One broke off, two is there.", sees=("interrupted", "exit code 0")))
+    day.model.will(says("One broke off, two is there.", sees=("Interrupted: the program ended", "exit code 0")))
     done = day.agent("approve", "--output-format", "json")
     assert result_of(done)["result"] == "One broke off, two is there."
     assert day.text("log") == "one\ntwo\n"
