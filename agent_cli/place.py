@@ -61,8 +61,7 @@ def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None 
             _add_settings_option(layers, text, place)
         if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
-        for flag, data in _overrides(options):
-            layers.add(data, flag, place.root)
+        add_flags(layers, options, place)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", place.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
@@ -186,6 +185,15 @@ def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
     if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
         raise SettingsError(f"--settings: there is no file {text}")
     layers.add_file(path, "own")
+
+
+def add_flags(layers: Layers, options: RunOptions, place: Place) -> None:
+    """Add the settings and rules that the command line gives. Raises Mistake."""
+    try:
+        for flag, data in _overrides(options):
+            layers.add(data, flag, place.root)
+    except (SettingsError, BadRule) as error:
+        raise Mistake(str(error)) from None
 
 
 def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:

@@ -24,7 +24,7 @@ from agent_cli.core.window import Window
 from agent_cli.headless.pending import pending_items
 from agent_cli.opening import SessionInUseError, open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, check_mode, judge_project, read_settings
+from agent_cli.place import Mistake, Place, add_flags, check_mode, judge_project, read_settings
 from agent_cli.session.glance import glances
 from agent_cli.session.owner import holder, is_open
 from agent_cli.session.records import NoSession, Restored, Waiting
@@ -180,6 +180,9 @@ def _reopen(
         layers.servers = today.servers
         # What was denied meanwhile is denied; nothing else of today's rules counts in a turn that began before.
         layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
+    if saved:
+        # The mode stays the turn's own: the user is asked under the mode that the call was made in.
+        add_flags(layers, options.but(permission_mode=None), place)
     try:
         agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
     except SessionInUseError as busy:

@@ -28,7 +28,7 @@ from agent_cli.model.transport import Chunk, Request
 from agent_cli.options import RunOptions
 from agent_cli.place import Mistake, Place
 from agent_cli.terminal.approval import AskInLines
-from agent_cli.terminal.console import make_console, styled
+from agent_cli.terminal.console import make_console, prose, styled
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.show import Show
 from agent_tools.cancel import CancelToken
@@ -119,11 +119,13 @@ class _Demo:
         code = self._judge(result)
         self._say("")
         self._say(CONNECT)
+        if shutil.which("agent", path=self._env.get("PATH")) is None:
+            self._say("  install:   pipx install .   (in the clone: `agent` is not on your PATH yet)")
         return code
 
     def _introduce(self) -> None:
-        self._say("This is a demo: the model's words come from a script. The engine, the tools, the diff, the tests")
-        self._say(f"and the approval are real, in a copy of a small broken project: {self._project}")
+        self._say("This is a demo: the model's words come from a script; all else is real.")
+        self._say(f"It runs in a copy of a small broken project: {self._project}")
         if self._asks:
             self._say("Before a command runs or a file changes you are asked: y approves, anything else refuses.")
         else:
@@ -166,7 +168,8 @@ class _Demo:
         return 1
 
     def _say(self, text: str, style: str = "") -> None:
-        self._console.print(styled(text, style))
+        for row in prose(text, self._console, style, "  "):
+            self._console.print(row)
 
 
 def copy_project(target: Path) -> None:

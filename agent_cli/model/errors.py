@@ -19,6 +19,7 @@ from agent_cli.model.transport import ModelError
 Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed"]
 
 LONGEST = 500
+LOADING_WAIT = 10.0  # seconds: loading takes a local server up to a minute, longer than all the usual waits together
 
 # Patterns as text: they are compiled when something fails, not when the program starts.
 _TOO_LONG = (
@@ -40,6 +41,7 @@ _NO_MODEL = (
     r"model.not.found|(no such|unknown|invalid|unsupported) model|not a valid model|does not have access to model"
     r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found"
 )
+_LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
 _HTML = r"\s*(<!doctype html|<html)"
 _TITLE = r"(?s)<title[^>]*>(.*?)</title>"
@@ -97,6 +99,8 @@ def _error(status: int, said: str, code: str, provider: str, model: str, wait: f
         lead = f"{provider} has no model named {model!r}"
     elif lead == "server error":
         lead = f"Server error ({status}) from {provider}"
+    elif lead == "loading":
+        lead, said, wait = f"{provider} is still loading its model", "", wait or LOADING_WAIT
     elif lead == "wrong place":
         lead = f"{provider} has nothing at this address (HTTP 404); is the base URL right?"
         said = said if len(said) > 15 else ""
@@ -129,6 +133,8 @@ def _judged(status: int, words: str) -> tuple[Kind, bool, str]:
         return "bad_request", False, "wrong place"
     if status == 408:
         return "network", True, "gave up waiting for the request"
+    if status == 503 and _says(_LOADING, words):
+        return "overloaded", True, "loading"
     if status in (503, 529):
         return "overloaded", True, "is overloaded"
     if status >= 500:

@@ -17,12 +17,15 @@ from agent_tools.cancel import CancelToken
 
 LONGEST_WAIT = 120.0
 
-_CAUSES = {
-    "rate_limit": "Rate limited by the provider",
-    "overloaded": "The provider is overloaded",
-    "network": "The connection failed",
-    "malformed": "The provider's answer could not be read",
-}
+_LONGEST_CAUSE = 200
+
+
+def _cause(failure: Failure) -> str:
+    """Why it is tried again, without the full stop. What providers say of their rates is long and names no cause."""
+    if failure.kind == "rate_limit":
+        return "Rate limited by the provider"
+    said = failure.message.rstrip(".")
+    return said if len(said) <= _LONGEST_CAUSE else said[: _LONGEST_CAUSE - 1] + "…"
 
 
 class Retrying:
@@ -63,7 +66,7 @@ class Retrying:
                 if not error.failure.retryable or failed >= self._attempts:
                     raise
                 wait = self._wait(error, failed)
-                cause = _CAUSES.get(error.failure.kind, "The model call failed")
+                cause = _cause(error.failure)
             failed += 1
             if begun:
                 yield Restarted()

@@ -56,11 +56,13 @@ def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
     found = analyse(command, cwd, asked.home)
     parts = asked.decision.parts
     if len(parts) > 1:
-        for number, verdict in enumerate(parts, 1):
-            word = {Level.ALLOW: "allowed", Level.ASK: "lacks a rule", Level.DENY: "denied"}[verdict.level]
-            if verdict.level is Level.ASK and verdict.rule:
-                word = "asks"
+        asked_about = [(number, verdict) for number, verdict in enumerate(parts, 1) if verdict.level is not Level.ALLOW]
+        for number, verdict in asked_about:
+            word = "denied" if verdict.level is Level.DENY else "asks" if verdict.rule else "lacks a rule"
             yield f"part {number}, {word}: {verdict.text} ({verdict.reason})"
+        allowed = len(parts) - len(asked_about)
+        if asked_about and allowed:
+            yield "1 other part is allowed" if allowed == 1 else f"{allowed} other parts are allowed"
     if asked.workspace.cwd != asked.workspace.root:
         yield f"runs in {cwd}"
     for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):

@@ -51,6 +51,24 @@ def test_red_then_a_diff_then_green(work: Path) -> None:
     assert done.stderr == ""
 
 
+def test_how_to_install_it_is_said_where_it_is_not_on_the_path(work: Path) -> None:
+    folder = work.parent / "bin"
+    folder.mkdir()
+    path = f"{folder}:/usr/bin:/bin"
+    assert "pipx install ." in agent(["demo"], work, env={**tmp(work), "PATH": path}).stdout
+    (folder / "agent").write_text("#!/bin/sh\n")
+    (folder / "agent").chmod(0o755)
+    assert "pipx install ." not in agent(["demo"], work, env={**tmp(work), "PATH": path}).stdout
+
+
+def test_its_own_words_are_wrapped_between_words(work: Path) -> None:
+    shown, status = on_a_terminal(work, [], "--yes", columns=60)
+    assert status == 0, shown
+    rows = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").partition("To use it")[2].split("\n")
+    assert "ollama/NAME" in " ".join(rows).split()
+    assert all(len(row) <= 60 for row in rows), rows
+
+
 def test_nothing_is_left_behind(work: Path) -> None:
     agent(["demo", "--yes"], work, env=tmp(work))
     assert list(work.iterdir()) == []
@@ -116,13 +134,13 @@ def test_without_a_folder_for_temporary_files_it_says_so(work: Path) -> None:
     assert output.startswith("agent: There is no folder for temporary files")
 
 
-def on_a_terminal(work: Path, answers: list[str], *args: str) -> tuple[str, int]:
+def on_a_terminal(work: Path, answers: list[str], *args: str, columns: int = 160) -> tuple[str, int]:
     """Run the demo on a terminal and answer its questions in order."""
     env = clean_env(work.parent / "home", **tmp(work))
     child = pexpect.spawn(
         sys.executable, ["-m", "agent_cli", "demo", *args], env=env, cwd=str(work), encoding="utf-8", timeout=30
     )
-    child.setwinsize(50, 160)
+    child.setwinsize(50, columns)
     shown = ""
     for answer in answers:
         child.expect_exact("Allow? ")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.model.errors import refusal, refusal_in_stream, retry_after
+from agent_cli.core.outcome import Failure
+from agent_cli.model.errors import LOADING_WAIT, refusal, refusal_in_stream, retry_after
 from agent_cli.model.transport import ModelError
 
 NOW = 1_700_000_000.0
@@ -91,6 +92,12 @@ def test_an_unknown_model(status: int, body: dict[str, Any]) -> None:
     failure = refused(status, body).failure
     assert failure.kind == "bad_request"
     assert failure.message.startswith("Prov has no model named 'big-1': ")
+
+
+def test_a_local_server_that_loads_its_model_is_waited_for() -> None:
+    error = refused(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
+    assert error.failure == Failure("overloaded", "Prov is still loading its model (HTTP 503).", True)
+    assert error.retry_after == LOADING_WAIT
 
 
 def test_a_wrong_address_is_not_an_unknown_model() -> None:

@@ -71,6 +71,19 @@ def test_a_passing_failure_is_tried_again_and_told() -> None:
     assert sleeper.waits == [2.0]
 
 
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("127.0.0.1 sent nothing for 120 s.", "127.0.0.1 sent nothing for 120 s"),
+        ("x" * 500, "x" * 199 + "…"),
+    ],
+)
+def test_the_cause_is_the_failure_s_own_sentence(message: str, cause: str) -> None:
+    error = ModelError(Failure("network", message, True), 1.0)
+    first, *_ = Retrying(Script([error], GOOD), sleep=Sleeper()).stream(REQUEST, CancelToken())
+    assert first == Notice(f"{cause}; trying again in 1 s (1 of 5)", 1.0)
+
+
 def test_waits_double_up_to_the_cap_with_full_jitter() -> None:
     sleeper = Sleeper()
     plays = [[refused("overloaded")] for _ in range(8)]

@@ -93,6 +93,19 @@ def test_it_is_asked_again_in_the_application(work: Path, how: str) -> None:
     assert log(work) == ["one"]
 
 
+def test_flags_given_on_resuming_replace_what_the_turn_began_with(work: Path) -> None:
+    lose_in_lines(work, "hang_up", "? Run: echo one", "--model", script(work / "s.toml", [FIRST]))
+    other = script(work / "other.toml", [{"text": "By the other."}, {"text": "Still the other."}])
+    again = Terminal(["-c", "--model", other], work)
+    again.expect("Allow?")
+    again.type("y")
+    again.expect("By the other.")
+    again.type("and now?")
+    again.expect("Still the other.")
+    again.leave()
+    assert log(work) == ["one"]
+
+
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("lose", [lose_in_lines, lose_drawn])
 def test_a_plan_and_a_question_of_the_model_wait_too(work: Path, lose: Any, how: str) -> None:
