@@ -59,7 +59,12 @@ _PASSWORD = (
     r"|(?:access|auth|private)_?token|client_?secret|sig|x-amz-signature)\s*=\s*(?P<word>[^\s;&]+)"
     r"|(?:\A|:\s*)(?:bearer|basic)\s+(?=\S*[\d=])(?P<header>[\w.+/=~-]{8,})"
 )
-_PASSWORD_MARKS = ("@", "passw", "pwd", "key", "token", "secret", "sig", "bearer", "basic")
+# What each of these has in it, in lower case: first the sign, then one of the words.
+_PASSWORD_MARKS = (
+    ("@", (":",)),
+    ("=", ("passw", "pwd", "key", "token", "secret", "sig")),
+    (" ", ("bearer", "basic")),
+)
 # An AWS secret key has no mark. A path, a digest in hexadecimal and a word are none.
 _AWS_SECRET = r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?!/)[A-Za-z0-9/+]{40}"
 
@@ -85,7 +90,7 @@ def _shapes_at_a_word() -> re.Pattern[str]:
 def passwords_in(value: str) -> tuple[str, ...]:
     """The passwords in a variable's value that is a URL, a connection string or a header."""
     small = value.lower()
-    if not any(mark in small for mark in _PASSWORD_MARKS):
+    if not any(sign in small and any(word in small for word in words) for sign, words in _PASSWORD_MARKS):
         return ()
     return tuple(found[found.lastgroup or 0] for found in re.finditer(f"(?i){_PASSWORD}", value))
 
