@@ -16,12 +16,17 @@ COMMANDS = (
     "answer", "approve", "demo", "doctor", "hooks", "mcp", "memory", "models", "pending", "permissions", "reject",
     "resume", "sessions", "show", "tools", "trust", "undo", "why",
 )  # fmt: skip
+_VERSION = (["--version"], ["-V"])
 
 
 def main() -> None:
     """The console script."""
     # What starting makes stays; looking through it for garbage every 700 objects takes a twentieth of a short run.
     gc.set_threshold(50_000)
+    if sys.argv[1:] not in _VERSION:
+        from agent_tools.own_process import protect
+
+        protect()
     code = guarded(sys.argv[1:])
     # Nor is it looked through when the process ends, which would take a sixth: all of it goes at once.
     gc.freeze()
@@ -45,7 +50,7 @@ def guarded(argv: list[str]) -> int:
 
 def dispatch(argv: list[str]) -> int:
     """Send a command line where it belongs."""
-    if argv in (["--version"], ["-V"]):
+    if argv in _VERSION:
         sys.stdout.write(f"agent {__version__}\n")
         return 0
     if "_AGENT_COMPLETE" not in os.environ and (not argv or argv[0] not in COMMANDS):

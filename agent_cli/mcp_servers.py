@@ -85,15 +85,12 @@ def approvals_of(place: Place, warn: Callable[[str], None] = lambda text: None) 
 
 
 def server_environment(place: Place, settings: Settings) -> dict[str, str]:
-    """What a server's process is given beside what is declared for it: as a command, nothing that looks like a key."""
-    from agent_tools.shell_env import STARTUP, looks_like_key  # with the shell
+    """What a server's process is given beside what is declared for it: as a command, no secrets."""
+    from agent_tools.key_shapes import without_secrets
+    from agent_tools.shell_env import STARTUP  # with the shell
 
-    passed = set(settings.shell.env_pass)
-    return {
-        name: value
-        for name, value in place.env.items()
-        if name not in STARTUP and (name in passed or not looks_like_key(name))
-    }
+    env = without_secrets(place.env, settings.shell.env_pass)
+    return {name: value for name, value in env.items() if name not in STARTUP}
 
 
 def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[Found, str]]:

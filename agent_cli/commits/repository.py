@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 from agent_cli.place import Mistake
 from agent_tools.cancel import CancelToken
 from agent_tools.guarded_git import Checkout, GitError, as_user, collect, find_git
-from agent_tools.shell_env import looks_like_key
+from agent_tools.key_shapes import without_secrets
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Repository:
         self._repo = _open(folder, program)
         self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
         # Hooks are given what commands are given: no keys.
-        given = {k: v for k, v in env.items() if not looks_like_key(k)}
+        given = without_secrets(env)
         checkout = Checkout(str(self.top), str(self._repo.git_dir), str(self._repo.common_dir))
         self._git = as_user(program, checkout, given)
         self._folder = Path(self._repo.git_dir)

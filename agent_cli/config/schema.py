@@ -62,9 +62,7 @@ class Shell(Value):
     """How commands run, under [shell]."""
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
-    env_pass: Annotated[
-        tuple[str, ...], "variables that commands are given although their names look like keys", USER
-    ] = ()
+    env_pass: Annotated[tuple[str, ...], "variables that commands are given although they look like secrets", USER] = ()
 
 
 class Sandbox(Value):

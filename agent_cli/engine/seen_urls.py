@@ -3,35 +3,100 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterable, Sequence
 
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, without_note
+
+# What these answer with is the model's own words, or may be made of them.
+_COMPOSED = frozenset(
+    "BashOutput Edit ExitPlanMode KillShell MultiEdit NotebookEdit PlanProgress Task TodoRead TodoWrite Write".split()
+)
+# User messages that the program writes and that quote the model: a command line, a plan, a summary.
+_QUOTES = ("<compacted>", "<plan_", "<reminder>", "[Background command ")
+_OWN_FILES = ("file_path", "notebook_path", "path")
+# The commands whose output is what stood in one file, or in one place elsewhere, and nothing of the command line. What
+# prints, joins or rewrites text could put an address together from pieces.
+_FILE = r"(?!-)[\w./@+-]+"
+_COPIES = re.compile(
+    rf"(?:cat|(?:head|tail)(?: -n ?\d+| -\d+)?|grep(?: -[EFinw]+)? (?:\w+|'[^']*'))\s+(?P<file>{_FILE})"
+    r"|git remote -v|git remote get-url \w+|gh (?:issue|pr|release|run) view \d+"
+)
 
 
 def is_known(urls: Iterable[str], histories: Sequence[Iterable[Message]]) -> bool:
     """Whether a user message or a tool result contains the URL: as given, or without fragment and trailing slash.
 
-    urls: the spellings of it. histories: the person's conversation, then those of the sub-agents inside it, whose user
-    messages were written by a model and do not count. Neither does a result that may only repeat the call: one whose
-    arguments contained the URL, or a WebFetch that failed.
+    urls: the spellings of it. histories: the user's conversation, then those of the sub-agents inside it, whose user
+    messages were written by a model and do not count. Neither does a result that may only repeat what a model composed:
+    where it wrote the URL before, in words or in arguments; output of commands that do more than show a file; files
+    that it wrote; answers of sub-agents; a WebFetch that failed.
     """
-    spellings = {_bare(url) for url in urls}
-    return any(_contains(history, spellings, own=not depth) for depth, history in enumerate(histories))
+    seen = _Seen({_bare(url) for url in urls})
+    return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))
 
 
-def _contains(history: Iterable[Message], spellings: set[str], *, own: bool) -> bool:
-    asked: dict[str, str] = {}
-    for message in history:
-        if isinstance(message, AssistantMessage):
-            asked.update((c.id, json.dumps(c.arguments, ensure_ascii=False).lower()) for c in message.calls)
-        elif isinstance(message, UserMessage):
-            if own and any(s in message.text.lower() for s in spellings):
+class _Seen:
+    """What the models of the histories so far wrote: words, and names of files."""
+
+    def __init__(self, spellings: set[str]) -> None:
+        self._spellings = spellings
+        self._composed = False
+        self._commands = ""
+        self._files: set[str] = set()
+
+    def known(self, history: Iterable[Message], *, own: bool) -> bool:
+        calls: dict[str, ToolCall] = {}
+        for message in history:
+            if isinstance(message, AssistantMessage):
+                calls.update((call.id, call) for call in message.calls)
+                self._take(message)
+            elif isinstance(message, UserMessage):
+                text = without_note(message.text)
+                if own and not text.startswith(_QUOTES) and self._in(text):
+                    return True
+            elif not self._composed and self._in(message.text) and self._foreign(message, calls.get(message.call_id)):
                 return True
-        elif isinstance(message, ToolMessage) and not (message.is_error and message.name == "WebFetch"):
-            text, given = message.text.lower(), asked.get(message.call_id, "")
-            if any(s in text for s in spellings) and not any(s in given for s in spellings):
-                return True
-    return False
+        return False
+
+    def _take(self, message: AssistantMessage) -> None:
+        self._composed = self._composed or self._in(message.text)
+        for call in message.calls:
+            given = json.dumps(call.arguments, ensure_ascii=False)
+            self._composed = self._composed or self._in(given)
+            if call.name == "Bash" and not _copied(call):
+                self._commands += given
+            elif call.name in _COMPOSED:
+                self._files |= {_name(call.arguments.get(key)) for key in _OWN_FILES} - {""}
+
+    def _foreign(self, result: ToolMessage, call: ToolCall | None) -> bool:
+        """Whether the text of a result was written by somebody else."""
+        if result.name in _COMPOSED or (result.is_error and result.name == "WebFetch"):
+            return False
+        if call is None:
+            return result.name != "Bash"
+        copied = _copied(call) if call.name == "Bash" else None
+        if call.name == "Bash" and copied is None:
+            return False
+        names = {_name(call.arguments.get(key)) for key in _OWN_FILES} | {_name(copied["file"] if copied else "")}
+        if any(name in self._files or name in self._commands for name in names - {""}):
+            return False
+        return call.name != "Grep" or not any(name in result.text for name in self._files)
+
+    def _in(self, text: str) -> bool:
+        small = text.lower()
+        return any(spelling in small for spelling in self._spellings)
+
+
+def _copied(call: ToolCall) -> re.Match[str] | None:
+    return _COPIES.fullmatch(str(call.arguments.get("command", "")).strip())
+
+
+def _name(path: object) -> str:
+    """The last part of a path that a call names; "" for a folder like `.`, or where it names none."""
+    name = os.path.basename(path.rstrip("/")) if isinstance(path, str) else ""
+    return "" if name in (".", "..") else name
 
 
 def _bare(url: str) -> str:

@@ -7,11 +7,13 @@ import os
 import sys
 from typing import Any
 
+from agent_tools.inert import inert
+
 
 def say(text: str) -> None:
-    """A line on standard error; a closed one is nobody's loss."""
+    """A line on standard error, inert on a terminal; a closed one is nobody's loss."""
     try:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{_for(2, text)}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
@@ -23,9 +25,14 @@ def print_line(fields: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """To standard output, at once; undecodable characters never fail the run."""
-    data = text.encode("utf-8", "replace")
+    """To standard output, at once; undecodable characters never fail the run. Inert on a terminal, which the text of a
+    model must not steer; a file or a pipe gets the text as it is."""
+    data = _for(1, text).encode("utf-8", "replace")
     sys.stdout.flush()
     view = memoryview(data)
     while view:
         view = view[os.write(1, view) :]
+
+
+def _for(number: int, text: str) -> str:
+    return inert(text) if os.isatty(number) else text

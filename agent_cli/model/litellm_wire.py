@@ -24,6 +24,7 @@ from agent_cli.core.outcome import Failure
 from agent_cli.model.http import Timeouts
 from agent_cli.model.transport import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
+from agent_tools.key_shapes import without_secrets
 from agent_tools.values import from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -117,17 +118,20 @@ class Worker:
         self._ready = False
         self._buffer = b""
         self._errors: deque[str] = deque(maxlen=20)
+        # Credentials of clouds are in variables, but none of them is for every process of this user to read.
+        plain = without_secrets(os.environ)
         self._process: Popen[bytes] = subprocess.Popen(
             # -P: a `litellm.py` in the user's directory must not be taken for the library.
             [sys.executable, "-P", "-m", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+            env={**plain, "PYTHONPATH": os.pathsep.join(_import_path())},
             # Its own group: Ctrl-C is for us to pass on, and killing the group leaves nothing behind.
             start_new_session=True,
         )
         threading.Thread(target=self._drain, daemon=True).start()
+        self.send({"environment": {name: value for name, value in os.environ.items() if name not in plain}})
 
     @property
     def alive(self) -> bool:
@@ -146,7 +150,7 @@ class Worker:
                 self._process.kill()
 
     def send(self, order: dict[str, Any]) -> None:
-        """Hand over one request."""
+        """Hand over one line: the environment first, then requests."""
         assert self._process.stdin is not None
         # Half a surrogate pair, which JSON can spell and HTTP cannot send, becomes "?".
         line = json.dumps(order, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -1,6 +1,7 @@
 """The one file that imports LiteLLM: a child process that answers requests, one at a time, as JSON lines.
 
-In comes `{"model", "api_key", "base_url", "headers", "timeouts", "request"}`; out go `{"chunk"}` lines and
+First comes `{"environment"}`, the variables with secrets, which others could read where a process begins with them;
+then `{"model", "api_key", "base_url", "headers", "timeouts", "request"}`. Out go `{"chunk"}` lines and
 then `{"done"}` or `{"failure", "retry_after"}`. It begins with `{"ready"}` once LiteLLM is there, and ends
 when its standard input does, even in the middle of a request: it never outlives who started it. LiteLLM runs
 here as a library and nothing more: it fetches no price lists, reads no project's `.env`, retries nothing, and
@@ -24,6 +25,7 @@ from agent_cli.model.catalog import lookup
 from agent_cli.model.litellm_convert import Reader, arguments_of, gemini_stop, prefill_of
 from agent_cli.model.litellm_errors import classify
 from agent_cli.model.transport import Chunk, ModelError, Request
+from agent_tools.own_process import protect
 from agent_tools.values import from_plain, to_plain
 
 # Must stand in the environment before the import; DEV, the default mode, loads `.env` files.
@@ -45,8 +47,10 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    protect()
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
+    os.environ.update(json.loads(requests.get())["environment"])
     litellm = _load()
     _say(out, {"ready": True})
     first = True

@@ -11,6 +11,7 @@ from pathlib import Path
 from agent_tools.base import ToolContext
 from agent_tools.clipping import one_line
 from agent_tools.inert import inert
+from agent_tools.key_shapes import without_secrets
 from agent_tools.ripgrep import find_rg, walk
 from agent_tools.values import Value
 
@@ -109,7 +110,7 @@ class FileNames:
         if rg is None:
             fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
             return [name for name, _ in zip(walk(self._root, False, fresh), range(FILES), strict=False)]
-        env = {k: v for k, v in self._ctx.env.items() if k != "RIPGREP_CONFIG_PATH"}
+        env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
         command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--null"]
         try:
             done = subprocess.run(

@@ -13,6 +13,7 @@ from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.input import read_line
 from agent_tools.clipping import number_in, one_line
 from agent_tools.inert import inert
+from agent_tools.key_shapes import without_secrets
 
 # A choice: what it is called, and what it means.
 Option = tuple[str, str]
@@ -82,7 +83,7 @@ class Beginning(Dialogs):
 
 def in_pager(text: str) -> bool:
     """Show a text, made harmless, in $PAGER, else in less; False where that is not there."""
-    env = {**os.environ, "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
+    env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
         command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R"]
         subprocess.run(command, input=inert(text).encode("utf-8", "replace"), env=env, check=False)

@@ -64,6 +64,7 @@ from agent_cli.terminal.transcript import Transcript
 from agent_cli.terminal.worker import Said, Sink
 from agent_tools.cancel import Cancelled
 from agent_tools.display import TodoItem
+from agent_tools.key_shapes import without_secrets
 
 # What Shift-Tab goes through.
 MODES = ("default", "acceptEdits", "plan")
@@ -352,13 +353,13 @@ class LiveRepl(Repl):
         ]
 
     def status_line(self) -> str:
-        command = self.layers.settings().terminal.status_line
+        settings = self.layers.settings()
+        command = settings.terminal.status_line
         if not command:
             return ""
         if self._status is None:
-            self._status = StatusLine(
-                command, dict(os.environ), str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon)
-            )
+            env = without_secrets(os.environ, settings.shell.env_pass)
+            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
         self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
         return self._status.text
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from agent_tools.clipping import one_line
+from agent_tools.key_shapes import without_secrets
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _CHIP = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
@@ -76,9 +77,12 @@ def clipboard_image(folder: Path) -> Path | None:
     import subprocess
 
     commands = [_MAC] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
+    env = without_secrets(os.environ)
     for command in commands:
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+            done = subprocess.run(
+                command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue
         data = _decoded(done.stdout) if sys.platform == "darwin" else done.stdout

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from agent_cli.core.answers import Approve, Reject
+from agent_cli.core.messages import UserMessage
+from agent_cli.engine.seen_urls import is_known
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import Value
@@ -16,7 +18,7 @@ from tests.engine.world import World
 from tests.helpers import call
 
 URL = "https://example.org/docs/page?x=1"
-ALLOW = ("WebFetch(domain:example.org)", "Bash(cat:*)", "Bash(echo:*)")
+ALLOW = ("WebFetch(domain:example.org)", "Bash", "Write", "Edit")
 
 
 class Args(Value):
@@ -71,6 +73,63 @@ def test_what_only_the_model_named_is_asked_about(tmp_path: Path, before: list[d
     assert w.results[-1].text == "the page"
     assert "is allowed by WebFetch(domain:example.org), but no message and no result named" in w.asked[0].reason
     assert not w.asked[0].always
+
+
+@pytest.mark.parametrize("command", ["cat links.txt", "grep -n docs links.txt", "head -n 5 ./links.txt"])
+def test_what_a_command_shows_of_a_file_is_fetched(tmp_path: Path, command: str) -> None:
+    (tmp_path / "links.txt").write_text(f"see {URL}\n")
+    w = world(tmp_path, call("Bash", command=command))
+    w.turn("go")
+    assert w.results[-1].text == "the page"
+
+
+PIECES = ("https://exam", "ple.org/docs/page?x=1")
+COMPOSED = {
+    "echo": [call("Bash", command=f"echo {PIECES[0]}''{PIECES[1]}")],
+    "printf": [call("Bash", command=f"printf '%s%s' '{PIECES[0]}' '{PIECES[1]}'")],
+    "encoded": [call("Bash", command="echo uggcf://rknzcyr.bet/qbpf/cntr?k=1 | tr a-z n-za-m")],
+    "rewritten": [call("Bash", command="sed s,X,https://exam,g pieces.txt")],
+    "joined": [call("Bash", command="cat first.txt second.txt")],
+    "another command": [call("Bash", command="true; cat links.txt")],
+    "written": [call("Write", file_path="own.txt", content=URL), call("Read", file_path="own.txt")],
+    "written in pieces": [
+        call("Write", file_path="own.txt", content=f"{PIECES[0]}HERE"),
+        call("Edit", file_path="own.txt", old_string="HERE", new_string=PIECES[1]),
+        call("Read", file_path="own.txt"),
+        call("Bash", command="cat own.txt"),
+        call("Grep", pattern="docs", output_mode="content"),
+    ],
+    "redirected": [
+        call("Bash", command=f"printf %s {PIECES[0]} > own.txt; printf %s {PIECES[1]} >> own.txt"),
+        call("Read", file_path="own.txt"),
+        call("Bash", command="cat own.txt"),
+    ],
+    "said before": [call("Bash", command=f"echo {URL} > /dev/null"), call("Read", file_path="links.txt")],
+}
+
+
+@pytest.mark.parametrize("before", COMPOSED.values(), ids=COMPOSED)
+def test_what_the_model_composed_is_not_known_by_being_printed(tmp_path: Path, before: list[dict[str, Any]]) -> None:
+    (tmp_path / "links.txt").write_text(URL)
+    (tmp_path / "pieces.txt").write_text(f"X{PIECES[1]}")
+    (tmp_path / "first.txt").write_text(PIECES[0])
+    (tmp_path / "second.txt").write_text(PIECES[1])
+    w = world(tmp_path, *before, answers=[Reject()])
+    w.turn("go")
+    assert any(URL in result.text for result in w.results[:-1])
+    assert len(w.asked) == 1 and "no message and no result named this address" in w.asked[0].reason
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        (f"[Background command shell-1 (`curl {URL}`) has ended]", False),
+        (f"<plan_feedback>\nFetch {URL}\n\nThe user's feedback:\nno\n\nGo on.\n</plan_feedback>", False),
+        (f"<plan_feedback>\nRead\n\nThe user's feedback:\nuse {URL}\n\nGo on.\n</plan_feedback>", True),
+    ],
+)
+def test_a_message_of_the_program_that_quotes_the_model_does_not_count(said: str, known: bool) -> None:
+    assert is_known([URL], [[UserMessage(said)]]) is known
 
 
 def test_a_refusal_does_not_make_it_known(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) 
     run(work, replies, A_TOKEN="a", B_TOKEN="b")
     assert (work / "seen").read_text() == "a none\n"
     said = log_of(work)
-    assert "withheld from commands because they look like keys: B_TOKEN]" in said
+    assert "withheld from commands because they look like secrets: B_TOKEN;" in said
     (home / ".agentrc").unlink()
     (work / ".agentrc").write_text('[shell]\nenv_pass = ["A_TOKEN"]\n')
     run(work, replies, A_TOKEN="a")

@@ -278,6 +278,23 @@ def test_the_key_is_in_neither_the_arguments_nor_the_environment_of_the_worker()
             assert b"sk-very-secret" not in Path(f"/proc/{pid}/{file}").read_bytes()
 
 
+def test_credentials_of_clouds_reach_the_worker_but_not_the_environment_it_begins_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That it has them is seen where it signs with them: `bedrock` in test_litellm_providers.py."""
+    close_workers()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up-secret")
+    monkeypatch.setenv("UPSTREAM", "postgres://app:made-up-password@db/app")
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    with ModelServer([Reply(text="x")]) as server:
+        talk(LiteLLM("openai/gpt-4.1", "sk-very-secret", server.openai_url), request("gpt-4.1"))
+    pid = litellm_wire._idle[0].pid
+    if Path("/proc/self").exists():
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+        assert b"us-east-1" in environ and b"made-up" not in environ
+    close_workers()
+
+
 def test_cancelling_ends_a_stalled_answer_at_once_and_the_next_request_works() -> None:
     with ModelServer([Reply(text="some words", split=2, stall="middle"), Reply(text="again")]) as server:
         _, through, model = wires("openai", server)

@@ -83,7 +83,7 @@ def test_keys_are_withheld_and_a_failure_says_which(bench: Bench) -> None:
     ] == []
     assert "[withheld" not in text
     failed = bench("Bash", command="false").text
-    assert "[withheld from commands because they look like keys: AWS_SECRET_ACCESS_KEY, DB_PASSWORD" in failed
+    assert "[withheld from commands because they look like secrets: AWS_SECRET_ACCESS_KEY, DB_PASSWORD" in failed
 
 
 def test_a_timeout_ends_a_child_that_ignores_the_polite_signal(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import shorten
 from agent_tools.files import problem
+from agent_tools.key_shapes import without_secrets
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,7 +47,7 @@ def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext, sec
     import subprocess
     from threading import Timer
 
-    env = {k: v for k, v in ctx.env.items() if k != "RIPGREP_CONFIG_PATH"}
+    env = {k: v for k, v in without_secrets(ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
     try:
         process = subprocess.Popen(
             [rg, "--no-config", "--color=never", *arguments],

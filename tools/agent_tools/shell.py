@@ -13,7 +13,7 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.clipping import HeadTail, one_line, shorten
 from agent_tools.confined import OUTSIDE, unconfined
 from agent_tools.display import CommandOutput, Note
-from agent_tools.shell_env import command_env
+from agent_tools.shell_env import EXCEPTIONS, command_env
 from agent_tools.shell_notes import LEFT, exit_of, took
 from agent_tools.shell_state import MOST, Channel, imposed, told
 from agent_tools.values import Value
@@ -126,7 +126,7 @@ def _waited_for(
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
     if failed and ending.cause == "exit" and withheld:
-        lines.append(f"[withheld from commands because they look like keys: {', '.join(withheld)}]")
+        lines.append(f"[withheld from commands because they look like secrets: {', '.join(withheld)}; {EXCEPTIONS}]")
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
     display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note)
     return ToolResult("\n".join(lines), display, failed)

@@ -1,4 +1,4 @@
-"""The environment commands run in: no keys, no startup code, and nothing that would wait for a person.
+"""The environment commands run in: no secrets, no startup code, and nothing that would wait for a user.
 
 CI=1 is not set, although it keeps many tools from asking: it also makes them behave otherwise (pnpm and yarn refuse to
 change a lock file, test runners write no snapshots, warnings become errors). Without a terminal and with nothing on
@@ -7,23 +7,20 @@ standard input they do not wait either.
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from agent_tools.key_shapes import is_secret
 
 if TYPE_CHECKING:
     from agent_tools.base import ToolContext
 
-_KEYS = (
-    r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?"
-    r"|KEY|KEYS|PASS|PW|CREDENTIALS?)(?:_|$)|_AUTH$"
-)
 # Bash reads these before the command, or they change what its words mean.
 STARTUP = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS BASH_XTRACEFD CDPATH GLOBIGNORE POSIXLY_CORRECT PS4 "
     # A PWD that leads here by way of a link would make `cd ..` lead elsewhere than the gate thinks.
     "PWD OLDPWD".split()
 )
+EXCEPTIONS = "the user can pass them with the setting shell.env_pass"
 _NO_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
 # Vim waits for ever where there is no terminal. Once it waits for a key, it ends; as a program of its commands it does
 # not wait. Setting this keeps it from reading its usual files, hence the first half.
@@ -55,16 +52,10 @@ CALM = {
 }
 
 
-@lru_cache(maxsize=4096)
-def looks_like_key(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: OPENAI_API_KEY, GH_TOKEN, DB_PASSWORD."""
-    return bool(re.search(_KEYS, name))
-
-
 def command_env(ctx: ToolContext) -> tuple[dict[str, str], list[str]]:
-    """The environment that commands start from, and the names that are withheld from it.
+    """The environment that commands start from, and the names of the variables with secrets, which are withheld.
 
-    The setting `shell.env_pass` lists names that are passed on although they look like keys.
+    The setting `shell.env_pass` lists names that are passed on all the same.
     """
     allowed = set(ctx.settings.get("env_pass") or ())
     env: dict[str, str] = {}
@@ -72,7 +63,7 @@ def command_env(ctx: ToolContext) -> tuple[dict[str, str], list[str]]:
     for name, value in ctx.env.items():
         if name in STARTUP or name.startswith("BASH_FUNC_"):
             continue
-        if looks_like_key(name) and name not in allowed:
+        if name not in allowed and is_secret(name, value):
             withheld.append(name)
         else:
             env[name] = value

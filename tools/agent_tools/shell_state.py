@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_tools.shell_env import CALM, STARTUP, looks_like_key
+from agent_tools.key_shapes import is_secret
+from agent_tools.shell_env import CALM, STARTUP
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -76,14 +77,14 @@ class ShellState:
         self.variables = {
             name: value
             for name, value in variables.items()
-            if _storable(name)
+            if _storable(name, value)
             and not (name in leaked and leaked[name] == value)
             and not (name == "TMPDIR" and _SANDBOX_TEMP.fullmatch(value or ""))
         }
 
     def public(self) -> dict[str, str | None]:
-        """What may be written down: no variable whose name looks like a key, and none that is of no use without."""
-        return {name: value for name, value in self.variables.items() if _storable(name)}
+        """What may be written down: no variable that holds a secret, and none that is of no use without one."""
+        return {name: value for name, value in self.variables.items() if _storable(name, value)}
 
     def exported(self) -> dict[str, str]:
         """The variables that were changed, for the gate; one that is unset counts as empty."""
@@ -140,8 +141,8 @@ def imposed(given: Mapping[str, str], ran: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name in given.keys() | ran.keys() if given.get(name) != ran.get(name))
 
 
-def _storable(name: str) -> bool:
-    return not looks_like_key(name) and not _GIT_CONFIG.fullmatch(name)
+def _storable(name: str, value: str | None) -> bool:
+    return not is_secret(name, value or "") and not _GIT_CONFIG.fullmatch(name)
 
 
 def told(data: bytes) -> tuple[Path | None, dict[str, str]]:

@@ -1,0 +1,114 @@
+"""What a secret looks like: the names of variables that hold one, and the shapes of keys, tokens and passwords.
+
+The one table of shapes. `holds_secret` and `without_secrets` judge variables of an environment; `agent_cli.core.redact`
+removes the same keys from what is logged, exported and reported.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_NAMES = (
+    r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?"
+    r"|KEY|KEYS|PASS|PW|CREDENTIALS?)(?:_|$)|_AUTH$"
+)
+# For each shape the literal texts one of which it contains, because looking for these first is far cheaper.
+_SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("sk-",), r"sk-[A-Za-z0-9_-]{16,}"),  # Anthropic, OpenAI, OpenRouter, DeepSeek
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
+    (("github_pat_",), r"github_pat_\w{20,}"),
+    (("glpat-",), r"glpat-[\w-]{16,}"),
+    (("AKIA", "ASIA"), r"(?:AKIA|ASIA)[A-Z0-9]{16}"),  # AWS
+    (("AIza",), r"AIza[\w-]{30,}"),  # Google
+    (("ya29.",), r"ya29\.[\w-]{20,}"),
+    (("GOCSPX-",), r"GOCSPX-[\w-]{20,}"),
+    (("xox", "xapp-"), r"(?:xox[abeprs]|xapp)-[\w-]{10,}"),  # Slack
+    (("hooks.slack.com/",), r"hooks\.slack\.com/(?:services|workflows)/[\w/-]{20,}"),
+    (("k_live_", "k_test_"), r"[rs]k_(?:live|test)_\w{16,}"),  # Stripe
+    (("npm_",), r"npm_[A-Za-z0-9]{30,}"),
+    (("pypi-",), r"pypi-[\w-]{30,}"),
+    (("hf_",), r"hf_[A-Za-z0-9]{20,}"),  # Hugging Face
+    (("gsk_",), r"gsk_[A-Za-z0-9]{20,}"),  # Groq
+    (("xai-",), r"xai-[A-Za-z0-9]{20,}"),
+    (("pplx-",), r"pplx-[A-Za-z0-9]{20,}"),  # Perplexity
+    (("r8_",), r"r8_[A-Za-z0-9]{30,}"),  # Replicate
+    (("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
+    (("hvs.", "hvb."), r"hv[sb]\.[\w-]{20,}"),  # Vault
+    (("dop_v1_",), r"dop_v1_[a-f0-9]{32,}"),  # DigitalOcean
+    (("dapi",), r"dapi[a-f0-9]{32}"),  # Databricks
+    (("shpat_", "shpss_"), r"shp(?:at|ss)_[a-fA-F0-9]{32}"),  # Shopify
+    (("lin_api_",), r"lin_api_[A-Za-z0-9]{30,}"),  # Linear
+    (("tskey-",), r"tskey-[\w-]{16,}"),  # Tailscale
+    (("NRAK-",), r"NRAK-[A-Z0-9]{20,}"),  # New Relic
+    (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    (("eyJ",), r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON web tokens
+    (("-----BEGIN ",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"),
+)
+MARKS = tuple(mark for marks, _ in _SHAPES for mark in marks)
+# A password in a URL or in Go's `user:password@tcp(host)/name`, in the words of a connection string or its query, or
+# in a header. In an environment only: in free text most of them are examples.
+_PASSWORD = (
+    r"://[^/?#\s:@]*:(?P<url>[^/?#\s@]+)@"
+    r"|\A[^/?#\s:@]+:(?P<dsn>[^\s@]+)@(?:tcp|unix)\("
+    r"|(?:\A|[\s;?&])-{0,2}(?:password|passwd|pwd|sslpassword|(?:shared)?access_?key|accountkey|api_?key"
+    r"|(?:access|auth|private)_?token|client_?secret|sig|x-amz-signature)\s*=\s*(?P<word>[^\s;&]+)"
+    r"|(?:\A|:\s*)(?:bearer|basic)\s+(?=\S*[\d=])(?P<header>[\w.+/=~-]{8,})"
+)
+# What each of these has in it, in lower case: first the sign, then one of the words.
+_PASSWORD_MARKS = (
+    ("@", (":",)),
+    ("=", ("passw", "pwd", "key", "token", "secret", "sig")),
+    (" ", ("bearer", "basic")),
+)
+# An AWS secret key has no mark. A path, a digest in hexadecimal and a word are none.
+_AWS_SECRET = r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?!/)[A-Za-z0-9/+]{40}"
+
+
+@lru_cache(maxsize=4096)
+def looks_like_key(name: str) -> bool:
+    """Whether a variable's name says that its value is secret: OPENAI_API_KEY, GH_TOKEN, DB_PASSWORD."""
+    return bool(re.search(_NAMES, name))
+
+
+@lru_cache(maxsize=1)
+def shapes() -> re.Pattern[str]:
+    """The shapes of keys, wherever they stand in a text."""
+    return re.compile("|".join(shape for _, shape in _SHAPES), re.DOTALL)
+
+
+@lru_cache(maxsize=1)
+def _shapes_at_a_word() -> re.Pattern[str]:
+    # A folder named task-management-something holds no `sk-...`.
+    return re.compile(f"(?<![A-Za-z0-9])(?:{shapes().pattern})", re.DOTALL)
+
+
+def passwords_in(value: str) -> tuple[str, ...]:
+    """The passwords in a variable's value that is a URL, a connection string or a header."""
+    small = value.lower()
+    if not any(sign in small and any(word in small for word in words) for sign, words in _PASSWORD_MARKS):
+        return ()
+    return tuple(found[found.lastgroup or 0] for found in re.finditer(f"(?i){_PASSWORD}", value))
+
+
+@lru_cache(maxsize=4096)
+def holds_secret(value: str) -> bool:
+    """Whether a variable's value is or contains a secret, whatever the name: a key of a known shape, a password."""
+    if any(mark in value for mark in MARKS) and _shapes_at_a_word().search(value):
+        return True
+    return bool(passwords_in(value) or (len(value) == 40 and re.fullmatch(_AWS_SECRET, value)))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable is withheld from other programs, by its name or by its value."""
+    return looks_like_key(name) or holds_secret(value)
+
+
+def without_secrets(env: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """An environment without the variables that hold secrets, but for those named in `passed`."""
+    passed = frozenset(passed)
+    return {name: value for name, value in env.items() if name in passed or not is_secret(name, value)}
