@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test quick lint types tests fuzz crashes mcp schemas picture bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas picture bench versions wheel clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
@@ -31,12 +31,17 @@ fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} \
 	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_differential.py \
-	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py
+	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py \
+	  tests/permission/test_hostile_git.py
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev
 	CRASH_POINTS=$${CRASH_POINTS:-1000} CRASH_SEED=$${CRASH_SEED:-$$(date +%s)} MUTATIONS=$${MUTATIONS:-1000} \
 	  $(BIN)/pytest -n $(JOBS) tests/session/test_crashes.py tests/session/test_mutations.py
+
+# Working days across all rooms, in every front end and with every fault.
+stories: $(VENV)/.dev
+	STORIES=all $(BIN)/pytest -n $(JOBS) tests/stories
 
 # MCP servers from npm, which are fetched: server-everything and server-filesystem.
 mcp: $(VENV)/.dev
