@@ -361,18 +361,6 @@ def test_each_request_is_the_previous_one_plus_a_suffix(root: Path) -> None:
         assert (after.system, after.tools) == (before.system, before.tools)
 
 
-def test_a_faulty_tool_costs_its_call_not_the_turn(root: Path) -> None:
-    class Broken(Interrupting):
-        name = "Broken"
-
-        def run(self, args: Wait, ctx: ToolContext) -> ToolResult:
-            raise ZeroDivisionError("oops")
-
-    world = World(root, [{"calls": [call("Broken")]}, {"text": "Sorry."}], tools=(Broken(),))
-    assert isinstance(world.turn(), Complete)
-    assert "ZeroDivisionError" in world.results[0].text
-
-
 def test_the_plan_is_kept_and_told(root: Path) -> None:
     todos = [{"content": "read", "status": "in_progress"}, {"content": "write", "status": "pending"}]
     world = World(root, [{"calls": [call("TodoWrite", todos=todos)]}, {"text": "Planned."}])

@@ -64,7 +64,7 @@ def test_a_question_for_later_has_its_facts(work: Path) -> None:
     assert json.loads(agent(["pending", "--json"], work).stdout)[0]["pending"][0]["facts"] == item["facts"]
     assert "deletes 1 file (1 byte) in 1 folder: old/file" in agent(["pending"], work).stdout
     told = json.loads(agent(["show", "--json"], work).stdout)["turns"][0]["calls"][0]
-    assert told["facts"] == item["facts"]
+    assert told["facts"] == [*item["facts"], "the narrowest rule that would allow it: Bash(rm -r old)"]
     assert agent(["approve"], work).returncode == 0
     assert not (work / "old").exists()
 
