@@ -29,7 +29,7 @@ def test_background_commands_are_listed_and_end_with_the_session(work: Path) -> 
     terminal.expect("b1  running, 0:")
     terminal.expect("exec sleep 60")
     terminal.type("/clear")
-    terminal.expect("the old one is kept. 1 background command ended.")
+    terminal.expect("the old one is saved. 1 background command ended.")
     assert gone(pid("one"))
     terminal.type("go")
     terminal.expect("Started.")

@@ -46,7 +46,7 @@ def test_no_with_a_reason_reaches_the_model(work: Path, plain: bool) -> None:
 
 @pytest.mark.parametrize("words", ["", "n", "no", "yep", "Y please"])
 def test_only_y_or_yes_approves(work: Path, words: str) -> None:
-    model = script(work / "s.toml", [READ, EDIT, {"text": "Understood.", "expect": "refused this call"}])
+    model = script(work / "s.toml", [READ, EDIT, {"text": "Understood.", "expect": "Denied by the user"}])
     terminal = Terminal(["--model", model, "please"], work)
     terminal.expect("Allow?")
     terminal.type(words)
@@ -91,7 +91,7 @@ def test_ctrl_c_in_the_middle_of_a_command_ends_it(work: Path) -> None:
     terminal.type("y")
     terminal.expect("started")
     terminal.press("c")
-    terminal.expect("the conversation is kept")
+    terminal.expect("say what to do instead, or continue")
     pid = int((work / "pid").read_text())
     assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
     terminal.ready()

@@ -176,7 +176,7 @@ def test_a_turn_that_broke_off_says_so(work: Path) -> None:
 
 def test_the_small_model_gives_a_title_when_the_first_turn_is_over(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"text": "Hello."}])
-    small = script(work.parent / "small.toml", [{"text": '"A Greeting\x1b[2J"\n', "expect": "Person: hi there"}])
+    small = script(work.parent / "small.toml", [{"text": '"A Greeting\x1b[2J"\n', "expect": "User: hi there"}])
     with Drawn(["--model", model, "--settings", json.dumps({"small_model": small})], work) as screen:
         screen.ready()
         screen.line("hi there")

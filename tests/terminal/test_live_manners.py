@@ -136,7 +136,7 @@ def test_notes_are_wrapped_by_words() -> None:
     writer = Transcript(Console(file=kept, width=30, soft_wrap=True, no_color=True), kept).writer
     writer.say("  not verified: `python3 -m unittest -q` failed, but files were changed", "dim")
     writer.say("")
-    assert writer.take() == ["  verified by: `python3 -m", "  unittest -q` failed, but", "  files were changed"]
+    assert writer.take() == ["  not verified: `python3 -m", "  unittest -q` failed, but", "  files were changed"]
 
 
 def test_a_call_that_the_person_changed_keeps_its_words() -> None:

@@ -210,6 +210,6 @@ def test_a_limit_says_its_setting_and_the_summary_stands_there_once(work: Path) 
 def test_a_limit_of_failures_says_its_setting(work: Path) -> None:
     replies = [{"calls": [call("Read", file_path="none.txt")]}, {"text": "It is not there."}]
     flags = ["--plain", "--settings", "max_failures = 1", "--model", script(work / "s.toml", replies)]
-    done = agent(flags, work, stdin="go\n")
+    done = agent(flags, work, stdin="go\n2\n")
     assert "(setting: max_failures)" in " ".join(done.stdout.split())
     assert done.stdout.count("It is not there.") == 1
