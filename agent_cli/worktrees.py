@@ -90,7 +90,7 @@ class Worktree:
     def _commits(self) -> int:
         """How many commits are reachable from here and from no other branch, nor from what is checked out there.
 
-        That the branch was pushed does not count: whoever comes back wants to find it here.
+        That the branch was pushed does not count: a user who comes back wants to find it here.
         """
         here = git(self.path, self.use, "rev-parse", "HEAD")
         there = git(self.repo, self.use, "rev-parse", "HEAD")

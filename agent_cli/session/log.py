@@ -291,7 +291,7 @@ class SessionLog:
         if os.fstat(self._fd).st_size != self._size:
             self._let_go()
             raise SessionBusy(
-                f"Session {self.path.stem} was gone on with by another process while it could not be written here.",
+                f"Session {self.path.stem} was continued by another process while it could not be written here.",
                 "To keep what is said here, go on in a copy with --fork-session.",
             )
         self._part()

@@ -30,7 +30,7 @@ class OpenTurn:
         self._since = self._until = ""
 
     def begin(self, event: TurnStarted, time: str, *, resumed: bool) -> None:
-        """A turn starts, or goes on with the calls that it left open."""
+        """A turn starts, or resumes with the calls that it left open."""
         self.began, self._since = event, time
         self._before = self._spent, self.mode, self.kept, self.by_model
         if not resumed:
@@ -39,7 +39,7 @@ class OpenTurn:
             self.kept = {"lent": [lent]} if lent else {}
 
     def resume(self) -> None:
-        """What has begun goes on with what was spent before."""
+        """The turn that has begun resumes with what was spent before."""
         self._spent, self.mode, self.kept, self.by_model = self._before
 
     def hold(self, event: Checkpoint | TurnPaused) -> None:

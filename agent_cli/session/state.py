@@ -256,7 +256,7 @@ class State:
         return self._resumable(())
 
     def _begun(self, calls: Iterable[str]) -> set[str]:
-        """Those of the open calls that have begun. A sub-agent's call goes on with what is open in it."""
+        """Those of the open calls that have begun. A sub-agent's call resumes with what is open in it."""
         # A call that has run, and whose result asks the user, is not run again.
         asking = {i for i, asked in self.questions.items() if asked.ran is not None}
         return {i for i in calls if i in self.started and i not in self.nested and i not in asking}

@@ -67,7 +67,7 @@ class AskInLines:
         try:
             return self._answer(request, change, f"[{' · '.join(words)} · or say why not] Allow? ")
         except EOFError:
-            # Whoever was asked has left; the question stays open, to be decided later.
+            # The user has left; the question stays open, to be decided later.
             return Defer()
         except KeyboardInterrupt:
             raise Cancelled from None

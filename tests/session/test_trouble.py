@@ -81,7 +81,7 @@ def test_what_another_process_said_meanwhile_is_not_mixed_with_this(tmp_path: Pa
     other.close()
     say(log, SAID[1])
     say(log, SAID[2])
-    assert "gone on with by another process" in log.warning and "--fork-session" in log.warning
+    assert "continued by another process" in log.warning and "--fork-session" in log.warning
     log.close()
     assert said[-1] == "2 records of this session were not saved."
     assert restore(path.read_bytes(), "s").history == (*before.history, SAID[0])

@@ -92,7 +92,7 @@ class Front(ABC):
 
     def key(self, key: str) -> None:
         """Press a key, as it is."""
-        raise NotImplementedError(f"{type(self).__name__} has no keys")
+        raise AssertionError(f"{type(self).__name__} has no keys: press them in the application")
 
     def has(self, words: str) -> bool:
         """Whether these words have been shown."""
