@@ -131,7 +131,8 @@ def test_a_limit_on_the_size_of_files(work: Path) -> None:
             "go",
         ],
         cwd=work,
-        env=clean_env(work.parent / "home"),
+        # The limit would cut the bytecode that Python saves, and every later process would fail to read it.
+        env=clean_env(work.parent / "home", PYTHONDONTWRITEBYTECODE="1"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
