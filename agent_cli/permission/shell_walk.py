@@ -150,6 +150,8 @@ class Walk:
                 if MEANINGFUL.fullmatch(name):
                     scope.assign(name, None)
             scope.lose(f"{words[0].text} comes before it")
+        if words[0].text == "set" and _makes_keywords(words[1:]):
+            self.unclear = self.unclear or "makes assignments of later arguments (set -k)"
 
     def _cd(self, words: tuple[Word, ...], scope: Scope, *, known: bool) -> None:
         rest = [w for w in words[1:] if w.text not in ("-L", "--")]
@@ -366,6 +368,16 @@ class Walk:
         elif part not in self._seen:
             self._seen.add(part)
             self.parts.append(part)
+
+
+def _makes_keywords(options: tuple[Word, ...]) -> bool:
+    """Whether the arguments of `set` turn on -k, after which `program NAME=value` passes no such argument."""
+    for word in options:
+        if word.text in ("--", "-") and not word.why:
+            return False
+        if word.why or word.text == "keyword" or re.fullmatch(r"-\w*k\w*", word.text):
+            return True
+    return False
 
 
 def _changes(words: tuple[Word, ...]) -> bool:

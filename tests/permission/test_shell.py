@@ -360,3 +360,12 @@ def test_what_bash_may_read_otherwise_is_unknown(line: str) -> None:
     """Empty process substitutions vanish; what two parsers read in two ways has no value."""
     found = analyse(line, "/w", "/h")
     assert found.unknown or any(r.why for p in found.parts for r in p.redirects)
+
+
+@pytest.mark.parametrize(
+    "line", ["set -k && rec x=a b", "set -ek; rec x=a", "set -o keyword\nrec x=a", 'set "$o"; rec x']
+)
+def test_the_keyword_option_of_bash_makes_a_line_unclear(line: str) -> None:
+    """After it `program NAME=value` passes no such argument."""
+    assert analyse(line, CWD, "/home/u").unclear
+    assert not analyse("set -eu; set -- -k x; rec x=a", CWD, "/home/u").unclear

@@ -25,6 +25,7 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.regular import read_start
+from tests.helpers import ROOT
 from tests.tools.toolbench import Bench
 
 NOBODY = 65534
@@ -67,6 +68,9 @@ def unprivileged() -> Iterator[None]:
     # The saved ids stay root's, so that there is a way back.
     os.setresuid(NOBODY, NOBODY, 0)
     try:
+        # The prompts are read when they are needed, as from a checkout below a folder of `mktemp -d`.
+        if not os.access(ROOT / "prompts" / "system.md", os.R_OK):
+            pytest.skip(f"NOT TESTED: {ROOT} is in a folder that only root may enter")
         yield
     finally:
         os.setresuid(0, 0, 0)
