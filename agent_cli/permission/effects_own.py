@@ -20,6 +20,14 @@ _AWK_ACTS = re.compile(r"system\s*\(|\||getline|>|@load|@include|close\s*\(")
 _TAR_VALUED = "fbCTXIFgHVKNL"
 
 
+def _tar_file(letter: str, given: Word) -> Iterator[Touch]:
+    """What the file that an option of tar names is for: -T and -X read a list, -g writes a snapshot."""
+    if letter in "TX":
+        yield Touch("read", given)
+    elif letter == "g":
+        yield Touch("write", given)
+
+
 def _tar(words: Sequence[Word]) -> Iterator[Touch]:
     letters, archives, operands, folder = "", [], [], Word(".")
     queue, first = list(words), True
@@ -52,10 +60,7 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
                 given = word.but(text=value) if equals else queue.pop(0) if queue else Word("")
                 folder = given if letter == "C" else folder
                 archives += [given] if letter == "f" else []
-                if letter in "TX":
-                    yield Touch("read", given)
-                if letter == "g":
-                    yield Touch("write", given)
+                yield from _tar_file(letter, given)
             else:
                 letters += named.get(name, "")
         elif (text.startswith("-") and len(text) > 1) or first:
@@ -72,10 +77,7 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
                 cluster = cluster if old else ""
                 folder = given if letter == "C" else folder
                 archives += [given] if letter == "f" else []
-                if letter in "TX":
-                    yield Touch("read", given)
-                if letter == "g":
-                    yield Touch("write", given)
+                yield from _tar_file(letter, given)
         else:
             operands.append(word)
         first = False
