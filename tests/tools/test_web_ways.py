@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.model.proxy import Proxy
-from tests.tools.web_server import WebServer, fails, get, moved, page
+from tests.tools.web_server import Resolver, WebServer, fails, get, moved, page, tls
 
 # Addresses.
-
-
-class Resolver:
-    """Stands in for the system's: a list of answers, of which each look-up takes one."""
-
-    def __init__(self, *answers: list[str]) -> None:
-        self.answers = list(answers)
-        self.asked: list[str] = []
-
-    def __call__(self, host: Any, port: int, **_: Any) -> list[Any]:
-        self.asked.append(host.decode() if isinstance(host, bytes) else host)
-        found = self.answers.pop(0)
-        if not found:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return [(socket.AF_INET6 if ":" in a else socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, port)) for a in found]
 
 
 @pytest.mark.parametrize(
@@ -118,27 +100,6 @@ def test_a_proxy_that_cannot_be_used() -> None:
 
 
 # TLS.
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for good.example that nobody signed but itself, with its key in the same file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("THE TLS TESTS DID NOT RUN: there is no openssl command to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=good.example"]
-    command += ["-addext", "subjectAltName=DNS:good.example", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    both = folder / "both.pem"
-    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
-    return both
-
-
-def tls(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    return context
 
 
 def test_a_certificate_that_nobody_signed_is_refused(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,3 +159,24 @@ class WebServer:
             found(connection)
         else:
             connection.sendall(found)
+
+
+def tls(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+class Resolver:
+    """Stands in for the system's: a list of answers, of which each look-up takes one."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    def __call__(self, host: Any, port: int, **_: Any) -> list[Any]:
+        self.asked.append(host.decode() if isinstance(host, bytes) else host)
+        found = self.answers.pop(0)
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET6 if ":" in a else socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, port)) for a in found]

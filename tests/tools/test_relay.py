@@ -1,0 +1,245 @@
+"""A port of a sandbox carried to this machine's, and what any server of connections owes: bounds, and a clean end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from agent_tools import relay
+from agent_tools.relay import ConnectionServer, PortForward
+
+
+def listener(backlog: int = 512) -> socket.socket:
+    return socket.create_server(("127.0.0.1", 0), backlog=backlog)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what threads bring about."""
+    end = monotonic() + 30
+    while not holds():
+        assert monotonic() < end
+        sleep(0.01)
+
+
+def threads(name: str) -> int:
+    return sum(t.name.startswith(name) for t in threading.enumerate())
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def receive_all(sock: socket.socket) -> bytes:
+    return b"".join(iter(lambda: sock.recv(65536), b""))
+
+
+@contextmanager
+def service(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server on this machine: `answer` is called with each connection."""
+    with listener() as ear:
+
+        def serve(client: socket.socket) -> None:
+            with client, suppress(OSError):
+                answer(client)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(ear.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield ear.getsockname()[1]
+        ear.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def forward(port: int) -> Iterator[int]:
+    ear = listener()
+    inside = ear.getsockname()[1]
+    running = PortForward(ear, port)
+    try:
+        yield inside
+    finally:
+        running.close()
+        assert threads("forward") == 0
+        assert ear.fileno() == -1
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def test_both_directions_and_the_half_closed_end() -> None:
+    """A service that answers only once it has heard everything, as `nc -N` asks one."""
+
+    def answer(client: socket.socket) -> None:
+        heard = receive_all(client)
+        client.sendall(b"heard " + heard)
+
+    with service(answer) as port, forward(port) as inside, connect(inside) as client:
+        client.sendall(b"all")
+        client.shutdown(socket.SHUT_WR)
+        assert receive_all(client) == b"heard all"
+
+
+def test_a_service_that_ends_first_is_still_written_to() -> None:
+    heard = []
+    done = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        client.shutdown(socket.SHUT_WR)
+        heard.append(receive_all(client))
+        done.set()
+
+    with service(answer) as port, forward(port) as inside, connect(inside) as client:
+        assert client.recv(1) == b""
+        client.sendall(b"late")
+        client.shutdown(socket.SHUT_WR)
+        assert done.wait(30)
+        assert heard == [b"late"]
+
+
+def test_much_passes_both_ways_at_once_and_whole() -> None:
+    data = os.urandom(1 << 20) * 8
+
+    def answer(client: socket.socket) -> None:
+        while piece := client.recv(65536):
+            client.sendall(piece)
+
+    with service(answer) as port, forward(port) as inside, connect(inside) as client:
+        writer = threading.Thread(target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR)))
+        writer.start()
+        assert receive_all(client) == data
+        writer.join()
+
+
+def test_a_reader_that_is_slow_holds_the_writer_back() -> None:
+    """Nothing is stored up: an endless answer stops when nobody reads it."""
+    sent = 0
+
+    def answer(client: socket.socket) -> None:
+        nonlocal sent
+        client.settimeout(1)
+        while True:
+            sent += client.send(b"x" * 65536)
+
+    with service(answer) as port, forward(port) as inside, connect(inside) as client:
+        client.recv(1)
+        before = -1
+        while before != sent:
+            before = sent
+            sleep(0.5)
+        assert sent < 64 << 20
+
+
+def test_nothing_listens_at_the_port() -> None:
+    with listener() as ear:
+        free = ear.getsockname()[1]
+    with forward(free) as inside, connect(inside) as client, pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_what_was_broken_off_does_not_look_complete() -> None:
+    def answer(client: socket.socket) -> None:
+        client.sendall(b"half")
+        client.recv(1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    with service(answer) as port, forward(port) as inside, connect(inside) as client:
+        assert client.recv(4) == b"half"
+        client.sendall(b"x")
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+
+
+def test_a_client_that_goes_away_frees_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the service says nothing and never hears of it."""
+    monkeypatch.setattr(relay, "HALF_CLOSED_SECONDS", 0.1)
+    stop = threading.Event()
+    with service(lambda client: stop.wait(60) and None) as port, forward(port) as inside:
+        for _ in range(20):
+            connect(inside).close()
+        until(lambda: threads("forward") == 1)
+    stop.set()
+
+
+def test_closing_ends_every_connection_and_thread_and_leaves_no_descriptor() -> None:
+    before = descriptors()
+    with service(receive_all) as port:
+        ear = listener()
+        running = PortForward(ear, port)
+        clients = [connect(ear.getsockname()[1]) for _ in range(30)]
+        until(lambda: threads("forward") == 31)
+        running.close()
+        assert threads("forward") == 0
+        for client in clients:
+            assert client.recv(1) == b""
+            client.close()
+        running.close()
+    until(lambda: descriptors() <= before)
+
+
+def test_children_inherit_no_socket() -> None:
+    ear = listener()
+    ear.set_inheritable(True)
+    seen: list[socket.socket] = []
+
+    class Server(ConnectionServer):
+        def serve(self, client: socket.socket) -> None:
+            seen.append(client)
+            assert not client.get_inheritable()
+            client.sendall(b"ok")
+
+    running = Server(ear, "test-server")
+    with connect(ear.getsockname()[1]) as client:
+        assert receive_all(client) == b"ok"
+    assert not ear.get_inheritable()
+    running.close()
+
+
+def test_more_connections_than_there_may_be_wait_or_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "CONNECTIONS", 2)
+    monkeypatch.setattr(relay, "QUEUE_SECONDS", 0.1)
+
+    class Server(ConnectionServer):
+        BUSY = b"busy"
+
+        def serve(self, client: socket.socket) -> None:
+            client.sendall(b"hello")
+            client.recv(1)
+
+    ear = listener()
+    running = Server(ear, "test-server")
+    port = ear.getsockname()[1]
+    with connect(port) as one, connect(port) as two:
+        assert (one.recv(5), two.recv(5)) == (b"hello", b"hello")
+        with connect(port) as three:
+            assert receive_all(three) == b"busy"
+        monkeypatch.setattr(relay, "QUEUE_SECONDS", 30.0)
+        with connect(port) as four:
+            one.close()
+            assert four.recv(5) == b"hello"
+    running.close()
+    assert threads("test-server") == 0
+
+
+def test_what_goes_wrong_with_one_connection_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    class Server(ConnectionServer):
+        def serve(self, client: socket.socket) -> None:
+            raise LookupError
+
+    ear = listener()
+    running = Server(ear, "test-server")
+    for _ in range(3):
+        with connect(ear.getsockname()[1]) as client:
+            assert client.recv(1) == b""
+    running.close()
+    assert capfd.readouterr() == ("", "")
