@@ -26,7 +26,7 @@ _HOP_BY_HOP = frozenset(
 _FRAMING = frozenset({"content-length", "transfer-encoding", "host"})
 
 
-class Request(Value):
+class ProxyRequest(Value):
     """The head of a request. headers: as they were written, in order."""
 
     method: str
@@ -42,7 +42,7 @@ class Request(Value):
 class RequestBody(Filter):
     """Lets the body of one request pass and drops what follows, which would be a request that nobody checked."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProxyRequest) -> None:
         lengths, coding = set(request.values("content-length")), request.values("transfer-encoding")
         if coding and ([c.lower() for c in coding] != ["chunked"] or lengths or request.version != "HTTP/1.1"):
             raise proxy_answer(HTTPStatus.BAD_REQUEST, "The length of the body is unclear")
@@ -131,31 +131,30 @@ def read_head(client: socket.socket) -> tuple[bytes, bytes]:
     """The head of a request and what came behind it; nothing where the client left. The time is for all of it."""
     until = monotonic() + HEAD_SECONDS
     data = bytearray()
-    while (end := data.find(b"\r\n\r\n", max(len(data) - PIECE - 3, 0))) < 0:
-        if len(data) > HEAD_BYTES:
-            raise proxy_answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too long")
-        left = until - monotonic()
-        try:
-            client.settimeout(max(left, 0.001))
+    try:
+        while (end := data.find(b"\r\n\r\n", max(len(data) - PIECE - 3, 0))) < 0 and len(data) <= HEAD_BYTES:
+            client.settimeout(max(until - monotonic(), 0.001))
             piece = client.recv(PIECE)
-        except TimeoutError:
-            left = 0
-        if left <= 0:
-            raise proxy_answer(HTTPStatus.REQUEST_TIMEOUT, "The headers did not come in time") from None
-        if not piece:
-            return b"", b""
-        data += piece
+            if not piece:
+                return b"", b""
+            if monotonic() > until:
+                raise TimeoutError
+            data += piece
+    except TimeoutError:
+        raise proxy_answer(HTTPStatus.REQUEST_TIMEOUT, "The headers did not come in time") from None
+    if not 0 <= end <= HEAD_BYTES:
+        raise proxy_answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too long")
     return bytes(data[:end]), bytes(data[end + 4 :])
 
 
-def parse_request(head: bytes) -> Request:
+def parse_request(head: bytes) -> ProxyRequest:
     """Strictly: what another program could read differently is refused."""
     first, *lines = head.decode("latin-1").split("\r\n")
     line = re.fullmatch(rf"({_NAME}) ([!-~]+) (HTTP/1\.[01])", first)
     headers = [re.fullmatch(rf"({_NAME}):[ \t]*([\t -~\x80-\xff]*?)[ \t]*", text) for text in lines]
     if line is None or None in headers:
         raise proxy_answer(HTTPStatus.BAD_REQUEST, "This is an HTTP proxy, and the request is malformed")
-    return Request(line[1], line[2], line[3], tuple((h[1], h[2]) for h in headers if h))
+    return ProxyRequest(line[1], line[2], line[3], tuple((h[1], h[2]) for h in headers if h))
 
 
 def connect_target(target: str) -> tuple[str, int]:
@@ -170,7 +169,7 @@ def connect_target(target: str) -> tuple[str, int]:
     return host, port
 
 
-def plain_url(request: Request) -> Url:
+def plain_url(request: ProxyRequest) -> Url:
     """The address of a request in plain HTTP, which its Host header must agree with."""
     try:
         url = split_url(request.target)
@@ -184,7 +183,7 @@ def plain_url(request: Request) -> Url:
     return url
 
 
-def request_head(request: Request, url: Url, upstream: Proxy | None) -> bytes:
+def request_head(request: ProxyRequest, url: Url, upstream: Proxy | None) -> bytes:
     dropped = _HOP_BY_HOP | _named(request.values("connection")) | _FRAMING
     lines = [f"{request.method} {url.text if upstream else url.path} {request.version}", f"Host: {url.authority}"]
     lines += [f"{name}: {value}" for name, value in request.headers if name.lower() not in dropped]

@@ -166,7 +166,8 @@ def relay(
     """Carry bytes both ways until both sides have ended, or nothing moved for `idle` seconds.
 
     up, down: what passes from the client and to it. first: bytes that were already received from the client. The end
-    of one direction is passed on; the other goes on. Raises RefusedError, ConnectionResetError, OSError.
+    of one direction is passed on, and the other continues. The server's socket is shut down before this returns.
+    Raises RefusedError, ConnectionResetError, OSError.
     """
     forget = cancel.on_cancel(lambda: shut_down(server))
     try:
@@ -189,6 +190,8 @@ def relay(
                     way.receive()
     finally:
         forget()
+        # Also where a forked child has a copy of it.
+        shut_down(server)
 
 
 class _Way:

@@ -19,7 +19,7 @@ from agent_tools.addresses import kind_of_address
 from agent_tools.client_hello import server_name
 from agent_tools.dialing import DialError, Proxy, Route, dial, look_up, proxy_for
 from agent_tools.proxy_http import (
-    Request,
+    ProxyRequest,
     RequestBody,
     ResponseHead,
     connect_target,
@@ -117,7 +117,7 @@ class SandboxProxy(ConnectionServer):
         except DialError as error:
             raise proxy_answer(HTTPStatus.BAD_GATEWAY, str(error)) from None
 
-    def _tunnel(self, client: socket.socket, request: Request, rest: bytes) -> None:
+    def _tunnel(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
         host, port = connect_target(request.target)
         server, _ = self._connect(host, port, tunnel=True)
         with server:
@@ -126,7 +126,7 @@ class SandboxProxy(ConnectionServer):
             up = _ServerName(lambda name: self._check_server_name(name, host, port))
             relay(client, server, self.cancel, up=up, first=rest, idle=IDLE_SECONDS)
 
-    def _pass_on(self, client: socket.socket, request: Request, rest: bytes) -> None:
+    def _pass_on(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
         url = plain_url(request)
         body = RequestBody(request)
         server, upstream = self._connect(url.host, url.port, tunnel=False)
@@ -166,7 +166,7 @@ class SandboxProxy(ConnectionServer):
         kind = kind_of_address(address)
         if kind and not matches(str(address), self._domains, port):
             entry = domain_entry(str(address), port)
-            raise self._refusal(entry, f"{host} has {kind} address: {entry} is not in sandbox.domains")
+            raise self._refusal(entry, f"{host} leads to {entry}, {kind} address, which is not in sandbox.domains")
 
     def _check_server_name(self, name: str, host: str, port: int) -> None:
         try:
