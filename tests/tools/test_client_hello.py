@@ -72,20 +72,21 @@ def _extensions() -> int:
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "why"),
     [
-        fragmented,
-        twice,
-        lambda: b"\x15\x03\x01\0\x02\x01\0" + REAL,  # a warning first, which servers pass over
-        lambda: b"\x16\x03\x01\0\0" + REAL,
-        lambda: b"\x14\x03\x03\0\x01\x01" + REAL,
-        lambda: b"\x16\x03\x01\x40\x01" + REAL[5:],
-        lambda: REAL[:5] + b"\x02" + REAL[6:],
-        lambda: b"\x16\x03\x01\0\x06\x01\0\0\x02\x03\x03",
+        (fragmented, "cut short"),
+        (twice, "several server names"),
+        # A warning first, which servers pass over.
+        (lambda: b"\x15\x03\x01\0\x02\x01\0" + REAL, "no ClientHello"),
+        (lambda: b"\x16\x03\x01\0\0" + REAL, "no ClientHello"),
+        (lambda: b"\x14\x03\x03\0\x01\x01" + REAL, "no ClientHello"),
+        (lambda: b"\x16\x03\x01\x40\x01" + REAL[5:], "no ClientHello"),
+        (lambda: REAL[:5] + b"\x02" + REAL[6:], "no ClientHello"),
+        (lambda: b"\x16\x03\x01\0\x06\x01\0\0\x02\x03\x03", "cut short"),
     ],
 )
-def test_where_a_name_could_hide_the_connection_is_refused(make: Callable[[], bytes]) -> None:
-    with pytest.raises(ValueError, match=r"no ClientHello|cut short|several server names"):
+def test_where_a_name_could_hide_the_connection_is_refused(make: Callable[[], bytes], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
         server_name(make())
 
 

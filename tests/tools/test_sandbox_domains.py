@@ -36,6 +36,14 @@ from agent_tools.sandbox_domains import domain_entry, matches, parse_domain
         ("[0:0::1]:5432", "[::1]", 5432, True),
         ("[::1]", "::1", 443, True),
         ("127.0.0.1", "localhost", 443, False),
+        ("10.0.0.0/8", "10.1.2.3", 443, True),
+        ("10.0.0.0/8", "11.1.2.3", 443, False),
+        ("10.0.0.0/8", "10.1.2.3", 5432, False),
+        ("10.0.0.0/8:5432", "10.1.2.3", 5432, True),
+        ("10.0.0.0/8", "fd00::1", 443, False),
+        ("0.0.0.0/0", "pypi.org", 443, False),
+        ("fd00::/8", "fd12::1", 443, True),
+        ("fd00::/8:22", "[fd12::1]", 22, True),
         ("pypi.org", "pypi.org/", 443, False),
         ("pypi.org", "pypi.org\0", 443, False),
         ("pypi.org", "x@pypi.org", 443, False),
@@ -54,6 +62,9 @@ def test_what_a_pattern_covers(pattern: str, host: str, port: int, covered: bool
         ("https://pypi.org", "has a scheme, a path or a user name"),
         ("pypi.org/simple", "has a scheme, a path or a user name"),
         ("user@pypi.org", "has a scheme, a path or a user name"),
+        ("10.0.0.0/33", "is not a network"),
+        ("10.0.0/8", "is not a network"),
+        ("10.0.0.0/8:99999", "no valid port"),
         ("pypi.org:0", "no valid port"),
         ("pypi.org:65536", "no valid port"),
         ("pypi.org:", "is not a domain"),
@@ -111,7 +122,8 @@ def test_any_text_is_a_pattern_or_a_clear_mistake(pattern: str, host: str) -> No
     except ValueError as error:
         assert "write a host" in str(error)
     else:
-        assert matches(f"x.{read.host}" if read.subdomains else read.host, [pattern], read.port or 443)
+        host = str(read.network[0]) if read.network else read.host
+        assert matches(f"x.{host}" if read.subdomains else read.host, [pattern], read.port or 443)
 
 
 @pytest.mark.parametrize(

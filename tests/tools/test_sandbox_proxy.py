@@ -286,7 +286,7 @@ def test_a_name_is_looked_up_once_and_the_checked_address_is_used(
 ) -> None:
     with WebServer({"/": page("the right one")}) as server:
         resolver = named(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
-        running = proxy(f"rebinding.example:{server.port}", f"127.0.0.1:{server.port}")
+        running = proxy(f"rebinding.example:{server.port}", f"127.0.0.1/32:{server.port}")
         assert running.ask(get(f"http://rebinding.example:{server.port}/")).endswith(b"the right one")
         assert resolver.asked == ["rebinding.example"]
         assert b" 403 " in running.ask(get(f"http://rebinding.example:{server.port}/"))

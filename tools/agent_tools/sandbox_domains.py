@@ -8,6 +8,7 @@ git.example:8443    this host, on this port only
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -17,41 +18,57 @@ from agent_tools.urls import split_url
 from agent_tools.values import Value
 
 USUAL_PORTS = (80, 443)
+_HOW = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
 
 
 class DomainPattern(Value):
-    """A pattern as it was read. subdomains: it covers what is below the host, not the host. port: 0 for the usual."""
+    """A pattern as it was read. port: 0 for the usual ones. subdomains: it covers what is below the host, not the host.
+
+    network: the addresses that it covers, where `host` is none.
+    """
 
     host: str
-    subdomains: bool = False
     port: int = 0
+    subdomains: bool = False
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
 
     def covers(self, host: str, port: int) -> bool:
         """Whether a host, spelled as `spell_host` does, may be reached on a port."""
         if port != self.port if self.port else port not in USUAL_PORTS:
             return False
+        if self.network is not None:
+            return is_address(host) and ipaddress.ip_address(host) in self.network
         return host.endswith(f".{self.host}") if self.subdomains else host == self.host
 
 
 @lru_cache(maxsize=1024)
 def parse_domain(text: str) -> DomainPattern:
     """Read one pattern. Raises ValueError with a sentence that says what is wrong and how to write it."""
-    how = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
+    if network := re.fullmatch(r"([0-9A-Fa-f.:]+/\d{1,3})(?::(\d{1,5}))?", text, re.ASCII):
+        number = _port(network[2], text)
+        try:
+            return DomainPattern(network[1], number, network=ipaddress.ip_network(network[1], False))
+        except ValueError:
+            raise ValueError(f'"{text}" is not a network: {_HOW}.') from None
     if re.search(r"[/?#@\\]", text):
-        raise ValueError(f'"{text}" has a scheme, a path or a user name: {how}.')
+        raise ValueError(f'"{text}" has a scheme, a path or a user name: {_HOW}.')
     name, port = text.removeprefix("*."), ""
     if name.startswith("[") or name.count(":") == 1:
-        name, _, port = name.rpartition(":") if re.search(r":\d+$", name) else (name, "", "")
-    if port and not 0 < int(port) < 65536:
-        raise ValueError(f'"{text}" has no valid port: {how}.')
+        name, _, port = name.rpartition(":") if re.search(r":\d{1,5}$", name, re.ASCII) else (name, "", "")
     try:
         host = spell_host(name)
     except ValueError:
-        raise ValueError(f'"{text}" is not a domain: {how}.') from None
+        raise ValueError(f'"{text}" is not a domain: {_HOW}.') from None
     subdomains = text.startswith("*.")
     if subdomains and is_address(host):
-        raise ValueError(f'"{text}" has "*." in front of an address: {how}.')
-    return DomainPattern(host, subdomains, int(port or 0))
+        raise ValueError(f'"{text}" has "*." in front of an address: {_HOW}.')
+    return DomainPattern(host, _port(port, text), subdomains)
+
+
+def _port(written: str | None, text: str) -> int:
+    if written and not 0 < int(written) < 65536:
+        raise ValueError(f'"{text}" has no valid port: {_HOW}.')
+    return int(written or 0)
 
 
 def matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
