@@ -78,6 +78,7 @@ def _extensions() -> int:
         (twice, "several server names"),
         # A warning first, which servers pass over.
         (lambda: b"\x15\x03\x01\0\x02\x01\0" + REAL, "no ClientHello"),
+        (lambda: b"\x17" + REAL[1:], "no ClientHello"),
         (lambda: b"\x16\x03\x01\0\0" + REAL, "no ClientHello"),
         (lambda: b"\x14\x03\x03\0\x01\x01" + REAL, "no ClientHello"),
         (lambda: b"\x16\x03\x01\x40\x01" + REAL[5:], "no ClientHello"),

@@ -13,6 +13,8 @@ from time import monotonic, sleep
 import pytest
 
 from agent_tools import relay
+from agent_tools.cancel import CancelToken
+from agent_tools.dialing import shut_down
 from agent_tools.relay import ConnectionServer, PortForward
 
 
@@ -140,10 +142,65 @@ def test_a_reader_that_is_slow_holds_the_writer_back() -> None:
         assert sent < 64 << 20
 
 
+def test_no_direction_stores_more_than_a_piece_while_the_other_one_moves() -> None:
+    """A client that sends and never reads, and a server that reads and never stops sending."""
+    client, client_far = socket.socketpair()
+    server, server_far = socket.socketpair()
+    fed = 0
+
+    class Counted(relay.Filter):
+        def feed(self, data: bytes) -> bytes:
+            nonlocal fed
+            fed += len(data)
+            return data
+
+    def flood() -> None:
+        with suppress(OSError):
+            while True:
+                server_far.sendall(b"x" * 65536)
+
+    def carry() -> None:
+        with suppress(OSError):
+            relay.relay(client, server, cancel, down=Counted())
+
+    cancel = CancelToken()
+    working = [threading.Thread(target=carry), threading.Thread(target=flood)]
+    for thread in working:
+        thread.start()
+    drained = threading.Thread(target=receive_all, args=(server_far,))
+    drained.start()
+    for _ in range(400):
+        client_far.sendall(b"y" * 65536)
+    assert fed < 4 << 20
+    cancel.cancel()
+    for sock in (client_far, server_far):
+        shut_down(sock)
+    for thread in (*working, drained):
+        thread.join(30)
+        assert not thread.is_alive()
+    for sock in (client, client_far, server, server_far):
+        sock.close()
+
+
+def test_what_a_side_said_before_it_left_still_arrives() -> None:
+    """As the answer of a server that does not want to hear the whole upload."""
+    client, client_far = socket.socketpair()
+    server, server_far = socket.socketpair()
+    server_far.sendall(b"413")
+    server_far.close()
+    with client, client_far, server:
+        carrying = threading.Thread(
+            target=relay.relay, args=(client, server, CancelToken()), kwargs={"first": b"upload"}
+        )
+        carrying.start()
+        assert receive_all(client_far) == b"413"
+        carrying.join(30)
+
+
 def test_nothing_listens_at_the_port() -> None:
     with listener() as ear:
         free = ear.getsockname()[1]
-    with forward(free) as inside, connect(inside) as client, pytest.raises(ConnectionResetError):
+    with forward(free) as inside, pytest.raises(ConnectionResetError), connect(inside) as client:
         client.recv(1)
 
 

@@ -240,8 +240,9 @@ def test_closing_ends_what_is_under_way(proxy: Callable[..., Running], monkeypat
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_keeps_no_connection_open(proxy: Callable[..., Running]) -> None:
+def test_a_fork_keeps_no_connection_open(proxy: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that was forked in the middle has copies of all sockets, and must not hold the other sides up."""
+    monkeypatch.setattr("agent_tools.sandbox_proxy.IDLE_SECONDS", 0.3)
     ended = threading.Event()
     with service(lambda client: receive_all(client) or ended.set()) as port:
         running = proxy(f"127.0.0.1:{port}")
@@ -249,15 +250,17 @@ def test_a_fork_keeps_no_connection_open(proxy: Callable[..., Running]) -> None:
             wait, go_on = os.pipe()
             child = os.fork()
             if child == 0:
+                # Until the parent closes its end, or is gone.
+                os.close(go_on)
                 os.read(wait, 1)
                 os._exit(0)
-            running.close()
-            assert client.recv(1) == b""
-            assert ended.wait(30)
-            os.write(go_on, b"x")
-            os.waitpid(child, 0)
             os.close(wait)
-            os.close(go_on)
+            try:
+                assert client.recv(1) == b""
+                assert ended.wait(30)
+            finally:
+                os.close(go_on)
+                os.waitpid(child, 0)
 
 
 # Real programs.

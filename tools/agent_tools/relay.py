@@ -62,11 +62,10 @@ class ConnectionServer:
         self._listener = listener
         self._name = name
         self._slots = threading.Semaphore(CONNECTIONS)
-        self._threads: set[threading.Thread] = set()
-        self._lock = threading.Lock()
+        self._serving: list[threading.Thread] = []
         # Closing alone does not wake who waits in accept().
         self.cancel.on_cancel(lambda: shut_down(listener))
-        self._start(self._accept)
+        self._accepting = self._start(self._accept)
 
     def serve(self, client: socket.socket) -> None:
         """Serve one connection, which the caller closes. May raise OSError, Cancelled or RefusedError."""
@@ -75,31 +74,18 @@ class ConnectionServer:
     def close(self) -> None:
         """End all connections and threads, and close the listening socket."""
         self.cancel.cancel("closed")
-        self._slots.release()
         until = monotonic() + CLOSE_SECONDS
-        with self._lock:
-            threads = self._threads - {threading.current_thread()}
-        for thread in threads:
-            thread.join(max(until - monotonic(), 0.0))
+        # The first one starts the others.
+        self._accepting.join(CLOSE_SECONDS)
+        for thread in self._serving:
+            if thread is not threading.current_thread():
+                thread.join(max(until - monotonic(), 0.0))
         self._listener.close()
 
-    def _start(self, work: Callable[..., None], *args: object) -> None:
-        def run() -> None:
-            try:
-                work(*args)
-            finally:
-                with self._lock:
-                    self._threads.discard(thread)
-
-        thread = threading.Thread(target=run, name=self._name, daemon=True)
-        with self._lock:
-            self._threads.add(thread)
-        try:
-            thread.start()
-        except RuntimeError:
-            with self._lock:
-                self._threads.discard(thread)
-            raise
+    def _start(self, work: Callable[..., None], *args: object) -> threading.Thread:
+        thread = threading.Thread(target=work, args=args, name=self._name, daemon=True)
+        thread.start()
+        return thread
 
     def _accept(self) -> None:
         while not self.cancel.cancelled:
@@ -114,7 +100,8 @@ class ConnectionServer:
                 _end(client, self.BUSY)
                 continue
             try:
-                self._start(self._serve, client)
+                alive = [thread for thread in self._serving if thread.is_alive()]
+                self._serving = [*alive, self._start(self._serve, client)]
             except RuntimeError:  # no more threads
                 self._slots.release()
                 _end(client, self.BUSY)
