@@ -163,11 +163,16 @@ def test_no_direction_stores_more_than_a_piece_while_the_other_one_moves() -> No
         with suppress(OSError):
             relay.relay(client, server, cancel, down=Counted())
 
+    def drain() -> None:
+        # Slower than the client sends, so that this direction often waits for room.
+        while server_far.recv(65536):
+            sleep(0.001)
+
     cancel = CancelToken()
     working = [threading.Thread(target=carry), threading.Thread(target=flood)]
     for thread in working:
         thread.start()
-    drained = threading.Thread(target=receive_all, args=(server_far,))
+    drained = threading.Thread(target=drain)
     drained.start()
     for _ in range(400):
         client_far.sendall(b"y" * 65536)

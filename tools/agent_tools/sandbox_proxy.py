@@ -3,7 +3,7 @@
 It runs in this process, outside of the sandbox, and serves a socket that listens inside. A command talks to it as to
 any proxy: CONNECT for TLS, whole addresses for plain HTTP. Names are looked up here, once, and the address that was
 checked is the one that is connected to. The server name of a TLS connection and the Host of a request must be what
-was allowed; what an encrypted request asks a shared server for cannot be seen.
+was allowed. What is asked of a shared server inside of TLS, or in a tunnel without TLS, is not seen.
 """
 
 from __future__ import annotations
