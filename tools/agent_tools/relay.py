@@ -6,6 +6,7 @@ at most, and that for a bounded time.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import select
 import socket
@@ -115,7 +116,8 @@ class ConnectionServer:
             _end(client, refused.reply)
         except ConnectionResetError:
             # What was broken off must not look complete.
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            with contextlib.suppress(OSError):
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
         except Exception:  # noqa: BLE001 - whatever a client or a server does costs its own connection only
             _end(client)
