@@ -18,7 +18,7 @@ from agent_cli.config.memory import Memory, load_memory
 from agent_cli.config.nearby import Nearby
 from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
-from agent_cli.confine import sandbox_profile
+from agent_cli.confine import make_confinement
 from agent_cli.core.answers import Approver, Asker, later
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.limits import Limits
@@ -55,7 +55,6 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.wires import check_price, choose_model, debugged, later_model, open_wire, pricing, taken_by, window_of
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
-from agent_tools.confined import Confinement
 from agent_tools.lent import Prompted
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
@@ -284,12 +283,7 @@ def make_context(workspace: Workspace, settings: Settings, place: Place, *, dema
     known |= {"after_edit": settings.after_edit}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
     context = ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
-    if settings.sandbox.mode != "off":
-        context.sandbox = Confinement(
-            settings.sandbox.mode,
-            lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
-            context.env,
-        )
+    context.sandbox = make_confinement(workspace, settings, place)
     return context
 
 

@@ -16,7 +16,7 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
     """An environment without keys, settings or state of the machine the tests run on. `home` is made."""
     home.mkdir(parents=True, exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")}
-    return {
+    made = {
         **kept,
         "HOME": str(home),
         "AGENT_STATE_DIR": str(home / "state"),
@@ -25,8 +25,11 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         # No server on this machine is to be found by chance.
         "OLLAMA_HOST": "127.0.0.1:9",
+        # What a command does is to be seen, not what a sandbox makes of it. Its tests set it; "": settings say it.
+        "AGENT_SANDBOX_MODE": "off",
         **more,
     }
+    return {name: value for name, value in made.items() if (name, value) != ("AGENT_SANDBOX_MODE", "")}
 
 
 def agent(

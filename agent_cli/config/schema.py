@@ -70,14 +70,40 @@ class Sandbox(Value):
 
     mode: Annotated[
         Literal["auto", "require", "off"],
-        "the sandbox for commands: the best there is, none without one, or none",
+        "the sandbox for commands: where bubblewrap works, no command without one, or none",
         tighten("off", "auto", "require"),
-    ] = "off"
+    ] = "auto"
     auto_allow: Annotated[bool, "commands in the sandbox run without a question", USER] = False
     network: Annotated[bool, "commands in the sandbox may use the network", USER] = False
+    domains: Annotated[
+        tuple[str, ...], 'hosts that commands in the sandbox reach, e.g. "pypi.org", "*.npmjs.org", "host:8443"', USER
+    ] = ()
+    ports: Annotated[
+        tuple[int, ...], "ports of servers on this machine that commands in the sandbox reach, e.g. 5432", USER
+    ] = ()
+    sockets: Annotated[
+        tuple[str, ...], 'sockets of services that commands in the sandbox reach, e.g. "/run/postgresql"', USER
+    ] = ()
     writable: Annotated[
         tuple[str, ...], 'folders that commands may write beside the workspace, e.g. "~/.cache"', USER
     ] = ()
+    readable: Annotated[
+        tuple[str, ...], 'folders of the home folder that commands may read, e.g. "~/datasets"', USER
+    ] = ()
+    caches: Annotated[
+        Literal["session", "shared", "off"],
+        "caches in the home folder (~/.cache, ~/.npm, ~/.cargo/registry, ...): written to a layer that ends with the"
+        " session, written themselves, or not written",
+        USER,
+    ] = "session"
+    outside: Annotated[
+        tuple[str, ...],
+        'commands that run outside the sandbox, as in rules for Bash: "docker:*"; what asks still asks',
+        USER,
+    ] = ()
+    landlock: Annotated[
+        bool, "use Landlock where bubblewrap does not work; it does not protect hooks and settings", USER
+    ] = False
 
 
 class Terminal(Value):

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_tools import sandbox_landlock
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import HeadTail
+from agent_tools.confined import Confined
 from agent_tools.process import run_process
 from agent_tools.sandbox import Sandbox, try_bubblewrap, try_landlock
 from agent_tools.sandbox_bwrap import find_bwrap
@@ -58,6 +60,8 @@ class Cage:
         (self.home / ".ssh/id_ed25519").write_text("SECRET KEY\n")
         (self.home / ".netrc").write_text("machine SECRET\n")
         (self.home / "notes.txt").write_text("plain notes\n")
+        (self.home / ".cargo").mkdir(exist_ok=True)
+        (self.home / ".cargo/config.toml").write_text("[build]\n")
         self.sandbox = sandbox_of(kind)
         self.roots: list[Path] = [self.root]
 
@@ -101,6 +105,11 @@ class Cage:
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}
         who = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "init.defaultBranch=main"]
         subprocess.run(["git", *who, *words], cwd=self.root, env=env, check=True, capture_output=True)
+
+
+def confined(root: Path, home: Path | None = None, **options: Any) -> Confined:
+    """A sandbox as the gate sees it: one that works and, unless said otherwise, lets commands run unasked."""
+    return Confined(lambda: True, lambda: make_profile([root], home or root.parent), **{"auto_allow": True} | options)
 
 
 def sandbox_of(kind: Kind) -> Sandbox:

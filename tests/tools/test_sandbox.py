@@ -49,7 +49,7 @@ def test_the_best_that_works_is_taken(tmp_path: Path) -> None:
 
 @linux
 def test_without_bubblewrap_it_is_landlock_and_both_are_said(no_bubblewrap: None, landlock: Cage) -> None:
-    chosen = choose("auto", landlock.profile(), {"PATH": "relative"})
+    chosen = choose("auto", landlock.profile(), {"PATH": "relative"}, landlock=True)
     assert chosen.text() == "Landlock and seccomp; not bubblewrap: it is not installed"
     assert chosen.limits
 
@@ -60,10 +60,10 @@ def test_bubblewrap_that_does_not_work_is_not_taken(no_bubblewrap: None, landloc
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     tool.chmod(0o755)
-    chosen = choose("auto", landlock.profile(), {"PATH": str(tool.parent)})
+    chosen = choose("auto", landlock.profile(), {"PATH": str(tool.parent)}, landlock=True)
     assert chosen.text().endswith("not bubblewrap: bwrap: No permissions to create new namespace")
     # A command could have put one there itself.
-    inside = choose("auto", landlock.profile().but(writable=(tool.parent,)), {"PATH": str(tool.parent)})
+    inside = choose("auto", landlock.profile().but(writable=(tool.parent,)), {"PATH": str(tool.parent)}, landlock=True)
     assert inside.why == ("bubblewrap: it is not installed",)
 
 
@@ -72,11 +72,11 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
     no_bubblewrap: None, no_landlock: None, tmp_path: Path
 ) -> None:
     profile = make_profile([tmp_path], None)
-    none = choose("auto", profile, {})
+    none = choose("auto", profile, {}, landlock=True)
     said = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
     assert none.text() == f"none, so commands run with your rights: {said}"
     assert none.prepare(["ls"], tmp_path, {"A": "b"}, profile).argv == ["ls"]
-    required = choose("require", profile, {})
+    required = choose("require", profile, {}, landlock=True)
     assert required.text() == f"none, so no command will run: {said}"
     with pytest.raises(ToolError, match="there is none: bubblewrap: it is not installed"):
         required.prepare(["ls"], tmp_path, {}, profile)

@@ -19,12 +19,12 @@ def refused(text: str) -> bool:
 
 
 def test_only_the_workspace_can_be_written(cage: Cage) -> None:
-    out = cage.home / "outside"
+    out = cage.home / ".cargo/outside"
     out.mkdir()
     (out / "old.txt").write_text("old")
     done = cage(
         "echo in > new.txt; mkdir -p a/b; mv new.txt a/b/; ln a/b/new.txt hard; cat a/b/new.txt\n"
-        "cd ~/outside; echo x > new; echo x > old.txt; rm -f old.txt; mkdir d; mv $OLDPWD/hard h\n"
+        "cd ~/.cargo/outside; echo x > new; echo x > old.txt; rm -f old.txt; mkdir d; mv $OLDPWD/hard h\n"
         "ln -s x s; : > old.txt; truncate -s 0 old.txt; cp $OLDPWD/a/b/new.txt ~/; touch /etc/x /usr/x ~/.bashrc"
     )
     assert done.out.startswith("in\n")
@@ -74,8 +74,9 @@ def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: C
 
 
 def test_secret_places_cannot_be_read(cage: Cage) -> None:
-    done = cage("cat ~/.ssh/id_ed25519 ~/.netrc /etc/shadow; head -1 ~/notes.txt; ls -A ~")
-    assert "plain notes" in done.out and "SECRET" not in done.out and "root:" not in done.out
+    done = cage("cat ~/.ssh/id_ed25519 ~/.netrc /etc/shadow; head -1 ~/notes.txt; cat ~/.cargo/config.toml")
+    assert "[build]" in done.out and "SECRET" not in done.out and "root:" not in done.out
+    assert "plain notes" not in done.out
     assert "SECRET" not in cage("cat < /proc/self/root$HOME/.ssh/id_ed25519; cp ~/.netrc copy; cat copy").out
 
 
@@ -98,7 +99,7 @@ def test_a_home_that_is_the_workspace_keeps_its_secrets_and_start_up_files(cage:
 
 
 def test_a_link_made_inside_does_not_lead_a_write_outside(cage: Cage) -> None:
-    out = cage.home / "outside"
+    out = cage.home / ".cargo/outside"
     out.mkdir()
     done = cage(f"ln -s {out} door && echo x > door/made; ln -s {out}/two t; echo x > t; mkdir door/d; ls {out}")
     assert refused(done.out) and tree(out) == set()

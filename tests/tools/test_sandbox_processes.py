@@ -88,7 +88,7 @@ def test_the_sandbox_ends_with_the_program(cage: Cage) -> None:
         )
         assert soon(lambda: (cage.root / "begun").exists() and bool(running(word)))
         program.kill()
-        program.communicate(timeout=5)
+        program.communicate(timeout=60)
         assert soon(lambda: not running(word))
 
 

@@ -9,10 +9,8 @@ import pytest
 
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.outcome import Complete
-from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
-from agent_tools.base import Effect
-from agent_tools.confined import OUTSIDE, Confinement
+from agent_tools.confined import OUTSIDE, Confinement, Limits
 from agent_tools.sandbox_profile import Profile, make_profile
 from agent_tools.workspace import Workspace
 from tests.engine.world import World
@@ -26,7 +24,7 @@ def confine(bench: Bench) -> Confinement:
     def profile(temp: Path, network: bool) -> Profile:
         return make_profile([bench.root], None, temp=temp, network=network)
 
-    bench.ctx.sandbox = Confinement("auto", profile, dict(bench.ctx.env))
+    bench.ctx.sandbox = Confinement("auto", profile, dict(bench.ctx.env), Limits(landlock=True))
     if not bench.ctx.sandbox.holds:
         pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.sandbox.sandbox.text()}")
     return bench.ctx.sandbox
@@ -90,25 +88,6 @@ def deny() -> Any:
     return Reject("no")
 
 
-@pytest.mark.parametrize(
-    ("command", "free", "level"),
-    [
-        ("make", True, Level.ALLOW),
-        ("make", False, Level.ASK),
-        ("curl https://example.org", True, Level.ASK),
-        ("sudo make", True, Level.ASK),
-        ("echo x > .git/hooks/pre-commit", True, Level.ASK),
-        ("git push", True, Level.ASK),
-        ("pip install x", True, Level.ASK),
-    ],
-)
-def test_in_the_sandbox_unknown_commands_may_run_without_a_question(
-    tmp_path: Path, command: str, free: bool, level: Level
-) -> None:
-    policy = Policy(Workspace(tmp_path), [], free_in_sandbox=lambda: free)
-    assert policy.decide("Bash", [Effect("run", command)]).level is level
-
-
 def test_what_names_the_network_gets_it_once_allowed(tmp_path: Path) -> None:
     policy = Policy(Workspace(tmp_path))
     assert policy.terms("git fetch && npm install").network
@@ -119,7 +98,8 @@ def test_what_names_the_network_gets_it_once_allowed(tmp_path: Path) -> None:
 
 def test_the_setting_may_be_one_word(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="echo done")]}, {"text": "Ok."}])
-    done = agent(["-p", "--model", model, "--settings", 'sandbox = "auto"', "--output-format", "json", "go"], work)
+    settings, env = ["--settings", 'sandbox = "auto"'], {"AGENT_SANDBOX_MODE": ""}
+    done = agent(["-p", "--model", model, *settings, "--output-format", "json", "go"], work, env=env)
     assert done.returncode == 0, done.stderr
     bad = agent(["-p", "--model", model, "--settings", 'sandbox = "maybe"', "go"], work)
     assert bad.returncode == 2 and "sandbox.mode" in bad.stderr

@@ -127,16 +127,22 @@ class ConnectionServer:
 
 
 class PortForward(ConnectionServer):
-    """Carries connections to a listening socket to a port of this machine's 127.0.0.1."""
+    """Carries connections to a listening socket to where `connect` leads: by default, to `port` of this machine."""
 
-    def __init__(self, listener: socket.socket, port: int) -> None:
+    def __init__(
+        self, listener: socket.socket, port: int, connect: Callable[[int], socket.socket] | None = None
+    ) -> None:
         self._port = port
+        self._connect = connect or self._here
         super().__init__(listener, f"forward-{port}")
+
+    def _here(self, port: int) -> socket.socket:
+        return dial(Route("127.0.0.1", port, False), None, CONNECT_SECONDS, self.cancel)
 
     def serve(self, client: socket.socket) -> None:
         try:
-            server = dial(Route("127.0.0.1", self._port, False), None, CONNECT_SECONDS, self.cancel)
-        except DialError:
+            server = self._connect(self._port)
+        except (DialError, OSError):
             raise ConnectionResetError from None  # the nearest that can be had to a refused connection
         with server:
             relay(client, server, self.cancel)

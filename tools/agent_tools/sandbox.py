@@ -1,6 +1,6 @@
 """The sandbox for commands: which one works on this machine, and a command made ready for it.
 
-Bubblewrap where it works, else Landlock with seccomp, else none; why not the better one is always told. Whether one
+Bubblewrap where it works, else Landlock with seccomp where the user wants that, else none. Whether one
 works is found out by running `true` in it, which costs a process: ask when the first command comes.
 """
 
@@ -50,13 +50,21 @@ class Sandbox(Value):
         """Why nothing can run in the sandbox with this profile; "" where it can, or where there is none."""
         return sandbox_bwrap.obstacle(profile) if self.kind == "bubblewrap" else ""
 
-    def prepare(self, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile) -> Wrapped:
+    def prepare(
+        self,
+        argv: list[str],
+        cwd: Path,
+        env: dict[str, str],
+        profile: Profile,
+        shared: sandbox_bwrap.Shared = sandbox_bwrap.NOTHING_SHARED,
+    ) -> Wrapped:
         """What to start in place of `argv`; close it afterwards. Without a sandbox, `argv` itself.
 
+        shared: what it has in common with other commands, where bubblewrap runs them.
         Raises ToolError where a sandbox is required and there is none, or where it cannot protect what it has to.
         """
         if self.kind == "bubblewrap":
-            return sandbox_bwrap.prepare(self.program, argv, cwd, env, profile)
+            return sandbox_bwrap.prepare(self.program, argv, cwd, env, profile, shared)
         if self.kind == "landlock":
             return sandbox_landlock.prepare(argv, env, profile)
         if self.mode == "require":
@@ -66,8 +74,11 @@ class Sandbox(Value):
         return Wrapped("none", argv, env)
 
 
-def choose(mode: Mode, profile: Profile, env: Mapping[str, str]) -> Sandbox:
-    """The best sandbox that works here, with this profile. Starts up to two processes."""
+def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False) -> Sandbox:
+    """The best sandbox that works here, with this profile. Starts up to two processes.
+
+    landlock: whether Landlock may be used, which protects less.
+    """
     if mode == "off":
         return Sandbox("none", mode)
     if sys.platform != "linux":
@@ -77,6 +88,8 @@ def choose(mode: Mode, profile: Profile, env: Mapping[str, str]) -> Sandbox:
     if program and not reason:
         return Sandbox("bubblewrap", mode, program)
     why = f"bubblewrap: {reason}"
+    if not landlock:
+        return Sandbox("none", mode, why=(why,))
     if reason := try_landlock(profile):
         return Sandbox("none", mode, why=(why, f"Landlock: {reason}"))
     return Sandbox("landlock", mode, why=(why,), limits=sandbox_landlock.LIMITS)
@@ -92,6 +105,11 @@ def try_landlock(profile: Profile) -> str:
     if not sandbox_seccomp.supported():
         return f"there is no filter of system calls for {os.uname().machine}"
     return _trial(lambda: sandbox_landlock.prepare([_true()], {}, _bare(profile)))
+
+
+def trial_profile() -> Profile:
+    """A profile to find out with whether there is a sandbox, before there is a workspace."""
+    return Profile(())
 
 
 def _bare(profile: Profile) -> Profile:

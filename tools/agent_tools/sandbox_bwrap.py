@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from agent_tools.base import ToolError
 from agent_tools.sandbox_holders import Placeholders
@@ -24,6 +25,7 @@ from agent_tools.sandbox_mounts import arguments, mounts
 from agent_tools.sandbox_profile import Profile
 from agent_tools.sandbox_seccomp import filter_program, supported
 from agent_tools.sandbox_wrapped import Wrapped, memory_file
+from agent_tools.values import Value
 
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin")
 _ALWAYS = (
@@ -32,6 +34,21 @@ _ALWAYS = (
 _OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 # How long the processes of an ended sandbox may take to be gone.
 _GONE = 2.0
+
+
+class Shared(Value):
+    """What the commands of a session share. words: those before bubblewrap; given: descriptors that they need.
+
+    network: they lead into a network without a way out. caches: directories that may be written, and what stands there.
+    """
+
+    words: tuple[str, ...] = ()
+    given: tuple[int, ...] = ()
+    network: bool = False
+    caches: Mapping[Path, Path] = MappingProxyType({})
+
+
+NOTHING_SHARED = Shared()
 
 
 def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str | None:
@@ -60,8 +77,13 @@ def obstacle(profile: Profile) -> str:
     return ""
 
 
-def prepare(bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile) -> Wrapped:
-    """The command, wrapped. Raises ToolError where something cannot be protected."""
+def prepare(
+    bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile, shared: Shared = NOTHING_SHARED
+) -> Wrapped:
+    """The command, wrapped. shared: what it has in common with the other commands of a session.
+
+    Raises ToolError where something cannot be protected.
+    """
     if reason := obstacle(profile):
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
     holders = Placeholders((*profile.protected, *profile.personal))
@@ -69,7 +91,7 @@ def prepare(bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile
     try:
         given += os.pipe()
         heard = given[0]
-        words = [bwrap, *_words(profile, holders, given), "--chdir", str(cwd), "--", *argv]
+        words = [bwrap, *_words(profile, holders, given, shared), "--chdir", str(cwd), "--", *argv]
         if supported():
             given.append(memory_file("filter", filter_program(network=profile.network, contained=True)))
             words[1:1] = ["--seccomp", str(given[-1])]
@@ -77,6 +99,7 @@ def prepare(bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile
             # The network namespace is what contains abstract sockets; without one Landlock does, where it is there.
             first, spec = launcher({})
             words, given = [*first, *words], [*given, spec]
+        words, given = [*shared.words, *words], [*given, *shared.given]
     except BaseException:  # whatever stops it, no descriptor stays open; the call that it was for tells it
         holders.release()
         for descriptor in given:
@@ -86,7 +109,7 @@ def prepare(bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile
     return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, heard, holders))
 
 
-def _words(profile: Profile, holders: Placeholders, given: list[int]) -> list[str]:
+def _words(profile: Profile, holders: Placeholders, given: list[int], shared: Shared) -> list[str]:
     """The options of bubblewrap, but those that name the command.
 
     given: a pipe for its status, to which the other descriptors that it needs are added.
@@ -99,11 +122,11 @@ def _words(profile: Profile, holders: Placeholders, given: list[int]) -> list[st
     guarded = (*profile.protected, *profile.personal)
     there = {*holders.paths, *(path for path in guarded if os.path.lexists(path))}
     words = [*_ALWAYS.split(), "--json-status-fd", str(given[1])]
-    if not profile.network:
+    if not profile.network and not shared.network:
         words.append("--unshare-net")
     if os.geteuid() == 0:
         words += [word for capability in _OF_ROOT for word in ("--cap-add", capability)]
-    return [*words, *arguments(mounts(profile, there), blank)]
+    return [*words, *arguments(mounts(profile, there, shared.caches), blank)]
 
 
 def _finish(heard: int, holders: Placeholders) -> None:

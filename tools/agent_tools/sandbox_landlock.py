@@ -39,8 +39,12 @@ def prepare(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
     """The command, behind the launcher."""
     own = [*profile.writable, *([profile.temp] if profile.temp else [])]
     kept = (*profile.hidden, *profile.personal)
+    shown = [p for p in map(_real, profile.shown) if any(p.is_relative_to(c) for c in profile.covered)]
     spec = {
-        "read": granted(Path("/"), profile.hidden),
+        "read": [
+            *granted(Path("/"), (*profile.hidden, *profile.covered)),
+            *(path for root in (*shown, *own) for path in granted(root, profile.hidden)),
+        ],
         "write": [*(path for root in own for path in granted(root, kept)), _SHARED],
         "devices": _DEVICES,
         "filter": filter_program(network=profile.network, contained=False).hex(),
@@ -49,6 +53,10 @@ def prepare(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
     if profile.temp:
         env = env | {"TMPDIR": str(profile.temp)}
     return Wrapped("landlock", [*first, *argv], env, (descriptor,))
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def granted(tree: Path, kept_out: Collection[Path]) -> list[str]:

@@ -1,23 +1,23 @@
 """The file system as the sandbox shows it: a list of mounts in the order in which bubblewrap makes them.
 
-The host's tree, read-only, is the ground. On it lie, the outer before the inner: empty directories over what is hidden,
-the private temporary directory, the directories that may be written, and on these what is protected, bound on itself
-read-only. A directory between the two is bound on itself as well: what is mounted on cannot be renamed or removed, so
-that the way to a protected path cannot be exchanged.
+The host's tree, read-only, is the ground. On it lie, the outer before the inner: empty directories over the home folder
+and what is hidden, what is shown of it, the private temporary directory, the directories that may be written, and on
+these what is protected, bound on itself read-only. A directory between the two is bound on itself as well: what is
+mounted on cannot be renamed or removed, so that the way to a protected path cannot be exchanged.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from agent_tools.sandbox_profile import Profile
+from agent_tools.sandbox_profile import Profile, below
 
-# closed: a device that cannot be opened, which git and most programs pass over.
-What = Literal["empty", "blank", "closed", "bind", "read-only"]
+# closed: a device that cannot be opened, which git and most programs pass over. link: a symbolic link to the source.
+What = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
 Mount = tuple[What, Path, Path]
 
 TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
@@ -30,8 +30,11 @@ _UNIX = Path("/proc/net/unix")
 _LISTENS = 0x10000  # __SO_ACCEPTCON
 
 
-def mounts(profile: Profile, guarded: Iterable[Path]) -> list[Mount]:
-    """The mounts in order. guarded: what is to be read-only within what can be written, and is there."""
+def mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path]) -> list[Mount]:
+    """The mounts in order. guarded: what is to be read-only within what can be written, and is there.
+
+    caches: the directories that may be written, and what stands there for them.
+    """
     plan: dict[Path, Mount] = {}
 
     def add(what: What, target: Path, source: Path | None = None) -> None:
@@ -40,20 +43,28 @@ def mounts(profile: Profile, guarded: Iterable[Path]) -> list[Mount]:
     for path in TEMPORARY:
         if path.is_dir() and not path.is_symlink():
             add(*(("bind", path, profile.temp) if profile.temp else ("empty", path)))
-    if RUN.is_dir():
-        add("empty", RUN)
+    for path in (RUN, *profile.covered):
+        if path.is_dir():
+            add("empty", path)
     covered = tuple(plan)
     seen = list(profile.writable)
     kept = [RUN / name for name in _OF_RUN] + ([_RESOLVER] if profile.network else [])
-    for path in (*kept, *profile.shown):
+    for path in (*kept, *profile.sockets, *profile.shown):
         real = Path(os.path.realpath(path))
-        if real.exists() and real not in covered and _below(real, covered):
+        if not os.path.lexists(real):
+            continue
+        if real != path and (link := _first_link(path, profile.covered)) and not below(link, seen):
+            add("link", link, Path(os.path.realpath(link)))
+        if real not in covered and below(real, covered) and not below(real, seen):
             add("read-only", real)
             seen.append(real)
+    for target, source in caches.items():
+        add("bind", target, source)
+        seen.append(target)
 
     def shown(path: Path) -> bool:
         """Whether the host's file is to be seen there at all."""
-        return not _below(path, covered) or _below(path, seen)
+        return not below(path, covered) or below(path, seen)
 
     for path in profile.hidden:
         if shown(path):
@@ -88,6 +99,8 @@ def arguments(plan: list[Mount], blank: Callable[[], int]) -> list[str]:
             closed += [] if open_ else ["--remount-ro", str(target)]
         elif what == "blank":
             words += ["--ro-bind-data", str(blank()), str(target)]
+        elif what == "link":
+            words += ["--symlink", str(source), str(target)]
         else:
             from_ = _NULL if what == "closed" else source
             words += ["--bind" if what == "bind" else "--ro-bind", str(from_), str(target)]
@@ -106,10 +119,12 @@ def sockets(profile: Profile) -> list[Path]:
         words = line.split(None, 7)
         if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENS:
             path = Path(os.path.realpath(os.fsdecode(words[7])))
-            if not _below(path, (*profile.writable, *profile.hidden)) and os.access(path, os.W_OK):
+            if not below(path, (*profile.writable, *profile.hidden, *profile.sockets)) and os.access(path, os.W_OK):
                 found.append(path)
     return found
 
 
-def _below(path: Path, places: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(place) for place in places)
+def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
+    """The first part of a path below a covered directory that is a symbolic link."""
+    inside = (p for p in (*reversed(path.parents), path) if any(c in p.parents for c in covered))
+    return next((p for p in inside if p.is_symlink()), None)

@@ -1,17 +1,21 @@
 """What a command in the sandbox may touch, and what it may not see.
 
-Everything can be read but the secret places. Written can be the directories of the workspace, without the parts of
-them that run something or decide what may run: those are protected whether they exist or not.
+Everything can be read but secret places and most of the home folder. Written can be the directories of the workspace,
+without the parts of them that run something or decide what may run: those are protected whether they exist or not.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from agent_tools.regular import read_regular
 from agent_tools.sandbox_git import git_directories
+from agent_tools.sandbox_places import CACHES, NEEDED, SECRETS, SHOWN, SYSTEM_SECRETS
 from agent_tools.values import Value
 
 # Beside these, what `sandbox_git` knows of a repository. CI workflows are not among them: they take effect only once
@@ -24,35 +28,45 @@ PERSONAL = tuple(
     " .zprofile .zshenv .zshrc .config/autostart .config/environment.d .config/fish .config/git .config/systemd"
     " .local/share/systemd".split()
 )
-SECRET = tuple(
-    ".ssh .gnupg .aws .azure .kube .netrc .npmrc .pypirc .pgpass .my.cnf .s3cfg .vault-token .git-credentials"
-    " .password-store .mozilla .thunderbird .1password .fly .terraform.d/credentials.tfrc.json .docker/config.json"
-    " .cargo/credentials .cargo/credentials.toml .gem/credentials .m2/settings-security.xml .claude/.credentials.json"
-    " .codex/auth.json .gemini/oauth_creds.json .local/share/keyrings .local/share/kwalletd .local/share/gh"
-    " .bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history".split()
-)
-SECRET_CONFIG = tuple(
-    "1Password BraveSoftware Bitwarden chromium doctl gcloud gh git/credentials glab-cli google-chrome heroku hub"
-    " microsoft-edge op opera rclone vivaldi".split()
-)
-SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/ssl/private")
+# A configuration of git includes other files by this key, and takes others from the home folder by name.
+_NAMED = re.compile(r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I)
+_LARGEST = 1 << 18
 
 
 class Profile(Value):
-    """What a command may touch. Every path is absolute and resolved.
+    """What a command may touch. Every path is absolute and resolved, but for the names in `shown`.
 
     writable: directories. protected: paths inside them that stay as they are, there or not; personal: such paths in the
-    home folder. hidden: what cannot be seen. shown: what is seen though it lies below /tmp. temp: a private directory
-    in place of /tmp; None: an empty one for each command. network: whether it may be used.
+    home folder. covered: directories that are seen empty but for what is `shown` of them. hidden: what cannot be seen.
+    shown: what is seen though it lies in a covered directory or below /tmp. caches: directories of the home folder
+    that may be written as well, but not for good. temp: a private directory in place of /tmp; None: an empty one for
+    each command. network: whether it may be used. sockets: those of services that may be reached.
     """
 
     writable: tuple[Path, ...]
     protected: tuple[Path, ...] = ()
     personal: tuple[Path, ...] = ()
+    covered: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
+    caches: tuple[Path, ...] = ()
     temp: Path | None = None
     network: bool = False
+    sockets: tuple[Path, ...] = ()
+
+    def shows(self, path: Path) -> bool:
+        """Whether a path of the machine can be read inside, or would be if it were there."""
+        real = _real(path)
+        if below(real, self.hidden):
+            return False
+        open_ = (*self.writable, *self.caches, *(_real(s) for s in self.shown))
+        return not below(real, self.covered) or below(real, open_)
+
+    def takes(self, path: Path) -> bool:
+        """Whether a path can be written inside, for good or for the session."""
+        real = _real(path)
+        kept = below(real, (*self.protected, *self.personal, *self.hidden))
+        return not kept and below(real, (*self.writable, *self.caches))
 
 
 def make_profile(
@@ -61,13 +75,19 @@ def make_profile(
     *,
     extra: Iterable[Path] = (),
     secret: Iterable[Path] = (),
+    readable: Iterable[Path] = (),
+    path: str = "",
+    caches: bool = True,
+    sockets: Iterable[Path] = (),
     temp: Path | None = None,
     network: bool = False,
 ) -> Profile:
     """The profile for a workspace as it stands now.
 
     roots: its directories. extra: more directories that may be written, with nothing protected in them but the secret
-    places. secret: further places to hide, such as our own state.
+    places. secret: further places to hide, such as our own state. readable: further places of the home folder that are
+    shown. path: the PATH of commands, whose programs are shown. caches: whether caches of the home folder may be
+    written. sockets: sockets of services that may be reached.
     """
     roots = tuple(dict.fromkeys(_real(r) for r in roots))
     writable = [*roots, *(_real(e) for e in extra if os.path.isdir(e))]  # noqa: PTH112 - Path.is_dir may raise
@@ -77,25 +97,64 @@ def make_profile(
         writable += more
         protected += [*parts, *(root / name for name in PROTECTED)]
     hidden = [*secret_places(home), *(_real(s) for s in secret)]
-    personal = [home_real / name for name in PERSONAL if (home_real := _real(home))] if home else []
     open_ = set(writable)
+    place = _real(home) if home else Path("/")
+    covered = () if place == Path("/") or below(place, writable) else (place,)
+    # Nothing of a home folder that is covered can be written.
+    personal = [] if covered or home is None else [p for name in PERSONAL if below(p := place / name, writable)]
+    seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parent, *readable]
+    if home:
+        seen += [*shown_of(home, path)] if covered else [home]
     return Profile(
         tuple(dict.fromkeys(writable)),
         tuple(p for p in dict.fromkeys(protected) if p not in open_),
-        tuple(p for p in personal if p not in open_ and any(p.is_relative_to(w) for w in writable)),
+        tuple(p for p in personal if p not in open_),
+        covered,
         tuple(h for h in dict.fromkeys(hidden) if h not in open_ and os.path.lexists(h)),
-        tuple(_real(s) for s in (home, Path(sys.prefix), Path(__file__).parent) if s),
+        tuple(dict.fromkeys(seen)),
+        tuple(dict.fromkeys((*_there(place, CACHES), *(place / name for name in NEEDED))))
+        if covered and caches
+        else (),
         _real(temp) if temp else None,
         network,
+        tuple(_real(s) for s in sockets),
     )
+
+
+def shown_of(home: Path, path: str) -> Iterator[Path]:
+    """What of the home folder is shown: toolchains, caches, what they and git are configured with, programs on PATH."""
+    yield from _there(home, (*SHOWN, *CACHES))
+    for name in (".gitconfig", ".config/git/config"):
+        with suppress(OSError, ValueError):
+            text = os.fsdecode(read_regular(home / name, _LARGEST))
+            yield from (Path(home, m[1].strip().removeprefix("~/")) for m in _NAMED.finditer(text))
+    for place in map(Path, path.split(os.pathsep)):
+        if place.is_relative_to(home) and place != home:
+            yield place
+            # What a program needs lies beside its `bin`.
+            if place.name in ("bin", "sbin") and place.parent not in (home, home / ".local"):
+                yield place.parent
+
+
+def _there(home: Path, names: Iterable[str]) -> Iterator[Path]:
+    """Those of the names that are in the home folder. One look at it saves a look for each of some hundred names."""
+    try:
+        inside = set(os.listdir(home))  # noqa: PTH208 - text, not paths
+    except OSError:
+        return
+    start = os.fspath(home)
+    for name in names:
+        if name.partition("/")[0] in inside and os.path.lexists(path := f"{start}/{name}"):
+            yield Path(path)
 
 
 def secret_places(home: Path | None) -> list[Path]:
     """The files and directories of keys and passwords that are there and could be read."""
-    places = [Path(p) for p in SYSTEM]
+    places = [Path(p) for p in SYSTEM_SECRETS]
     if home is not None:
-        configs = {home / ".config", Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")}
-        places += [*(home / name for name in SECRET), *(c / name for c in configs for name in SECRET_CONFIG)]
+        places += _there(home, SECRETS)
+        if configs := os.environ.get("XDG_CONFIG_HOME"):
+            places += [Path(configs, name.removeprefix(".config/")) for name in SECRETS if name.startswith(".config/")]
     if os.path.isdir("/etc/ssh"):  # noqa: PTH112
         places += [Path(e.path) for e in os.scandir("/etc/ssh") if e.name.endswith("_key")]
     return [_real(p) for p in places if os.access(p, os.R_OK)]
@@ -103,3 +162,11 @@ def secret_places(home: Path | None) -> list[Path]:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+def below(path: Path, places: Iterable[Path]) -> bool:
+    """Whether an absolute path is one of the places, or in one. As text: paths are compared by the hundred."""
+    text = str(path)
+    return any(
+        text == (start := str(place)) or text.startswith(start if start == "/" else f"{start}/") for place in places
+    )

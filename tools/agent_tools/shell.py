@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, one_line, shorten
-from agent_tools.confined import OUTSIDE, unconfined
+from agent_tools.confined import OUTSIDE, Terms, unconfined
 from agent_tools.display import CommandOutput, Note
 from agent_tools.shell_env import EXCEPTIONS, command_env
 from agent_tools.shell_notes import LEFT, exit_of, took
@@ -103,7 +103,7 @@ def _waited_for(
     try:
         env = ctx.shell.applied(base) | (channel.env if channel else {})
         terms = ctx.terms(args.command)
-        with _confined(argv, args, env | terms.env, ctx, network=terms.network) as wrapped:
+        with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
             apart = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
             running = run_process(wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited)
@@ -138,9 +138,10 @@ def _in_background(
     base, _ = command_env(ctx)
     terms = ctx.terms(args.command)
     env = ctx.shell.applied(base) | terms.env
-    # What runs in the background is a server as often as not, and alone in a network nobody could reach it.
-    wrapped = _confined(argv, args, env, ctx, network=terms.network or terms.vouched)
+    wrapped = _confined(argv, args, env, ctx, terms)
     job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped)
+    if terms.vouched and wrapped.kind == "bubblewrap" and ctx.sandbox is not None:
+        ctx.sandbox.show_ports(lambda: job.running)
     job.await_end(MOMENT)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
@@ -154,11 +155,11 @@ def _in_background(
     return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
 
 
-def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, *, network: bool) -> Wrapped:
+def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: Terms) -> Wrapped:
     """The command made ready for the sandbox, where there is to be one. Raises ToolError where it must not run."""
-    if ctx.sandbox is None or args.dangerouslyDisableSandbox:
+    if ctx.sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
         return unconfined(argv, env)
-    return ctx.sandbox.prepare(argv, ctx.workspace.cwd, env, network=network)
+    return ctx.sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
 
 
 def _answered(command: str, code: int) -> bool:
@@ -173,8 +174,13 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: Ending, ctx: ToolConte
         return []
     from agent_tools.sandbox_refusal import refusal
 
-    refused = refusal(wrapped.kind, output, ending.code, network=network) if ending.cause == "exit" else ""
-    return [line for line in (refused, ctx.sandbox.shortfall()) if line]
+    hosts = ctx.sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    said = (
+        refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=ctx.sandbox.hides)
+        if ending.cause == "exit"
+        else ""
+    )
+    return [line for line in (said, ctx.sandbox.shortfall()) if line]
 
 
 def find_bash(ctx: ToolContext) -> str | None:

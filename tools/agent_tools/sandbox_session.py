@@ -1,0 +1,135 @@
+"""What the commands of one session have in common in bubblewrap: network, caches, ways to allowed hosts and ports.
+
+Where the system allows no shared namespaces (`space_error` says why), each command has a network of its own, and only
+caches that hold nothing yet can be written.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_tools.relay import PortForward
+from agent_tools.sandbox_bwrap import Shared
+from agent_tools.sandbox_places import NEEDED
+from agent_tools.sandbox_proxy import SandboxProxy, proxy_environment
+from agent_tools.sandbox_space import Space, SpaceError
+
+if TYPE_CHECKING:
+    from agent_tools.confined import Limits
+    from agent_tools.sandbox_profile import Profile
+
+# How often a background command is looked at for servers it has started, in seconds.
+_GLANCE = 0.25
+_LOWEST_PORT = 1024
+
+# Without them npm waits for a minute before it says that there is no network.
+NO_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0", "CARGO_NET_RETRY": "0"}
+
+
+class Session:
+    """The shared part of a session's sandbox. space_error: why it has no network and layers; "" where it has."""
+
+    def __init__(self, profile: Profile, folder: Path, limits: Limits, env: Mapping[str, str]) -> None:
+        """folder: where what is written to caches goes. env: the user's environment, which may name a proxy."""
+        self.space_error = ""
+        self._space: Space | None = None
+        self._proxy: SandboxProxy | None = None
+        self._environment: dict[str, str] = {}
+        self._forwards: dict[int, PortForward] = {}
+        self._own_ports = set(limits.ports)
+        self._closing = threading.Event()
+        real = dict.fromkeys(Path(os.path.realpath(c)) for c in profile.caches if c.is_dir())
+        try:
+            self._space = Space(real if limits.caches == "session" else (), folder)
+            self._open_ways(limits, env)
+        except SpaceError as error:
+            self.space_error = str(error)
+        self._caches = {c: c for c in real} if limits.caches == "shared" else {}
+        if limits.caches == "session":
+            layered = self._space.layers if self._space else ()
+            self._caches = {c: c for c in layered} | dict(_empty(profile, folder / "new", layered))
+
+    def _open_ways(self, limits: Limits, env: Mapping[str, str]) -> None:
+        """The proxy and the ports that the settings allow."""
+        if self._space is None:
+            return
+        if limits.domains:
+            listener = self._space.listen()
+            self._own_ports.add(listener.getsockname()[1])
+            self._environment = proxy_environment(listener.getsockname()[1], env)
+            self._proxy = SandboxProxy(listener, limits.domains, env=env)
+        for port in limits.ports:
+            with suppress(OSError):
+                self._forwards[port] = PortForward(self._space.listen(port), port)
+
+    @contextmanager
+    def shared(self, *, network: bool) -> Iterator[Shared]:
+        """What one command takes part in. network: it has the machine's network instead."""
+        if self._space is None:
+            yield Shared(caches=self._caches)
+            return
+        words, given = self._space.entry(network=network)
+        try:
+            yield Shared(tuple(words), given, not network, self._caches)
+        except BaseException:
+            for descriptor in given:
+                os.close(descriptor)
+            raise
+
+    def environment(self, *, network: bool) -> dict[str, str]:
+        """The variables that lead programs to the proxy, or have them give up at once where nothing can be reached."""
+        return {} if network else self._environment or NO_RETRIES
+
+    def refused(self) -> tuple[str, ...]:
+        """The hosts that the proxy has refused since this was last asked."""
+        return tuple(self._proxy.take_refused()) if self._proxy is not None else ()
+
+    def show_ports(self, running: Callable[[], bool]) -> None:
+        """As long as `running`, let this machine reach the servers that start inside, by the same port on loopback."""
+        if self._space is not None:
+            threading.Thread(target=self._watch, args=(self._space, running), name="sandbox-ports", daemon=True).start()
+
+    def _watch(self, space: Space, running: Callable[[], bool]) -> None:
+        shown: dict[int, PortForward] = {}
+        while running() and not self._closing.is_set():
+            with suppress(OSError, ValueError):
+                ports = space.ports()
+                for port in ports - self._own_ports - shown.keys():
+                    if port >= _LOWEST_PORT and (listener := _listener(port)):
+                        shown[port] = PortForward(listener, port, space.connect)
+                for port in shown.keys() - ports:
+                    shown.pop(port).close()
+            self._closing.wait(_GLANCE)
+        for forward in shown.values():
+            forward.close()
+
+    def close(self) -> None:
+        """End the ways out, and then the space."""
+        self._closing.set()
+        for way in (*self._forwards.values(), *((self._proxy,) if self._proxy else ())):
+            way.close()
+        if self._space is not None:
+            self._space.close()
+
+
+def _empty(profile: Profile, folder: Path, layered: Collection[Path]) -> Iterator[tuple[Path, Path]]:
+    """Directories of the session in place of caches that are missing, or have no layer though every build needs one."""
+    for number, cache in enumerate(profile.caches):
+        missing = cache.parent in profile.covered and not os.path.lexists(cache)
+        if missing or (cache.name in NEEDED and os.path.realpath(cache) == str(cache) and cache not in layered):
+            own = folder / str(number)
+            own.mkdir(parents=True, exist_ok=True)
+            yield cache, own
+
+
+def _listener(port: int) -> socket.socket | None:
+    """A listening socket on this machine's loopback; None where the port is taken."""
+    with suppress(OSError):
+        return socket.create_server(("127.0.0.1", port))
+    return None

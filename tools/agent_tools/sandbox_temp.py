@@ -1,0 +1,60 @@
+"""The temporary folder of a session's sandbox, and the removal of those that were left by a crash."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+_PREFIX = "agent-sandbox-"
+
+
+class Folder:
+    """A folder that is removed with `close`, or by the next program that makes one: its lock says that it is in use."""
+
+    def __init__(self) -> None:
+        parent = Path(os.path.realpath(tempfile.gettempdir()))
+        remove_left(parent)
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Remove it with all that is in it."""
+        _remove(self.path)
+        os.close(self._lock)
+
+
+def remove_left(parent: Path) -> None:
+    """Remove the folders of this user that nobody holds."""
+    with suppress(OSError):
+        for entry in list(os.scandir(parent)):
+            if entry.name.startswith(_PREFIX):
+                with suppress(OSError):
+                    _remove_if_left(Path(entry.path))
+
+
+def _remove_if_left(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(folder: Path) -> None:
+    """The work directories of layers are closed to everybody until somebody opens them."""
+    for here, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(here, name)
+            with suppress(OSError):
+                if stat.S_ISDIR(os.lstat(path).st_mode):
+                    os.chmod(path, 0o700)  # noqa: PTH101 - names of any bytes
+    shutil.rmtree(folder, ignore_errors=True)
