@@ -12,6 +12,7 @@ from agent_cli.permission.policy import Policy
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
 from agent_tools.base import ToolContext
+from agent_tools.confined import Confined
 from agent_tools.workspace import Workspace
 
 
@@ -28,7 +29,17 @@ def make_policy(
 
     answered: there is somebody to answer a question, now or later.
     """
-    sandbox = context.sandbox
+    sandbox, asked = context.sandbox, settings.sandbox
+    confined = None
+    if sandbox is not None:
+        confined = Confined(
+            lambda: sandbox.is_boundary,
+            lambda: sandbox.profile,
+            asked.auto_allow,
+            asked.outside,
+            asked.domains,
+            asked.sockets,
+        )
     policy = Policy(
         workspace,
         layers.rules,
@@ -37,7 +48,7 @@ def make_policy(
         env=context.env,
         carried=context.shell.exported,
         git_use=layers.trust.git_use,
-        free_in_sandbox=lambda: settings.sandbox.auto_allow and sandbox is not None and sandbox.is_boundary,
+        confined=confined,
         answered=answered,
     )
     context.readable = policy.readable()

@@ -23,13 +23,14 @@ from agent_cli.permission.git_standing import git_folders, look
 from agent_cli.permission.git_use import entered, filters_off, started
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings, changes_commands, poisoned, program_changed, repository
-from agent_cli.permission.network import names_network
+from agent_cli.permission.network import needs_network, within_reach
 from agent_cli.permission.reading import BUILTINS, READERS, readings
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_parse import too_long
 from agent_cli.permission.shell_scope import PLAIN_VARIABLES
 from agent_cli.permission.shell_values import Analysis, Part, Redirect
 from agent_tools.base import Effect
+from agent_tools.confined import Confined
 from agent_tools.guarded_git import Checkout, GitError, hardening
 
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
@@ -114,13 +115,19 @@ class CommandJudge:
             said = f"cannot be compared with the deny rules: it {unknown}"
         return Verdict(self._command, Level.ASK, said, firm=True)
 
-    @property
-    def fit_for_sandbox(self) -> bool:
-        """Whether a sandbox without a network is all that the command line needs."""
-        raised = any(layer.kind == "own" and layer.words[0].text in ("sudo", "doas") for p in self.analysis.parts
-                     for layer in p.layers)  # fmt: skip
+    def outside_because(self, confined: Confined) -> str:
+        """Why the command line must run outside the sandbox; "" where nothing says so."""
+        from agent_cli.permission.sandbox_needs import outside_because  # only where there is a sandbox
+
+        around = self._around
+        return outside_because(self.analysis, confined, around.workspace, around.carried.get("PATH", around.path))
+
+    def fit_for_sandbox(self, confined: Confined) -> bool:
+        """Whether the sandbox, with the hosts it reaches, is all that the command line needs."""
         destroys = any(danger.certain for danger in dangers(self.analysis))
-        return not raised and not destroys and not names_network(self.analysis)
+        parts = self.analysis.parts
+        reach = all(not needs_network(part) or within_reach(part, confined.domains) for part in parts)
+        return not destroys and reach and not self.outside_because(confined)
 
     def narrowed(self, verdict: Verdict) -> Verdict:
         """A verdict that allows by a rule, unless the command destroys something and the rule does not say so."""

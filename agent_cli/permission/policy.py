@@ -21,7 +21,7 @@ from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import protected, secret
 from agent_cli.permission.searching import Readable
 from agent_tools.base import Effect
-from agent_tools.confined import Terms
+from agent_tools.confined import Confined, Terms
 from agent_tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ class Policy:
     """Decides calls. `grant` adds a rule for this session; `mode` can be changed while it runs.
 
     home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
-    commands exported. git_use: how git may be used
-    on the workspace. free_in_sandbox: whether commands
-    run in a sandbox, and need no question there. answered: whether there is anybody to answer a question, now or later.
+    commands exported. git_use: how git may be used on the workspace. confined: the sandbox of commands; None: there is
+    none. answered: whether there is anybody to answer a question, now or later.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Policy:
         env: Mapping[str, str] | None = None,
         carried: Callable[[], Mapping[str, str]] = dict,
         git_use: Use = "trusted",
-        free_in_sandbox: Callable[[], bool] = lambda: False,
+        confined: Confined | None = None,
         answered: bool = True,
     ) -> None:
         self.mode = mode
@@ -65,7 +64,7 @@ class Policy:
         self._carried = carried
         self._git_use = git_use
         self._env = {n: variables[n] for n in ("PATH", "HOME", "XDG_CONFIG_HOME", "SUDO_UID") if n in variables}
-        self._free_in_sandbox = free_in_sandbox
+        self._confined = confined
         self.answered = answered
 
     @property
@@ -111,6 +110,11 @@ class Policy:
         other._workspace, other._carried = workspace, carried
         return other
 
+    def auto_allow(self, allowed: bool) -> None:
+        """Change whether commands in the sandbox run without a question."""
+        if self._confined is not None:
+            self._confined = self._confined.but(auto_allow=allowed)
+
     def readable(self) -> Readable:
         """Whether a search may show a file, once it may look into its folder."""
         return Readable(self._matcher(), self._workspace)
@@ -126,8 +130,13 @@ class Policy:
         from agent_cli.permission.network import names_network  # with the shell analysis
 
         judged = self._judge(self._matcher(), "Bash", command)
-        judged.verdicts()
-        return Terms(judged.hardening, names_network(judged.analysis), not self._free_in_sandbox())
+        verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
+        confined = self._confined if self._confined is not None and self._confined.holds() else None
+        outside = judged.outside_because(confined) if confined is not None and not judged.reads_only else ""
+        # What runs unasked because the sandbox holds it gets no network for that.
+        alone = confined is not None and confined.auto_allow and judged.fit_for_sandbox(confined)
+        vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
+        return Terms(judged.hardening, vouched and names_network(judged.analysis), vouched, outside)
 
     def only_reads(self, command: str) -> bool:
         """Whether a command is known to change nothing, whatever rules allow."""
@@ -220,14 +229,26 @@ class Policy:
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
             reason = f"{answer.reason}: {answer.text}"
+        if answer.level is Level.ASK and (why := self._leaves_sandbox(judged)):
+            reason = f"{reason}; it runs outside the sandbox because it {why}"
         return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
 
     def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
         kind = "write" if verdict in judged.written else "run"
         found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
-        if found.level is Level.ASK and not found.firm and self._free_in_sandbox() and judged.fit_for_sandbox:
+        confined = self._confined
+        if found.level is not Level.ASK or found.firm or confined is None or not confined.auto_allow:
+            return found
+        if confined.holds() and judged.fit_for_sandbox(confined):
             return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
+
+    def _leaves_sandbox(self, judged: CommandJudge) -> str:
+        """Why a command that is asked about runs outside the sandbox; "" where it does not."""
+        confined = self._confined
+        if confined is None or not self.answered or not confined.holds():
+            return ""
+        return judged.outside_because(confined)
 
     def _judge(self, matcher: Matcher, tool: str, command: str) -> CommandJudge:
         # The analysis of shell code is not loaded before the first command.

@@ -78,8 +78,8 @@ def test_after_a_read_in_plan_mode(repository: Path) -> None:
 def test_after_a_read_in_the_sandbox(repository: Path) -> None:
     if reason := missing("bubblewrap"):
         pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
-    (repository.parent / "home/.agentrc").write_text('[sandbox]\nmode = "require"\n')
-    worked(run(repository, bash("git status", *WORK), TMPDIR="/var/tmp"), repository)
+    sandboxed = {"AGENT_SANDBOX_MODE": "require", "TMPDIR": "/var/tmp"}
+    worked(run(repository, bash("git status", *WORK), **sandboxed), repository)
     logs = (repository.parent / "home").rglob("*.jsonl")
     shells = [json.loads(line)["data"].get("shell") for log in logs for line in log.read_text().splitlines()]
     assert not [shell for shell in shells if shell], "nothing carried over"

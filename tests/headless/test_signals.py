@@ -59,10 +59,8 @@ def test_a_killed_program_takes_its_command_along(work: Path, sandbox: str) -> N
     # One in the group, and one that has left it.
     command = "setsid sleep 3117 & sleep 3118 & echo > begun; wait"
     os.mkfifo(work / "begun")
-    (work.parent / "home").mkdir(exist_ok=True)
-    (work.parent / "home" / ".agentrc").write_text(f'[sandbox]\nmode = "{sandbox}"\n')
     model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "never"}])
-    run = begin(work, ["--model", model, "--allowedTools", "Bash", "--", "q"])
+    run = begin(work, ["--model", model, "--allowedTools", "Bash", "--", "q"], AGENT_SANDBOX_MODE=sandbox)
     (work / "begun").read_text()
     mark = str(work)
     assert len(of_folder(mark)) >= 3

@@ -15,6 +15,7 @@ from agent_cli.permission.policy import Mode, Policy
 from agent_cli.permission.shell import analyse
 from agent_tools.base import Effect
 from agent_tools.workspace import Workspace
+from tests.tools.sandboxing import confined
 
 
 def git(root: Path, *words: str) -> None:
@@ -150,7 +151,7 @@ def test_where_nobody_is_asked_the_rule_stands(tmp_path: Path) -> None:
 
 
 def test_in_the_sandbox_they_are_asked_about_too(tmp_path: Path) -> None:
-    gate = policy(tmp_path, free_in_sandbox=lambda: True)
+    gate = policy(tmp_path, confined=confined(tmp_path))
     assert gate.decide("Bash", [Effect("run", "make")]).level is Level.ALLOW
     assert gate.decide("Bash", [Effect("run", "rm -r src")]).level is Level.ASK
 
