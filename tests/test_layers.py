@@ -63,7 +63,11 @@ DOORS = {
     "pypdf": {"tools/agent_tools/pdf_worker.py"},
     "PIL": {"tools/agent_tools/images.py"},
     "ddgs": {"tools/agent_tools/search_providers.py"},
-    "tomlkit": {"agent_cli/permission/saved_rules.py", "agent_cli/extensions/mcp/editing.py"},
+    "tomlkit": {
+        "agent_cli/config/own_settings.py",
+        "agent_cli/permission/saved_rules.py",
+        "agent_cli/extensions/mcp/editing.py",
+    },
     "yaml": {"agent_cli/config/front_matter.py"},
     "git": {"agent_cli/commits/repository.py"},
     "openai": set(),

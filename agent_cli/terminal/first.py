@@ -1,24 +1,35 @@
-"""The first start: which model, where several could be it, and how to begin."""
+"""The first start: which model, where several could be it, how commands run, and how to begin."""
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
+from typing import Any
 
 from agent_cli.config.layers import Layers
+from agent_cli.config.reading import SettingsError
 from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
 from agent_cli.terminal.dialogs import Dialogs
-from agent_tools.private import write_whole
-from agent_tools.regular import read_regular
 
-# mode: what changes the permission mode.
-HINTS = (
-    "  /help lists the commands; @ mentions a file, ! runs a command",
-    "  nothing is changed without your yes; {mode} changes what is asked about",
+_SANDBOX = (
+    (
+        "In the sandbox, without asking",
+        "no question for tests, builds, linters; one for what destroys files, leaves the workspace, needs the network",
+    ),
+    ("Ask for every command", "those that you allow run in the sandbox too"),
 )
+
+
+def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
+    """How to begin, in lines. mode_key: what changes the permission mode. unasked: commands run in the sandbox."""
+    asked = (
+        "commands run in the sandbox; what leaves it asks first" if unasked else "nothing is changed without your yes"
+    )
+    return (
+        "  /help lists the commands; @ mentions a file, ! runs a command",
+        f"  {asked}; {mode_key} changes what is asked about",
+    )
 
 
 def is_first_start(place: Place) -> bool:
@@ -40,25 +51,32 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
         return
     name = found[chosen][0]
     layers.add({"model": name}, "your choice", place.root)
-    if place.home is not None and keep_model(place.home / ".agentrc", name):
-        dialogs.say("  kept as `model` in ~/.agentrc")
+    _save(dialogs, place, "model", name)
 
 
-def keep_model(path: Path, name: str) -> bool:
-    """Write the choice into a settings file, above what stands there; False where that is not safe."""
+def choose_sandbox(dialogs: Dialogs, layers: Layers, place: Place) -> None:
+    """Ask whether commands run in the sandbox without a question, where there is one and nothing says so yet."""
+    asked = layers.settings().sandbox
+    if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
+        return
+    from agent_tools.sandbox import choose, trial_profile  # few starts get here
+
+    if choose(asked.mode, trial_profile(), place.env).kind != "bubblewrap":
+        return
+    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it)", _SANDBOX)
+    if chosen is not None:
+        layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", place.root)
+        _save(dialogs, place, "sandbox.auto_allow", chosen == 0)
+
+
+def _save(dialogs: Dialogs, place: Place, key: str, value: Any) -> None:
+    if place.home is None:
+        return
+    from agent_cli.config.own_settings import save_setting  # with the reader of TOML that keeps comments
+
     try:
-        text = read_regular(path, 1 << 20, path.parent).decode("utf-8")
-    except FileNotFoundError:
-        text = ""
-    except (OSError, ValueError):
-        return False
-    import tomllib
-
-    new = f"model = {json.dumps(name)}\n{text}"
-    try:
-        if tomllib.loads(new) != {"model": name, **tomllib.loads(text)}:
-            return False
-        write_whole(path, new.encode(), keep=True)
-    except (OSError, ValueError):
-        return False
-    return True
+        save_setting(place.home / ".agentrc", key, value)
+    except (SettingsError, OSError):
+        dialogs.say("  this counts for this session; ~/.agentrc could not be changed")
+    else:
+        dialogs.say(f"  saved as `{key}` in ~/.agentrc")

@@ -345,12 +345,14 @@ class LiveRepl(Repl):
         if show.usage.reliable and show.usage.cost:
             fields.append(f"${show.usage.cost:.2f}")
         branch = str(self._branch)
-        sandbox = agent.settings.sandbox.mode
-        return [
-            *fields,
-            *([branch] if branch else []),
-            *([f"sandbox {sandbox}"] if sandbox != "off" else []),
-        ]
+        return [*fields, *([branch] if branch else []), *self._sandbox_field()]
+
+    def _sandbox_field(self) -> list[str]:
+        """What the toolbar says of the sandbox, once a command has needed one."""
+        confinement = self.agent.conversation.kit.context.sandbox
+        if confinement is None or confinement.known is None:
+            return []
+        return ["sandbox"] if confinement.holds else ["NO SANDBOX"] if confinement.known.mode == "require" else []
 
     def status_line(self) -> str:
         settings = self.layers.settings()

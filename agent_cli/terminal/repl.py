@@ -36,7 +36,7 @@ from agent_cli.terminal.changeable import Announced, Changeable
 from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.dialogs import Beginning, Dialogs
-from agent_cli.terminal.first import HINTS, choose_first_model, is_first_start
+from agent_cli.terminal.first import choose_first_model, choose_sandbox, hints, is_first_start
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
@@ -94,6 +94,7 @@ class Repl(Dialogs):
         self._settle_servers()
         if self._first:
             choose_first_model(Beginning(self.say), options, self.layers, self.place)
+            choose_sandbox(Beginning(self.say), self.layers, self.place)
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
@@ -281,8 +282,9 @@ class Repl(Dialogs):
         if agent.restored is not None:
             greet_back(self)
         elif self._first:
-            for hint in HINTS:
-                self.say(hint.format(mode=self.mode_key))
+            sandbox = agent.settings.sandbox
+            for hint in hints(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"):
+                self.say(hint)
         else:
             self.say("  /help lists the commands")
         if agent.mcp is not None:

@@ -71,7 +71,7 @@ def test_layers_overrides_and_rules_are_told_with_their_source(work: Path) -> No
     own, project = work.parent / "home/.agentrc", work / ".agentrc"
     own.write_text('model = "ollama/one"\n[permissions]\nallow = ["Bash(ls)"]\n')
     project.write_text('model = "ollama/two"\nkey_command = "x"\n[permissions]\ndeny = ["Bash(curl:*)"]\n')
-    env = {"AGENT_EFFORT": "low", "AGENT_TRUSTED": str(work)}
+    env = {"AGENT_EFFORT": "low", "AGENT_TRUSTED": str(work), "AGENT_SANDBOX_MODE": ""}
     found = findings(agent(["doctor", "--json"], work, env=env).stdout)
     settings = {f["source"]: f for f in found["settings"]}
     assert list(settings) == [str(own), str(project), "the environment"]
@@ -156,11 +156,12 @@ def test_the_sandbox_is_told_and_why_it_is_no_better_one(work: Path) -> None:
     assert sandbox["kind"] in ("bubblewrap", "landlock", "none")
     assert sandbox["kind"] == "bubblewrap" or sandbox["why"][0].startswith("bubblewrap: ")
     (work.parent / "home/.agentrc").write_text('[sandbox]\nmode = "off"\n')
-    off = findings(agent(["doctor", "--json"], work).stdout)["sandbox"][0]
+    settings = {"AGENT_SANDBOX_MODE": ""}
+    off = findings(agent(["doctor", "--json"], work, env=settings).stdout)["sandbox"][0]
     assert off["mark"] == "missing" and off["text"].startswith("off: commands run with your rights")
     # A project can only make it stricter.
     (work / ".agentrc").write_text('[sandbox]\nmode = "require"\nnetwork = true\n')
-    found = findings(agent(["doctor", "--json"], work).stdout)
+    found = findings(agent(["doctor", "--json"], work, env=settings).stdout)
     assert found["sandbox"][0]["mode"] == "require"
     assert "sandbox.network can only be set in your own settings" in str(found["settings"])
     assert {p.name for p in work.iterdir()} == {".agentrc"}

@@ -233,25 +233,6 @@ def test_a_command_of_ones_own_writes_the_toolbar(work: Path) -> None:
         screen.leave()
 
 
-def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> None:
-    keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
-    with Drawn([], work, **keys) as screen:
-        screen.wait("Which model?")
-        screen.wait("or nothing]")
-        screen.line("openai")
-        screen.wait("kept as `model`")
-        screen.ready()
-        screen.wait("· openai/")
-        screen.leave()
-    kept = (work.parent / "home" / ".agentrc").read_text()
-    assert kept.startswith('model = "openai/')
-    with Drawn([], work, **keys) as screen:
-        screen.ready()
-        screen.wait("· openai/")
-        assert "Which model?" not in screen.text()
-        screen.leave()
-
-
 def test_a_retry_counts_down_and_an_error_says_what_to_do(work: Path) -> None:
     server = ModelServer([Reply(status=429, headers=(("retry-after", "9"),))], repeat=True)
     env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}

@@ -213,3 +213,22 @@ def test_a_limit_of_failures_says_its_setting(work: Path) -> None:
     done = agent(flags, work, stdin="go\n2\n")
     assert "(setting: max_failures)" in " ".join(done.stdout.split())
     assert done.stdout.count("It is not there.") == 1
+
+
+def test_config_shows_finds_and_changes_settings(work: Path) -> None:
+    own = work.parent / "home/.agentrc"
+    own.parent.mkdir()
+    own.write_text('# mine\neffort = "low"\n')
+    shown = session(
+        work, "/config", "/config effort high", "/config effort", "", "/config modle", "/config auto_allow",
+        "/config sandbox.mode sometimes", "/config terminal.theme light", "/config sandbox.domains pypi.org",
+    )  # fmt: skip
+    assert f'effort = "low" ({own})' in shown and "stream = true" in shown
+    assert 'effort = "high", saved in ~/.agentrc; it counts from the next start' in shown
+    assert 'effort = "high" (/config)' in shown and "[1-" in shown
+    assert "There is no setting modle; did you mean model?" in shown
+    assert "There is no setting auto_allow; did you mean sandbox.auto_allow?" in shown
+    assert "Not changed: " in shown and 'terminal.theme = "light", saved in ~/.agentrc\n' in shown
+    text = own.read_text()
+    assert text.startswith("# mine\n") and 'effort = "high"' in text and 'domains = ["pypi.org"]' in text
+    assert "sometimes" not in text

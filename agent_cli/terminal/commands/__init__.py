@@ -3,6 +3,7 @@
 from agent_cli.terminal.commands import (
     asking,
     commit,
+    config,
     context,
     cost,
     extensions,
@@ -24,6 +25,7 @@ __all__ = [
     "REGISTRY",
     "asking",
     "commit",
+    "config",
     "context",
     "cost",
     "extensions",

@@ -1,0 +1,63 @@
+"""The first start: what is asked once, and that the answers stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import call, script
+from tests.pty.drawn import Drawn
+from tests.tools.sandboxing import missing
+
+
+def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> None:
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
+    with Drawn([], work, **keys) as screen:
+        screen.wait("Which model?")
+        screen.wait("or nothing]")
+        screen.line("openai")
+        screen.wait("saved as `model`")
+        screen.ready()
+        screen.wait("· openai/")
+        screen.leave()
+    kept = (work.parent / "home" / ".agentrc").read_text()
+    assert kept.startswith('model = "openai/')
+    with Drawn([], work, **keys) as screen:
+        screen.ready()
+        screen.wait("· openai/")
+        assert "Which model?" not in screen.text()
+        screen.leave()
+
+
+@pytest.mark.parametrize(("answer", "unasked"), [("1", True), ("2", False), ("", None)])
+def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, unasked: bool | None) -> None:
+    if reason := missing("bubblewrap"):
+        pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
+    model = script(
+        work.parent / "s.toml",
+        [{"calls": [call("Bash", command="sh -c 'echo made > made; ls -a ~'")]}, {"text": "Done."}],
+    )
+    (work.parent / "home").mkdir()
+    (work.parent / "home/private.txt").write_text("x")
+    with Drawn(["--model", model], work, AGENT_SANDBOX_MODE="auto") as screen:
+        screen.wait("How should commands run?")
+        screen.wait("or nothing]")
+        screen.line(answer)
+        screen.ready()
+        screen.wait("commands run in the sandbox" if unasked else "nothing is changed without your yes")
+        screen.line("go")
+        if not unasked:
+            screen.wait("Allow it?")
+            screen.rest()
+            screen.type("y")
+        screen.wait("Done.")
+        assert "private.txt" not in screen.text() and (work / "made").read_text() == "made\n"
+        screen.wait("· sandbox")
+        screen.line("/config sandbox.auto_allow false")
+        screen.wait("sandbox.auto_allow = false, saved in ~/.agentrc")
+        screen.leave()
+    with Drawn(["--model", model], work, AGENT_SANDBOX_MODE="auto") as screen:
+        screen.ready()
+        assert "How should commands run?" not in screen.text()
+        screen.leave()
