@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.engine.turn import Turn
 from agent_cli.permission.decision import Decision, Level
 from agent_tools.base import Effect, Tool, ToolError
+from agent_tools.files import open_file
 from agent_tools.textfile import fingerprint
 from agent_tools.values import Value
 
@@ -76,6 +75,7 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         tool, args = tool.stands_for(args, context)
         if tool.name != call.name and not turn.kit.offered(tool.name):
             return f"The tool {tool.name} is not offered here."
+        args = tool.resolved(args, context)
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.name == "WebFetch":
@@ -182,14 +182,7 @@ def bound(turn: Turn, item: Prepared) -> str:
 def _content(path: Path) -> bytes:
     """What stands in for a file's content, also where there is none. Never raises."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return b"not a file"
-            # Not before it is known to be one: Python opens no directory.
-            with open(fd, "rb", closefd=False) as file:
-                return fingerprint(file.read(_HASHED_BYTES)).encode()
-        finally:
-            os.close(fd)
-    except (OSError, ValueError) as error:
-        return f"error {getattr(error, 'errno', 0)}".encode()
+        with open(open_file(path), "rb") as file:
+            return fingerprint(file.read(_HASHED_BYTES)).encode()
+    except (ToolError, OSError, ValueError) as error:
+        return f"none: {error}".encode("utf-8", "replace")

@@ -62,7 +62,7 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
         return Verdict(target, Level.ASK, reason)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")
-    inside = workspace.inside(Path(target))
+    inside = _is_inside(workspace, target)
     if effect.kind == "read":
         if inside:
             return Verdict(target, Level.ALLOW, "reads inside the workspace")
@@ -72,6 +72,12 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
             return Verdict(target, Level.ALLOW, "reads the output of a command")
         return Verdict(target, Level.ASK, "reads outside the workspace")
     return Verdict(target, Level.ASK, "changes a file" if inside else "changes a file outside the workspace")
+
+
+def _is_inside(workspace: Workspace, target: str) -> bool:
+    """Whether a target is inside as it was resolved, which is what will be opened, and as links lead now."""
+    path = Path(target)
+    return any(path.is_relative_to(root) for root in workspace.roots) and workspace.inside(path)
 
 
 def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspace, *, reads: bool = False) -> Verdict:
@@ -87,7 +93,7 @@ def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspac
         return verdict
     if mode == "bypassPermissions":
         return _mode(verdict, Level.ALLOW, "runs with permissions bypassed")
-    if mode == "acceptEdits" and effect_kind == "write" and workspace.inside(Path(verdict.text)):
+    if mode == "acceptEdits" and effect_kind == "write" and _is_inside(workspace, verdict.text):
         return _mode(verdict, Level.ALLOW, "edits inside the workspace, which the mode accepts")
     return verdict
 

@@ -12,7 +12,8 @@ from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.plan import Item
 from agent_cli.snapshots.states import State, Unclear, current
 from agent_cli.snapshots.store import Store
-from agent_tools.files import open_directory, remove_empty
+from agent_tools.files import remove_empty
+from agent_tools.nofollow import is_at, open_directory
 
 # How many contents are held in memory.
 _AT_ONCE = 32
@@ -82,6 +83,8 @@ def _write(item: Item, contents: dict[str, bytes]) -> None:
         temporary = f".agent-{os.urandom(8).hex()}.tmp"
         try:
             _make(temporary, directory, want, data)
+            if not is_at(directory, folder):
+                raise Unclear("changed a moment ago")
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:  # no temporary file stays behind, whatever stopped it; the caller tells it
             with suppress(OSError):

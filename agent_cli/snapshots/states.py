@@ -14,7 +14,7 @@ from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.records import Change
 from agent_cli.snapshots.scan import Modes, Shot
 from agent_cli.snapshots.store import Store
-from agent_tools.files import open_directory
+from agent_tools.nofollow import open_directory
 from agent_tools.values import Value
 
 _LINK = "120000"

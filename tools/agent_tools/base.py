@@ -232,8 +232,18 @@ class Tool(ABC, Generic[A]):
     nested: ClassVar[bool] = False
     # What the model is told of a tool that has no prompt file.
     told: str = ""
+    # The arguments that name paths.
+    paths: ClassVar[tuple[str, ...]] = ()
     # A tool that only looks, and may run beside others of its kind.
     side_by_side: ClassVar[bool] = False
+
+    def resolved(self, args: A, ctx: ToolContext) -> A:
+        """The arguments with what their paths mean now (`Workspace.resolved`), for all that is done with a call.
+
+        It is asked once, before `effects`: what is decided about is then what `run` opens. Raises ToolError.
+        """
+        named = {name: text for name in self.paths if (text := getattr(args, name)) is not None}
+        return args.but(**{name: ctx.workspace.resolved(text) for name, text in named.items()}) if named else args
 
     @abstractmethod
     def effects(self, args: A, ctx: ToolContext) -> tuple[Effect, ...]:

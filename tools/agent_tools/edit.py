@@ -34,6 +34,7 @@ class Edit(Tool[EditArgs]):
 
     name = "Edit"
     Args = EditArgs
+    paths = ("file_path",)
 
     def effects(self, args: EditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         path = str(ctx.workspace.resolve(args.file_path))

@@ -1,7 +1,7 @@
 """Opening and replacing one file at a resolved path, without ever following a link or waiting on a device.
 
-Directories are walked component by component by descriptor, so that a link swapped in between is an error, not a
-way out. A file is replaced whole: a temporary file in the same directory, synced, then renamed over it.
+The path is the one that was decided about: a link that was put on the way since is an error, not a way out (see
+`nofollow.py`). A file is replaced whole: a temporary file in the same directory, synced, then renamed over it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line, shorten
+from agent_tools.nofollow import is_at, open_directory, state_of
 
-_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = (
@@ -25,7 +25,6 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
-    (stat.S_ISLNK, "a symbolic link that leads in a circle or was put there just now"),
 )
 _WORDS = {
     errno.ENOENT: "does not exist",
@@ -33,12 +32,13 @@ _WORDS = {
     errno.EPERM: "cannot be changed: permission denied",
     errno.ENOTDIR: "lies below something that is not a directory",
     errno.EISDIR: "is a directory",
-    errno.ELOOP: "is a symbolic link that leads in a circle or was put there just now",
+    errno.ELOOP: "is a symbolic link that leads in a circle",
     errno.ENAMETOOLONG: "has a name that is too long",
     errno.ENOSPC: "could not be written, and is unchanged: the disk is full",
     errno.EDQUOT: "could not be written, and is unchanged: the disk quota is used up",
     errno.EROFS: "could not be written: the file system is read-only",
 }
+_MOVED = "another folder is in the place of its own. Nothing was written."
 
 
 class UnusableFileError(ToolError):
@@ -54,6 +54,14 @@ def problem(path: Path | str, error: OSError) -> ToolError:
     said = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
     # A path that the system finds too long may have any length.
     return ToolError(f"{shorten(str(path), 300)} {said}.")
+
+
+def failed(path: Path, error: OSError) -> ToolError:
+    """An operating system's error about a resolved path, which held no link when it was resolved."""
+    if error.errno != errno.ELOOP:
+        return problem(path, error)
+    said = "is a symbolic link now, or lies below one"
+    return ToolError(f"{one_line(str(path))} changed after it was checked: it {said}. Nothing was read or written.")
 
 
 def not_a_file(path: Path | str, mode: int) -> UnusableFileError:
@@ -87,7 +95,54 @@ def read_file(path: Path, limit: int) -> bytes:
 
     Raises ToolError for anything that is not one, cannot be opened, or has more than `limit` bytes.
     """
-    descriptor = open_file(path)
+    return _read(open_file(path), path, limit)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor for reading the regular file at a resolved path. Raises ToolError for anything else."""
+    try:
+        directory = open_directory(path.parent)
+        try:
+            return _open_in(directory, path)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise failed(path, error) from None
+
+
+def exists(path: Path) -> bool:
+    """Whether anything is at a resolved path. Raises ToolError where that cannot be seen."""
+    try:
+        state_of(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise failed(path, error) from None
+    return True
+
+
+def _open_in(directory: int, path: Path) -> int:
+    """A descriptor for reading the regular file that has the name of `path` in an open directory."""
+    # Looked at before it is opened: opening alone can set a device off.
+    _demand_file(path, os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False).st_mode)
+    descriptor = os.open(path.name, _READ, dir_fd=directory)
+    try:
+        _demand_file(path, os.fstat(descriptor).st_mode)
+    except ToolError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _demand_file(path: Path, mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if not stat.S_ISREG(mode):
+        raise not_a_file(path, mode)
+
+
+def _read(descriptor: int, path: Path, limit: int) -> bytes:
+    """The bytes behind a descriptor, which is closed, at most `limit`. Raises ToolError."""
     try:
         size = os.fstat(descriptor).st_size
         if size > limit:
@@ -105,46 +160,6 @@ def read_file(path: Path, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def open_file(path: Path) -> int:
-    """A descriptor for reading the regular file at a resolved path. Raises ToolError for anything else."""
-    try:
-        directory = open_directory(path.parent)
-        try:
-            # Looked at before it is opened: opening alone can set a device off.
-            mode = os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False).st_mode
-            if not stat.S_ISREG(mode):
-                raise not_a_file(path, mode)
-            descriptor = os.open(path.name, _READ, dir_fd=directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise problem(path, error) from None
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        raise not_a_file(path, mode)
-    return descriptor
-
-
-def open_directory(path: Path, create: bool = False) -> int:
-    """A descriptor of the directory at a resolved path, reached without following any link. Raises OSError."""
-    here = os.open("/", _SEARCH)
-    for name in path.parts[1:]:
-        try:
-            try:
-                below = os.open(name, _SEARCH, dir_fd=here)
-            except FileNotFoundError:
-                if not create:
-                    raise
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=here)
-                below = os.open(name, _SEARCH, dir_fd=here)
-        finally:
-            os.close(here)
-        here = below
-    return here
-
-
 def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
     """Make `data` the content of the file at a resolved path, whole or not at all.
 
@@ -160,6 +175,8 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
             try:
                 _fill(temporary, directory, data, old, path)
                 _same_as(path, before, directory)
+                if not is_at(directory, path.parent):
+                    raise ToolError(f"{one_line(str(path))} changed after it was checked: {_MOVED}")
                 os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
             except BaseException:  # no temporary file stays behind, whatever stopped the write; the caller tells it
                 with suppress(OSError):
@@ -169,7 +186,7 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
         finally:
             os.close(directory)
     except OSError as error:
-        raise problem(path, error) from None
+        raise failed(path, error) from None
 
 
 def remove_file(path: Path, held: bytes) -> None:
@@ -182,7 +199,7 @@ def remove_file(path: Path, held: bytes) -> None:
         finally:
             os.close(directory)
     except OSError as error:
-        raise problem(path, error) from None
+        raise failed(path, error) from None
 
 
 def remove_empty(path: Path) -> None:
@@ -201,12 +218,13 @@ def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result
         old = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         old = None
-    if old is not None and not stat.S_ISREG(old.st_mode):
-        raise not_a_file(path, old.st_mode)
+    if old is not None:
+        _demand_file(path, old.st_mode)
     same = (old is None) == (before is None)
     if same and old is not None and before is not None:
         # Room for what is added meanwhile: that is a change too, and no file that is too large.
-        same = old.st_size == len(before) and read_file(path, len(before) + (1 << 20)) == before
+        room = len(before) + (1 << 20)
+        same = old.st_size == len(before) and _read(_open_in(directory, path), path, room) == before
     if not same:
         raise ToolError(f"{one_line(str(path))} changed a moment ago and was left alone. Read it again, then retry.")
     if old is not None and not os.access(path.name, os.W_OK, dir_fd=directory):
@@ -228,12 +246,20 @@ def _fill(name: str, directory: int, data: bytes, old: os.stat_result | None, pa
                     os.fchown(descriptor, old.st_uid, old.st_gid)
             if hasattr(os, "listxattr"):
                 with suppress(OSError):
-                    for key in os.listxattr(path, follow_symlinks=False):
-                        os.setxattr(descriptor, key, os.getxattr(path, key, follow_symlinks=False))
+                    _copy_attributes(path, directory, descriptor)
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _copy_attributes(path: Path, directory: int, new: int) -> None:
+    old = _open_in(directory, path)
+    try:
+        for key in os.listxattr(old):
+            os.setxattr(new, key, os.getxattr(old, key))
+    finally:
+        os.close(old)
 
 
 def _sync_directory(directory: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,8 +14,10 @@ from agent_tools.clipping import shorten
 from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden, compile_glob, split_base
 from agent_tools.naming import demand_directory
-from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg, walk
+from agent_tools.nofollow import state_below
+from agent_tools.ripgrep import WITHOUT, find_rg, opened, plainly, run_rg, walk
 from agent_tools.values import Value
+from agent_tools.workspace import Resolved
 
 MOST = 100
 
@@ -35,6 +38,9 @@ class Glob(Tool[GlobArgs]):
     Args = GlobArgs
     side_by_side = True
 
+    def resolved(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
+        return args.but(path=Resolved(args.path or "", _start(args, ctx)[0]))
+
     def effects(self, args: GlobArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(_start(args, ctx)[0])),)
 
@@ -46,10 +52,11 @@ class Glob(Tool[GlobArgs]):
         top, pattern, anywhere = _start(args, ctx)
         demand_directory(top, ctx)
         fits = compile_glob(pattern, anywhere).match
-        names, note = _list(top, pattern, ctx)
         everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
-        found = names if everything else [name for name in names if fits(name)]
-        newest = _newest(top, found)
+        with opened(top) as directory:
+            names, note = _list(top, directory, pattern, ctx)
+            found = names if everything else [name for name in names if fits(name)]
+            newest = _newest(directory, found)
         paths = [ctx.workspace.spell(top / name) for name in newest]
         view = Listing(args.pattern, tuple(ctx.workspace.show(top / n) for n in newest), len(found) - len(paths))
         if not found:
@@ -66,21 +73,21 @@ class Glob(Tool[GlobArgs]):
         return ToolResult(f"{text}\n{note}" if note else text, view)
 
 
-def _list(top: Path, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
+def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
     """Relative paths of the files below `top` that the pattern may fit, the newest first; and what is to be noted."""
     hidden = asks_for_hidden(pattern)
     rg = find_rg(ctx)
     if rg is None:
-        return sorted(walk(top, hidden, ctx), key=lambda name: _age(top, name)), ctx.once(WITHOUT)
+        return sorted(walk(top, hidden, ctx), key=lambda name: _age(directory, name) or 0), ctx.once(WITHOUT)
     options = ["--hidden", "--glob=!.git"] if hidden else []
     options += ["--null", "--no-require-git", "--sortr=modified", *of_last_name(pattern)]
-    ran = run_rg(rg, ["--files", *options], top, ctx)
+    ran = run_rg(rg, ["--files", *options], directory, ctx)
     names = os.fsdecode(ran.out).split("\0")[:-1]
     if not hidden and (ran.out.startswith(b".") or b"\0." in ran.out or b"/." in ran.out):
         names = [name for name in names if "/." not in f"/{name}"]
     if ran.cut:
         return names, "[too many files to look at all of them; give a path]"
-    return names, f"[not everything could be looked at: {plainly(ran.errors)}]" if ran.code > 1 else ""
+    return names, f"[not everything could be looked at: {plainly(ran.errors, directory)}]" if ran.code > 1 else ""
 
 
 def of_last_name(pattern: str) -> list[str]:
@@ -97,11 +104,14 @@ def of_last_name(pattern: str) -> list[str]:
     return [f"--type-add=wanted:{last}", "--type=wanted"]
 
 
-def _newest(top: Path, names: list[str]) -> list[str]:
-    """The first of names that are in order, those of the same age by name."""
+def _newest(directory: int, names: list[str]) -> list[str]:
+    """The first of names that are in order, those of the same age by name; only of files that are there, without a
+    link on the way: ripgrep may have followed one that was put there while it ran."""
     aged: list[tuple[int, str]] = []
     for name in names:
-        age = _age(top, name)
+        age = _age(directory, name)
+        if age is None:
+            continue
         if len(aged) >= MOST and age > aged[-1][0]:
             break
         aged.append((age, name))
@@ -115,13 +125,17 @@ def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
     base, pattern = split_base(args.pattern)
     if ".." in pattern.split("/"):
         raise ToolError("'..' may only stand at the beginning of a pattern. Give the directory as path.")
+    if isinstance(args.path, Resolved):
+        return args.path.path, pattern, not base
     # An absolute base in the pattern wins over path, as it does when joining paths.
     start = "/".join(filter(None, (args.path, base))) if base[:1] not in ("/", "~") else base
     return ctx.workspace.resolve(start or "."), pattern, not base
 
 
-def _age(top: Path, name: str) -> int:
+def _age(directory: int, name: str) -> int | None:
+    """A number that is less for a newer file; None for what is no file."""
     try:
-        return -os.lstat(f"{top}/{name}").st_mtime_ns
+        state = state_below(directory, name)
     except OSError:
-        return 0
+        return None
+    return -state.st_mtime_ns if stat.S_ISREG(state.st_mode) else None

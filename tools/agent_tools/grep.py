@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -15,12 +17,16 @@ from agent_tools.files import not_a_file
 from agent_tools.globs import asks_for_hidden
 from agent_tools.hits import Hit, line_of, ordered, parse, path_of, paths_of
 from agent_tools.naming import look
-from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg
+from agent_tools.ripgrep import WITHOUT, find_rg, opened, plainly, run_rg
+from agent_tools.search_check import Steady
 from agent_tools.values import Value
+from agent_tools.workspace import Resolved
 
 MOST = 250
 CHARACTERS = 30_000
 WIDTH = 500
+# How many files are open at a time.
+_AT_ONCE = 100
 
 
 class GrepArgs(Value):
@@ -64,8 +70,11 @@ class Grep(Tool[GrepArgs]):
     Args = GrepArgs
     side_by_side = True
 
+    def resolved(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
+        return args.but(path=Resolved(args.path or "", _start(args, ctx)))
+
     def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("read", str(ctx.workspace.resolve(args.path or "."))),)
+        return (Effect("read", str(_start(args, ctx))),)
 
     def summary(self, args: GrepArgs, ctx: ToolContext) -> str:
         where = " ".join(f"in {shorten(part, 60)}" for part in (args.glob or args.type, args.path) if part)
@@ -73,7 +82,7 @@ class Grep(Tool[GrepArgs]):
 
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
         _check(args, ctx)
-        start = ctx.workspace.resolve(args.path) if args.path else ctx.workspace.cwd
+        start = _start(args, ctx)
         mode = look(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ctx.workspace.advised(not_a_file(start, mode))
@@ -83,17 +92,70 @@ class Grep(Tool[GrepArgs]):
             from agent_tools.grep_slow import search_slowly
 
             hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
+            return _result(args, _allowed(args, hits, notes, top, ctx), notes, top, ctx)
+        with opened(top) as directory:
+            steady = Steady(directory)
+            hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
+            hits = _allowed(args, hits, notes, top, ctx)
+            return _result(args, _confirmed(rg, args, hits, notes, steady, ctx), notes, top, ctx)
+
+
+def _start(args: GrepArgs, ctx: ToolContext) -> Path:
+    return args.path.path if isinstance(args.path, Resolved) else ctx.workspace.resolve(args.path or ".")
+
+
+def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
+    """The hits in files that may be shown, in order; to the notes is added how many files are left out."""
+    if ctx.readable is not None:
+        start_of = f"{top}/".replace("//", "/")
+        barred = {raw for raw, path in paths_of(hits).items() if not ctx.readable(start_of + path)}
+        if barred:
+            hits = [hit for hit in hits if hit[0] not in barred]
+            files = counted(len(barred), "file")
+            notes.append(f"[{files} left out: reading needs the user's approval, or a rule denies it]")
+    return ordered(hits, args.output_mode, top)
+
+
+def _confirmed(
+    rg: str, args: GrepArgs, hits: list[Hit], notes: list[str], steady: Steady, ctx: ToolContext
+) -> list[Hit]:
+    """The hits, where those that are shown are certain to be in files of the tree; see `search_check.py`.
+
+    Where something changed on the way to a file, the file is opened without following links, and searched once more.
+    """
+    sure: set[bytes] = set()
+    lost = 0
+    while names := paths_of([hit for hit in _shown(args, hits) if hit[0] not in sure]):
+        sure |= names.keys()
+        firm = steady.files(names.values())
+        doubtful = {raw: name for raw, name in names.items() if name not in firm}
+        if not doubtful:
+            continue
+        again = _search_opened(rg, args, doubtful, steady, ctx)
+        there = {hit[0] for hit in again}
+        lost += len(doubtful.keys() - there)
+        if args.output_mode == "files_with_matches":
+            hits = [hit for hit in hits if hit[0] not in doubtful or hit[0] in there]
         else:
-            hits, notes = _search(rg, args, start, top, ctx)
-        if ctx.readable is not None:
-            start_of = f"{top}/".replace("//", "/")
-            barred = {raw for raw, path in paths_of(hits).items() if not ctx.readable(start_of + path)}
-            if barred:
-                hits = [hit for hit in hits if hit[0] not in barred]
-                files = counted(len(barred), "file")
-                notes.append(f"[{files} left out: reading needs the user's approval, or a rule denies it]")
-        hits = ordered(hits, args.output_mode, top)
-        return _result(args, hits, notes, top, ctx)
+            hits = sorted([*(hit for hit in hits if hit[0] not in doubtful), *again], key=itemgetter(0))
+    if lost:
+        notes.append(f"[{counted(lost, 'file')} left out: changed during the search]")
+    return hits
+
+
+def _search_opened(rg: str, args: GrepArgs, names: dict[bytes, str], steady: Steady, ctx: ToolContext) -> list[Hit]:
+    """The hits in some files, by their descriptors."""
+    found: list[Hit] = []
+    every = list(names.items())
+    for at in range(0, len(every), _AT_ONCE):
+        with steady.opened(dict(every[at : at + _AT_ONCE])) as files:
+            places = [f"/dev/fd/{descriptor}" for descriptor in files]
+            words = [*_options(args), f"--regexp={args.pattern}", "--", *places]
+            ran = run_rg(rg, words, steady.top, ctx, files=tuple(files)) if files else None
+            names_of = {os.fsencode(place): raw for place, raw in zip(places, files.values(), strict=True)}
+            hits = parse(ran.out, args.output_mode) if ran else []
+            found += [(names_of[place], rest) for place, rest in hits if place in names_of]
+    return found
 
 
 def _check(args: GrepArgs, ctx: ToolContext) -> None:
@@ -104,12 +166,8 @@ def _check(args: GrepArgs, ctx: ToolContext) -> None:
         raise ToolError("-A, -B, -C, head_limit and offset cannot be negative.")
 
 
-def _search(rg: str, args: GrepArgs, start: Path, top: Path, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
-    # A glob overrides .gitignore for what it names; a leading **/ changes nothing but would name every directory.
-    glob = args.glob
-    while glob and glob.startswith("**/"):
-        glob = glob[3:]
-    where = "." if start == top else f"./{start.name}"
+def _options(args: GrepArgs) -> list[str]:
+    """Options of ripgrep for what is a match, and for how it is printed."""
     # With the NUL after each name, names with ":" or "-" in them cannot be mistaken.
     options = ["--no-require-git", "--null", "--with-filename"]
     if args.output_mode == "files_with_matches":
@@ -125,19 +183,29 @@ def _search(rg: str, args: GrepArgs, start: Path, top: Path, ctx: ToolContext) -
         options.append("--ignore-case")
     if args.multiline:
         options += ["--multiline", "--multiline-dotall"]
+    return options
+
+
+def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
+    """The hits below the open directory, or in its file `where`; and notes."""
+    options = _options(args)
+    # A glob overrides .gitignore for what it names; a leading **/ changes nothing but would name every directory.
+    glob = args.glob
+    while glob and glob.startswith("**/"):
+        glob = glob[3:]
     if glob and glob not in ("*", "**"):
         options.append(f"--glob={glob}")
     if glob and asks_for_hidden(glob):
         options += ["--hidden", "--glob=!.git"]
     if args.type:
         options.append(f"--type={args.type}")
-    ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], top, ctx)
+    ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
     hits = parse(ran.out, args.output_mode)
-    if ran.code > 1 and not hits and not ran.cut and (start != top or not _of_parts(ran.errors)):
+    if ran.code > 1 and not hits and not ran.cut and (where != "." or not _of_parts(ran.errors)):
         raise _failure(args, ran.errors)
     notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
-        notes.append(f"[not everything could be searched: {plainly(ran.errors)}]")
+        notes.append(f"[not everything could be searched: {plainly(ran.errors, directory)}]")
     return hits, notes
 
 
@@ -159,15 +227,21 @@ def _failure(args: GrepArgs, errors: str) -> ToolError:
     return ToolError(f"The pattern cannot be used: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
 
 
+def _shown(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
+    """The part of the hits that was asked for."""
+    skipped = args.offset or 0
+    limit = MOST if args.head_limit is None else args.head_limit or len(hits)
+    return hits[skipped : skipped + limit]
+
+
 def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
         text = f"No matches for {args.pattern!r}.{hint}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
     skipped = args.offset or 0
-    limit = MOST if args.head_limit is None else args.head_limit or len(hits)
     shown = []
-    for hit in hits[skipped : skipped + limit]:
+    for hit in _shown(args, hits):
         name = ctx.workspace.spell(top / path_of(hit[0]))
         shown.append(cut_line(line_of(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
     shown = shown[: fit(shown, CHARACTERS)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.globs import asks_for_hidden, compile_glob
 from agent_tools.hits import GAP, Hit
+from agent_tools.naming import look
 from agent_tools.ripgrep import walk
 from agent_tools.textfile import decode, split_lines
 
@@ -47,7 +49,7 @@ def search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
     filters = [
         compile_glob(glob) for glob in (args.glob, args.type and _TYPES.get(args.type, f"*.{args.type}")) if glob
     ]
-    if start.is_file():
+    if stat.S_ISREG(look(start, ctx).st_mode):
         return _in_file(args, pattern, start, start.name, ctx)
     hits: list[Hit] = []
     for name in walk(start, asks_for_hidden(args.glob or ""), ctx):
@@ -59,7 +61,7 @@ def search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
 
 
 def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
-    text = decode(ctx.workspace.read(Path(path).resolve(), LARGEST))
+    text = decode(ctx.workspace.read(path, LARGEST))
     if text is None:
         return []
     lines = [line.rstrip("\r\n") for line in split_lines(text.content)]

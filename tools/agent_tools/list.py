@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -12,9 +12,10 @@ from agent_tools.arguments import DIRECTORY_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.clipping import one_line
 from agent_tools.display import Listing
-from agent_tools.files import problem
+from agent_tools.files import failed
 from agent_tools.globs import compile_glob
 from agent_tools.naming import demand_directory, named
+from agent_tools.nofollow import open_directory
 from agent_tools.ripgrep import HEAVY
 from agent_tools.values import Value
 
@@ -37,6 +38,7 @@ class LS(Tool[LSArgs]):
 
     name = "LS"
     Args = LSArgs
+    paths = ("path",)
     side_by_side = True
 
     def effects(self, args: LSArgs, ctx: ToolContext) -> tuple[Effect, ...]:
@@ -65,6 +67,7 @@ class _Tree:
     """Opens directories nearest first until enough entries are known, so that the top is always complete."""
 
     def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext) -> None:
+        self._top = top
         self._ignored = ignored
         self._known: dict[str, tuple[list[tuple[str, str]], int]] = {}
         self.unopened = 0
@@ -77,31 +80,38 @@ class _Tree:
                 self.unopened += 1
                 continue
             try:
-                entries, more = self._scan(top, place)
+                entries, more = self._scan(place)
             except OSError as error:
                 if not place:
-                    raise problem(top, error) from None
+                    raise failed(top, error) from None
                 entries, more = [("(cannot be opened)", "")], 0
             self._known[place] = entries, more
             count += len(entries)
             waiting += [(f"{place}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
 
-    def _scan(self, top: Path, place: str) -> tuple[list[tuple[str, str]], int]:
-        found = []
-        with os.scandir(top / place) as entries:
+    def _scan(self, place: str) -> tuple[list[tuple[str, str]], int]:
+        directory = open_directory(f"{self._top}/{place}", listed=True)
+        try:
+            found = list(self._entries(directory, place))
+        finally:
+            os.close(directory)
+        found.sort(key=lambda f: (f[1] == "/", f[0]))
+        return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)
+
+    def _entries(self, directory: int, place: str) -> Iterator[tuple[str, str]]:
+        """What is in an open directory, name and sign."""
+        with os.scandir(directory) as entries:
             for entry in entries:
                 if self._ignored(f"{place}/{entry.name}".lstrip("/")):
                     continue
                 try:
                     if entry.is_symlink():
-                        sign = f" -> {one_line(os.readlink(entry.path))}"  # noqa: PTH115
+                        sign = f" -> {one_line(os.readlink(entry.name, dir_fd=directory))}"
                     else:
-                        sign = "/" if entry.is_dir() else ""
+                        sign = "/" if entry.is_dir(follow_symlinks=False) else ""
                 except OSError:  # gone since it was listed
                     continue
-                found.append((entry.name, sign))
-        found.sort(key=lambda f: (f[1] == "/", f[0]))
-        return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)
+                yield entry.name, sign
 
     def lines(self, place: str = "", indent: str = "  ") -> list[str]:
         """The tree below `place`: files first, then each directory with what is in it."""

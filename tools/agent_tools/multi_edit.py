@@ -14,6 +14,7 @@ from agent_tools.edit import apply
 from agent_tools.naming import missing, named
 from agent_tools.textfile import Text
 from agent_tools.values import Value
+from agent_tools.workspace import Resolved
 
 # What only an edit needs is imported by the first one.
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ class MultiEdit(Tool[MultiEditArgs]):
 
     name = "MultiEdit"
     Args = MultiEditArgs
+
+    def resolved(self, args: MultiEditArgs, ctx: ToolContext) -> MultiEditArgs:
+        named = [
+            Resolved(edit.file_path or args.file_path or "", path)
+            for edit, path in zip(args.edits, _paths(args, ctx), strict=True)
+        ]
+        return args.but(edits=tuple(edit.but(file_path=name) for edit, name in zip(args.edits, named, strict=True)))
 
     def effects(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         paths = dict.fromkeys(str(path) for path in _paths(args, ctx))

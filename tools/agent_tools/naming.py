@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import one_line, shorten
-from agent_tools.files import not_a_directory, problem
+from agent_tools.files import failed, not_a_directory
+from agent_tools.nofollow import open_directory, state_of
 
 _MOST_NAMED = 3
 
@@ -24,11 +25,11 @@ def named(text: str, ctx: ToolContext) -> str:
 def look(path: Path, ctx: ToolContext) -> os.stat_result:
     """The state of what is at a resolved path. Raises ToolError where nothing is, or it cannot be looked at."""
     try:
-        return path.stat()
+        return state_of(path)
     except FileNotFoundError:
         raise missing(path, ctx) from None
     except OSError as error:
-        raise problem(path, error) from None
+        raise failed(path, error) from None
 
 
 def demand_directory(path: Path, ctx: ToolContext) -> None:
@@ -57,10 +58,7 @@ def missing(path: Path, ctx: ToolContext) -> ToolError:
         return ToolError(f"{said}. {' and '.join(map(spell, same))} {have}.")
     if not there:
         return ToolError(f"{said}.{workspace.advice('LS Glob', 'Use {} to find the right path.')}")
-    try:
-        names = os.listdir(parent)  # noqa: PTH208 - names are wanted, and fast
-    except OSError:
-        names = []
+    names = _names_in(parent)
     lowered = {name.lower(): name for name in names}
     close = [lowered[n] for n in get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)]
     close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
@@ -71,8 +69,27 @@ def missing(path: Path, ctx: ToolContext) -> ToolError:
     )
 
 
+def _names_in(folder: Path) -> list[str]:
+    """The names in the directory at a resolved path; none where it cannot be listed."""
+    try:
+        directory = open_directory(folder, listed=True)
+    except OSError:
+        return []
+    try:
+        return os.listdir(directory)  # noqa: PTH208 - a path has no method for descriptors
+    finally:
+        os.close(directory)
+
+
 def _braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(state_of(path).st_mode)
+    except OSError:
+        return False
 
 
 def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
@@ -82,7 +99,7 @@ def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
     root = ctx.workspace.root
     if not path.is_relative_to(root):
         return []
-    found = [root / name for name in files_named(path.name, root, ctx)]
+    found = [root / name for name in files_named(path.name, root, ctx) if _is_file(root / name)]
     if ctx.readable is not None:
         found = [file for file in found if ctx.readable(file)]
     return found if len(found) <= _MOST_NAMED else []

@@ -34,6 +34,7 @@ class NotebookEdit(Tool[NotebookEditArgs]):
 
     name = "NotebookEdit"
     Args = NotebookEditArgs
+    paths = ("notebook_path",)
 
     def available(self, ctx: ToolContext) -> bool:
         return has_notebooks(ctx)

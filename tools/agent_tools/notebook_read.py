@@ -32,6 +32,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
 
     name = "NotebookRead"
     Args = NotebookReadArgs
+    paths = ("notebook_path",)
     side_by_side = True
 
     def available(self, ctx: ToolContext) -> bool:

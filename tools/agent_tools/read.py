@@ -11,6 +11,7 @@ from agent_tools.clipping import counted, cut_line, fit
 from agent_tools.display import FileView, Note
 from agent_tools.files import UnusableFileError
 from agent_tools.naming import missing, named
+from agent_tools.nofollow import state_of
 from agent_tools.textfile import MARKS, Text, decode, fingerprint, kind_of, line_end, split_lines
 from agent_tools.values import Value
 from agent_tools.workspace import LIMIT
@@ -34,6 +35,7 @@ class Read(Tool[ReadArgs]):
 
     name = "Read"
     Args = ReadArgs
+    paths = ("file_path",)
     side_by_side = True
 
     def effects(self, args: ReadArgs, ctx: ToolContext) -> tuple[Effect, ...]:
@@ -112,7 +114,7 @@ def _part_of_text(text: Text, path: Path, first: int, limit: int, note: str, ctx
 def _is_large(path: Path) -> bool:
     """Whether a file has more than is ever loaded."""
     try:
-        return path.lstat().st_size > LIMIT
+        return state_of(path).st_size > LIMIT
     except OSError:
         return False
 

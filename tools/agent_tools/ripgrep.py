@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import shorten
-from agent_tools.files import problem
+from agent_tools.files import failed
 from agent_tools.key_shapes import without_secrets
+from agent_tools.nofollow import open_below, open_directory, state_below
 
 if TYPE_CHECKING:
     import subprocess
@@ -41,9 +43,19 @@ class Ran:
         self.out, self.errors, self.code, self.cut = out, errors, code, cut
 
 
-def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext, seconds: float | None = None) -> Ran:
-    """Run ripgrep in `directory`, free of the user's configuration, for so long at most. Raises ToolError where it
-    cannot be started, Cancelled when the turn is interrupted."""
+def run_rg(
+    rg: str,
+    arguments: list[str],
+    directory: int,
+    ctx: ToolContext,
+    seconds: float | None = None,
+    files: Sequence[int] = (),
+) -> Ran:
+    """Run ripgrep in an open directory, free of the user's configuration, for so long at most.
+
+    files: descriptors that it may read as /dev/fd/N. Raises ToolError where it cannot be started, Cancelled when the
+    turn is interrupted.
+    """
     import subprocess
     from threading import Timer
 
@@ -51,15 +63,16 @@ def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext, sec
     try:
         process = subprocess.Popen(
             [rg, "--no-config", "--color=never", *arguments],
-            cwd=directory,
+            **_in_directory(directory),
+            pass_fds=files,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-    except OSError as error:  # the directory is closed or gone, or ripgrep is
-        raise problem(error.filename or rg, error) from None
+    except (OSError, subprocess.SubprocessError) as error:  # the directory is closed or gone, or ripgrep is
+        raise ToolError(f"The search could not be started: {getattr(error, 'strerror', None) or error}.") from None
     except ValueError:
         raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . in its place.") from None
     forget = ctx.cancel.on_cancel(process.kill)
@@ -78,6 +91,13 @@ def run_rg(rg: str, arguments: list[str], directory: Path, ctx: ToolContext, sec
     return Ran(out, errors, process.returncode, cut)
 
 
+def _in_directory(directory: int) -> dict[str, Any]:
+    """What has a child begin in an open directory, whatever its name leads to by now."""
+    if os.access("/proc/self/fd", os.X_OK):
+        return {"cwd": f"/proc/self/fd/{directory}"}
+    return {"preexec_fn": partial(os.fchdir, directory)}
+
+
 def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
     """Relative paths of the files of this name below `top` that are not ignored, as far as a moment suffices.
 
@@ -91,7 +111,8 @@ def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
         # A file type of our own: unlike --glob it brings back nothing that .gitignore leaves out.
         plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
         options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]
-        ran = run_rg(rg, options, top, ctx, _MOMENT)
+        with opened(top) as directory:
+            ran = run_rg(rg, options, directory, ctx, _MOMENT)
     except ToolError:
         return []
     if ran.cut or ran.code not in (0, 1):
@@ -99,10 +120,25 @@ def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
     return [found for found in os.fsdecode(ran.out).split("\0")[:-1] if found.rpartition("/")[2] == name]
 
 
-def plainly(errors: str) -> str:
-    """What ripgrep could not open, on one line and without what only its programmers need."""
+def plainly(errors: str, directory: int = -1) -> str:
+    """What ripgrep could not open, on one line and without what only its programmers need.
+
+    directory: where it ran; names that do not lead to anything there without a link are left out.
+    """
     lines = (re.sub(r"IO error for operation on .*?: | \(os error \d+\)$", "", e) for e in errors.splitlines())
-    return shorten("; ".join(line.removeprefix("rg: ").removeprefix("./") for line in lines), 200)
+    plain = [line.removeprefix("rg: ") for line in lines]
+    if directory >= 0:
+        plain = [line for line in plain if not line.startswith("./") or _is_there(directory, line)]
+    return shorten("; ".join(line.removeprefix("./") for line in plain), 200) or "it changed meanwhile"
+
+
+def _is_there(directory: int, line: str) -> bool:
+    """Whether what a message like "./a/b: Permission denied" is about is below an open directory."""
+    try:
+        state_below(directory, line.removeprefix("./").rpartition(": ")[0])
+    except OSError:
+        return False
+    return True
 
 
 def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
@@ -123,27 +159,51 @@ def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
     return out, b"".join(errors)[:20_000].decode("utf-8", "replace"), cut
 
 
+@contextmanager
+def opened(top: Path) -> Iterator[int]:
+    """A descriptor of the directory at a resolved path, while it is needed. Raises ToolError where it is closed."""
+    try:
+        directory = open_directory(top)
+    except OSError as error:
+        raise failed(top, error) from None
+    try:
+        try:
+            os.stat(".", dir_fd=directory)
+        except OSError as error:
+            raise failed(top, error) from None
+        yield directory
+    finally:
+        os.close(directory)
+
+
 def walk(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
     """Relative paths of the regular files below `top`, links not followed, for when there is no ripgrep.
 
     Raises ToolError where `top` cannot be opened, Cancelled when the turn is interrupted.
     """
 
-    def unopened(error: OSError) -> None:
-        if error.filename == str(top):
-            raise problem(top, error) from None
+    waiting = [""]
+    with opened(top) as start:
+        while waiting:
+            ctx.cancel.check()
+            place = waiting.pop()
+            try:
+                folders, names = _entries(start, place, hidden)
+            except OSError as error:
+                if not place:
+                    raise failed(top, error) from None
+                continue
+            yield from (f"{place}{name}" for name in names)
+            waiting += [f"{place}{name}/" for name in reversed(folders)]
 
-    for directory, below, names in os.walk(top, onerror=unopened):
-        ctx.cancel.check()
-        below[:] = sorted(d for d in below if d != ".git" and d not in HEAVY and (hidden or d[0] != "."))
-        prefix = os.path.relpath(directory, top)
-        for name in sorted(names):
-            if (hidden or name[0] != ".") and _is_regular(f"{directory}/{name}"):
-                yield name if prefix == "." else f"{prefix}/{name}"
 
-
-def _is_regular(path: str) -> bool:
+def _entries(start: int, place: str, hidden: bool) -> tuple[list[str], list[str]]:
+    """The folders and the regular files in one directory below `start`, those that are looked at."""
+    directory = open_below(start, place, listed=True)
     try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
+        with os.scandir(directory) as entries:
+            shown = sorted((e for e in entries if hidden or e.name[0] != "."), key=lambda e: e.name)
+            folders = [e.name for e in shown if e.name not in HEAVY | {".git"} and e.is_dir(follow_symlinks=False)]
+            return folders, [e.name for e in shown if e.is_file(follow_symlinks=False)]
+    finally:
+        os.close(directory)

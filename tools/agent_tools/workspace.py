@@ -1,7 +1,7 @@
 """The directories a conversation works in: which path a word means, whether it is inside, how it is shown.
 
-Every path is resolved through all its symbolic links before anything is decided about it, and the resolved path is
-what is then opened (see `files.py`).
+A path is resolved through all its symbolic links once, before anything is decided about it, and the resolved path is
+what is then opened, with no link followed (see `nofollow.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,24 @@ from pathlib import Path
 
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
-from agent_tools.files import UnusableFileError, problem, read_file, remove_empty, remove_file, replace_file
+from agent_tools.files import UnusableFileError, exists, problem, read_file, remove_empty, remove_file, replace_file
 from agent_tools.spill import Scratch
 from agent_tools.textfile import fingerprint
 
-__all__ = ["LIMIT", "Workspace", "fingerprint"]
+__all__ = ["LIMIT", "Resolved", "Workspace", "fingerprint"]
 
 LIMIT = 50_000_000
+
+
+class Resolved(str):
+    """The text of an argument that names a path, with the absolute path that it meant when it was resolved."""
+
+    path: Path
+
+    def __new__(cls, text: str, path: Path) -> Resolved:
+        self = super().__new__(cls, text)
+        self.path = path
+        return self
 
 
 class Workspace:
@@ -53,8 +64,11 @@ class Workspace:
     def resolve(self, text: str) -> Path:
         """The absolute path that `text` means, every symbolic link followed; it need not exist.
 
-        Raises ToolError for a text that cannot be a path, and for links in a circle.
+        What was resolved before stays what it was: `Resolved`. Raises ToolError for a text that cannot be a path, and
+        for links in a circle.
         """
+        if isinstance(text, Resolved):
+            return text.path
         if not text or "\0" in text:
             raise ToolError("The path contains a NUL character." if text else "The path is empty.")
         try:
@@ -70,11 +84,18 @@ class Workspace:
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
                 raise problem(text, error) from None
-        return Path(os.path.realpath(absolute))
+        return _real(absolute)
+
+    def resolved(self, text: str) -> Resolved:
+        """The text with the path that it means now. Raises ToolError as `resolve`."""
+        return Resolved(text, self.resolve(text))
 
     def inside(self, path: Path | str) -> bool:
-        """Whether `path` lies in one of the directories, by components, after following links."""
-        real = Path(os.path.realpath(path))
+        """Whether `path` lies in one of the directories, by components, after following links.
+
+        Raises ToolError where links come and go meanwhile.
+        """
+        real = _real(path)
         return any(real.is_relative_to(root) for root in self.roots)
 
     def advice(self, tools: str, text: str) -> str:
@@ -88,7 +109,7 @@ class Workspace:
 
     def may_read(self, path: Path | str) -> bool:
         """Whether `path` is inside, an output of a command that was kept for reading, or a file of a skill."""
-        real = Path(os.path.realpath(path))
+        real = _real(path)
         return self.inside(real) or self.scratch.holds(real) or self.of_skill(real)
 
     def of_skill(self, real: Path) -> bool:
@@ -112,13 +133,7 @@ class Workspace:
 
     def read_if_there(self, path: Path) -> bytes | None:
         """As `read`, but None where nothing has that path."""
-        try:
-            path.lstat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise problem(path, error) from None
-        return self.read(path)
+        return self.read(path) if exists(path) else None
 
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
         """Write the file at a resolved path, whole or not at all; see `files.replace_file`."""
@@ -135,6 +150,13 @@ class Workspace:
         """Remove directories at resolved paths, in this order, as far as nothing is in them."""
         for path in directories:
             remove_empty(path)
+
+
+def _real(path: Path | str) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:  # a link that came or went meanwhile
+        raise ToolError(f"{one_line(str(path))} changed while it was looked at. Try again.") from None
 
 
 def _below(path: Path, start: Path) -> str:

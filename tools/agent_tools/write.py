@@ -32,6 +32,7 @@ class Write(Tool[WriteArgs]):
 
     name = "Write"
     Args = WriteArgs
+    paths = ("file_path",)
 
     def effects(self, args: WriteArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("write", str(ctx.workspace.resolve(args.file_path))),)

@@ -1,0 +1,121 @@
+"""A folder or file that another process keeps swapping for a link to the outside, and what must stay true meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from agent_cli.core.messages import ToolCall
+from agent_cli.engine.checking import check
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.model.scripted import Scripted
+from agent_cli.permission.decision import Level
+from agent_cli.permission.policy import Policy
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.builtin import BUILTIN
+from agent_tools.workspace import Workspace
+
+# A few in the suite, 10,000 in `make fuzz`.
+SWAPS = int(os.environ.get("RACES", "150"))
+SECRET = "only-outside"
+_SWAP = """
+import os, random, sys, time
+victim, link, aside, swaps = *sys.argv[1:4], int(sys.argv[4])
+for _ in range(swaps):
+    os.rename(victim, aside)
+    os.rename(link, victim)
+    time.sleep(random.choice((0, 0.0001, 0.0005)))
+    os.rename(victim, link)
+    os.rename(aside, victim)
+    time.sleep(random.choice((0, 0.0001, 0.0005)))
+"""
+
+
+class Swapper:
+    """While it is entered, a process puts `link` in the place of `victim` and back, `SWAPS` times."""
+
+    def __init__(self, victim: Path, link: Path) -> None:
+        aside = victim.with_name(f"{victim.name}.aside")
+        self._argv = [sys.executable, "-c", _SWAP, *map(str, (victim, link, aside)), str(SWAPS)]
+
+    def __enter__(self) -> Swapper:
+        self._process = subprocess.Popen(self._argv)
+        return self
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None:
+            self._process.kill()
+        code = self._process.wait()
+        assert kind is not None or code == 0
+
+
+class Ground:
+    """A workspace with `d/a.txt`, and beside it the same names with other content, which no call may touch or show."""
+
+    def __init__(self, base: Path) -> None:
+        self.root, self.outside = base / "work", base / "outside"
+        for folder, text in ((self.root / "d", "needle\n"), (self.outside, f"needle\n{SECRET}\n")):
+            (folder / "sub").mkdir(parents=True)
+            for name in ("a.txt", "sub/b.txt"):
+                (folder / name).write_text(text)
+            (folder / "n.ipynb").write_text(notebook(text))
+        (self.outside / f"{SECRET}.txt").write_text("needle\n")
+        self._precious = self._outside()
+        workspace = Workspace(self.root)
+        self.root = workspace.root
+        self.ctx = ToolContext(workspace, env=dict(os.environ), demand_read=False)
+        policy = Policy(workspace, [], "acceptEdits")
+        kit = Kit(Scripted([]), BUILTIN, self.ctx, policy, lambda request: None)  # type: ignore[arg-type, return-value]
+        self.turn = Turn([], kit, TurnOptions(model="none", label="none", system=""), run_turn)
+        self.tried = self.done = 0
+
+    def swapper(self, victim: str) -> Swapper:
+        """Swaps a folder or a file of the workspace for a link to what has its name outside."""
+        link = self.root.parent / "link"
+        link.symlink_to(self.outside / Path(victim).relative_to("d"))
+        return Swapper(self.root / victim, link)
+
+    def call(self, name: str, between: Callable[[], object] = lambda: None, /, **arguments: object) -> str:
+        """One call as the engine makes it, decided and then run; what the model reads, "" where it is not allowed.
+
+        between: what happens after the decision.
+        """
+        self.tried += 1
+        item = check(self.turn, ToolCall("c", name, arguments), together=False)
+        if isinstance(item, str) or item.decision.level is not Level.ALLOW:
+            return "" if not isinstance(item, str) else item
+        between()
+        try:
+            outcome = item.tool.run(item.args, self.ctx)
+            while not isinstance(outcome, ToolResult):
+                try:
+                    next(outcome)
+                except StopIteration as stop:
+                    outcome = stop.value
+        except ToolError as error:
+            return str(error)
+        self.done += 1
+        return outcome.text
+
+    def assert_untouched(self) -> None:
+        assert self._outside() == self._precious
+
+    def _outside(self) -> dict[str, bytes]:
+        return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(self.outside.rglob("*"))}
+
+
+def notebook(text: str) -> str:
+    return (
+        '{"cells": [{"cell_type": "raw", "id": "one", "metadata": {}, "source": '
+        f"{text.strip().splitlines()!r}".replace("'", '"')
+        + '}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )

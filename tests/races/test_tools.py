@@ -1,0 +1,86 @@
+"""Every tool for files while its folder, or its file, is swapped for a link: nothing outside is changed or shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.races.swapping import SECRET, Ground
+
+# The same as a pattern that is not the text itself, which messages repeat.
+OUTSIDE = SECRET.replace("-", "[-]")
+
+
+EDIT = {"old_string": "needle", "new_string": "needle."}
+WRITES: dict[str, Callable[[int], dict[str, Any]]] = {
+    "Write": lambda n: {"file_path": "d/a.txt", "content": f"needle {n}\n"},
+    "Edit": lambda n: {"file_path": "d/a.txt", **EDIT},
+    "MultiEdit": lambda n: {"edits": [{"file_path": f"d/{name}", **EDIT} for name in ("a.txt", "sub/b.txt")]},
+    "NotebookEdit": lambda n: {"notebook_path": "d/n.ipynb", "cell_id": "one", "new_source": f"needle {n}"},
+}
+NEW: dict[str, Callable[[int], dict[str, Any]]] = {
+    "Write": lambda n: {"file_path": f"d/new/{n}.txt", "content": "x\n"},
+    "Edit": lambda n: {"file_path": f"d/{n}.txt", "old_string": "", "new_string": "x\n"},
+    "MultiEdit": lambda n: {"file_path": f"d/{n}.txt", "edits": [{"old_string": "", "new_string": "x\n"}]},
+}
+READS: dict[str, dict[str, Any]] = {
+    "Read": {"file_path": "d/a.txt"},
+    "NotebookRead": {"notebook_path": "d/n.ipynb"},
+    "LS": {"path": "."},
+    "Glob": {"pattern": "**/*.txt"},
+    "Grep": {"pattern": f"needle|{OUTSIDE}", "output_mode": "content"},
+}
+BELOW: dict[str, dict[str, Any]] = {
+    "LS": {"path": "d"},
+    "Glob": {"pattern": "d/**"},
+    "Grep": {"pattern": OUTSIDE, "path": "d"},
+}
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path)
+
+
+def race(ground: Ground, victim: str, call: Callable[[int], str]) -> None:
+    """Calls while `victim` is swapped; then one more, which must work."""
+    numbers = count()
+    shown = 0
+    with ground.swapper(victim) as swapper:
+        while swapper.running:
+            shown += SECRET in call(next(numbers))
+    quiet = ground.done
+    call(next(numbers))
+    print(f"{ground.tried} calls, {ground.done} done, {shown} showed what is outside")
+    assert ground.done == quiet + 1, "it does not work without a race"
+    ground.assert_untouched()
+    assert not shown
+    assert not list(ground.root.rglob(".agent-*")), "temporary files stay behind"
+
+
+@pytest.mark.parametrize("victim", ["d", "file"])
+@pytest.mark.parametrize("tool", WRITES)
+def test_a_file_is_changed(ground: Ground, tool: str, victim: str) -> None:
+    victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookEdit" else "d/a.txt"
+    race(ground, victim, lambda n: ground.call(tool, **WRITES[tool](n)))
+
+
+@pytest.mark.parametrize("tool", NEW)
+def test_a_file_is_created(ground: Ground, tool: str) -> None:
+    race(ground, "d", lambda n: ground.call(tool, **NEW[tool](n)))
+
+
+@pytest.mark.parametrize("victim", ["d", "file"])
+@pytest.mark.parametrize("tool", READS)
+def test_a_file_is_shown(ground: Ground, tool: str, victim: str) -> None:
+    victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookRead" else "d/a.txt"
+    race(ground, victim, lambda n: ground.call(tool, **READS[tool]))
+
+
+@pytest.mark.parametrize("tool", BELOW)
+def test_a_folder_is_looked_through(ground: Ground, tool: str) -> None:
+    race(ground, "d", lambda n: ground.call(tool, **BELOW[tool]))
