@@ -7,9 +7,11 @@ A path is meant from where commands run now, else from where the session began: 
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterator
 
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.nofollow import state_of
 from agent_tools.textfile import decode, fingerprint, split_lines
 
 EACH = 30_000
@@ -84,20 +86,23 @@ def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]
 
 
 def _path(name: str, ctx: ToolContext) -> str:
-    """The name where it is that of a file that may be shown, else the path that it has from the start; or ""."""
+    """The name where it is that of a file that may be shown, else the path that it has from the start; or "".
+
+    With a name comes the path that it was resolved to, which is the one that is opened.
+    """
     from_start = str(ctx.workspace.start / name)
-    return next((path for path in (name, from_start) if name and _is_open(path, ctx)), "")
+    return next((path for text in (name, from_start) if name and (path := _open_path(text, ctx))), "")
 
 
-def _is_open(name: str, ctx: ToolContext) -> bool:
-    """Whether a name is that of a file that may be shown."""
+def _open_path(name: str, ctx: ToolContext) -> str:
+    """A name, resolved, where it is that of a file that may be shown; else ""."""
     try:
-        path = ctx.workspace.resolve(name)
-        if not ctx.workspace.inside(path) or not path.is_file():
-            return False
+        found = ctx.workspace.resolved(name)
+        if not ctx.workspace.inside(found.path) or not stat.S_ISREG(state_of(found.path).st_mode):
+            return ""
     except (ToolError, OSError):
-        return False
-    return ctx.readable is None or ctx.readable(path)
+        return ""
+    return found if ctx.readable is None or ctx.readable(found.path) else ""
 
 
 def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> tuple[str, str]:

@@ -54,10 +54,9 @@ def add_note(root: Path, names: Sequence[str], note: str) -> Path:
     return path
 
 
-def change_file(path: Path, before: bytes | None, text: str) -> None:
-    """Write what a person made of a memory file. Raises ToolError where it changed meanwhile."""
+def change_file(real: Path, before: bytes | None, text: str) -> None:
+    """Write what the user made of the memory file at a resolved path. Raises ToolError where it changed meanwhile."""
     old = decode(before or b"") or Text("")
-    real = Path(os.path.realpath(path))
     replace_file(real, old.encode(text), before)
 
 

@@ -6,11 +6,13 @@ overridden, so that contents are kept byte by byte. Of the user's repository onl
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import compress
 
 from agent_cli.permission.git_standing import git_folders, look
 from agent_tools import guarded_git
@@ -64,6 +66,11 @@ def find_git(path: str, root: str) -> str:
         return guarded_git.find_git(path, root)
     except GitError as error:
         raise StoreError(str(error)) from None
+
+
+def oid_of(data: bytes) -> str:
+    """The name under which git keeps a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 class Git:
@@ -128,6 +135,17 @@ class Git:
             return (self._own if own else self._run).start(*words, cwd=tree, env=env, pass_fds=held)
         except GitError as error:
             raise StoreError(str(error)) from None
+
+    def keep(self, data: bytes) -> str:
+        """Store the content of a file; its object. Raises StoreError."""
+        oid = oid_of(data)
+        path = self.home / "objects" / oid[:2] / oid[2:]
+        try:
+            if not path.exists():
+                write_whole(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
+        except OSError as error:
+            raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
+        return oid
 
     def blob(self, oid: str) -> bytes:
         """The content of an object. Raises StoreError."""

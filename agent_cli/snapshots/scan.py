@@ -1,4 +1,4 @@
-"""The state of a folder as a tree in the store: a full one as git sees it, kept up to date, or one of named files.
+"""The state of a folder as a tree in the store, as git sees it, kept up to date.
 
 Names are only read where they stand: nothing is followed. A file's permissions that git does not know are kept beside.
 """
@@ -12,7 +12,7 @@ import stat
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -257,32 +257,6 @@ def update(
                 refuse(path, UNREADABLE)
 
 
-def capture(git: Git, index: Path, paths: Iterable[str], bounds: Bounds) -> Shot:
-    """The state of single files anywhere, by absolute path; what is not there is not in it. Raises StoreError."""
-    skipped: dict[str, tuple[str, str]] = {}
-    add: list[str] = []
-    room = bounds.total
-    for path in dict.fromkeys(paths):
-        state = look("/", path)
-        if state is None:
-            continue
-        if state.st_size > min(bounds.file, room):
-            skipped[path] = (TOO_BIG if state.st_size > bounds.file else TOO_MUCH, mark_of(state))
-        elif ".git" in path.lower().split("/") or not readable(path, state):
-            skipped[path] = (UNREADABLE if ".git" not in path.lower().split("/") else "inside .git", mark_of(state))
-        else:
-            add.append(path.lstrip("/"))
-            room -= state.st_size
-    index.unlink(missing_ok=True)
-
-    def refuse(path: str, why: str) -> None:
-        skipped[f"/{path}"] = (why, "")
-
-    update(git, "/", index, (), add, refuse)
-    tree = git.run("write-tree", index=index).decode().strip()
-    return Shot("/", tree, Modes.of_all("/", add).stored(git), skipped)
-
-
 def look(base: str, path: str) -> os.stat_result | None:
     """The state of a file or a link; None for anything else."""
     try:
@@ -310,7 +284,11 @@ class Modes:
 
     @classmethod
     def of_all(cls, base: str, paths: Iterable[str]) -> Modes:
-        found = {p: _mode(base, p) for p in paths}
+        return cls.of_found({p: _mode(base, p) for p in paths})
+
+    @classmethod
+    def of_found(cls, found: Mapping[str, int | None]) -> Modes:
+        """From the permissions of each file; None for a link."""
         known = Counter(m for m in found.values() if m is not None)
         plain = next((m for m, _ in known.most_common() if not m & 0o100), 0o644)
         runs = next((m for m, _ in known.most_common() if m & 0o100), 0o755)

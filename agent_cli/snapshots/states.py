@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agent_cli.snapshots.git import StoreError
+from agent_cli.snapshots.git import StoreError, oid_of
 from agent_cli.snapshots.records import Change
 from agent_cli.snapshots.scan import Modes, Shot
 from agent_cli.snapshots.store import Store
@@ -215,8 +214,3 @@ def _through_link(folder: str) -> State | None:
             return None
         here = os.path.dirname(here)  # noqa: PTH120
     return None
-
-
-def oid_of(data: bytes) -> str:
-    """The name under which git keeps a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

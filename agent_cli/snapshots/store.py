@@ -10,9 +10,10 @@ from pathlib import Path
 from zlib import crc32
 
 from agent_cli.permission.git_standing import git_folders
+from agent_cli.snapshots.capture import capture
 from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of
 from agent_cli.snapshots.records import Manifest
-from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, capture, look
+from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, look
 from agent_cli.snapshots.seed import user_index
 from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import read_regular

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Sequence
 
+from agent_cli.snapshots.capture import capture
 from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.plan import Item, Plan, account, make_plan, summed
 from agent_cli.snapshots.records import Change, Story, Turn, Undone, tell
 from agent_cli.snapshots.restore import put_back
-from agent_cli.snapshots.scan import Bounds, capture
+from agent_cli.snapshots.scan import Bounds
 from agent_cli.snapshots.states import State, Touched, all_differences, joined, touched
 from agent_cli.snapshots.store import Store
 from agent_tools.diffing import unified

@@ -88,7 +88,8 @@ def told_of(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
 def _lines(path: str, workspace: Workspace) -> list[str] | None:
     """The file's lines with their ends; None where there is no text."""
     try:
-        text = decode(workspace.read(workspace.resolve(path)))
+        # The path of a diff is a resolved one, and no link that came since is followed.
+        text = decode(workspace.read(workspace.cwd / path))
     except ToolError:
         return None
     return split_lines(text.content) if text is not None else None

@@ -21,7 +21,7 @@ from agent_tools.builtin import BUILTIN
 from agent_tools.workspace import Workspace
 
 # A few in the suite, 10,000 in `make fuzz`.
-SWAPS = int(os.environ.get("RACES", "150"))
+SWAPS = int(os.environ.get("RACES", "60"))
 SECRET = "only-outside"
 _SWAP = """
 import os, random, sys, time
@@ -80,9 +80,17 @@ class Ground:
 
     def swapper(self, victim: str) -> Swapper:
         """Swaps a folder or a file of the workspace for a link to what has its name outside."""
+        return Swapper(self.root / victim, self._link(victim))
+
+    def swap(self, victim: str) -> None:
+        """Put the link in its place, once."""
+        (self.root / victim).rename(self.root / f"{victim}.aside")
+        self._link(victim).rename(self.root / victim)
+
+    def _link(self, victim: str) -> Path:
         link = self.root.parent / "link"
         link.symlink_to(self.outside / Path(victim).relative_to("d"))
-        return Swapper(self.root / victim, link)
+        return link
 
     def call(self, name: str, between: Callable[[], object] = lambda: None, /, **arguments: object) -> str:
         """One call as the engine makes it, decided and then run; what the model reads, "" where it is not allowed.

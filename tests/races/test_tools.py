@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,11 +40,6 @@ BELOW: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
-
-
 def race(ground: Ground, victim: str, call: Callable[[int], str]) -> None:
     """Calls while `victim` is swapped; then one more, which must work."""
     numbers = count()
@@ -64,23 +58,23 @@ def race(ground: Ground, victim: str, call: Callable[[int], str]) -> None:
 
 @pytest.mark.parametrize("victim", ["d", "file"])
 @pytest.mark.parametrize("tool", WRITES)
-def test_a_file_is_changed(ground: Ground, tool: str, victim: str) -> None:
+def test_a_file_is_changed(way: str, ground: Ground, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookEdit" else "d/a.txt"
     race(ground, victim, lambda n: ground.call(tool, **WRITES[tool](n)))
 
 
 @pytest.mark.parametrize("tool", NEW)
-def test_a_file_is_created(ground: Ground, tool: str) -> None:
+def test_a_file_is_created(way: str, ground: Ground, tool: str) -> None:
     race(ground, "d", lambda n: ground.call(tool, **NEW[tool](n)))
 
 
 @pytest.mark.parametrize("victim", ["d", "file"])
 @pytest.mark.parametrize("tool", READS)
-def test_a_file_is_shown(ground: Ground, tool: str, victim: str) -> None:
+def test_a_file_is_shown(way: str, ground: Ground, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookRead" else "d/a.txt"
     race(ground, victim, lambda n: ground.call(tool, **READS[tool]))
 
 
 @pytest.mark.parametrize("tool", BELOW)
-def test_a_folder_is_looked_through(ground: Ground, tool: str) -> None:
+def test_a_folder_is_looked_through(searcher: str, ground: Ground, tool: str) -> None:
     race(ground, "d", lambda n: ground.call(tool, **BELOW[tool]))

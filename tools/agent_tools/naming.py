@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -25,7 +26,10 @@ def named(text: str, ctx: ToolContext) -> str:
 def look(path: Path, ctx: ToolContext) -> os.stat_result:
     """The state of what is at a resolved path. Raises ToolError where nothing is, or it cannot be looked at."""
     try:
-        return state_of(path)
+        state = state_of(path)
+        if stat.S_ISLNK(state.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return state
     except FileNotFoundError:
         raise missing(path, ctx) from None
     except OSError as error:

@@ -82,8 +82,9 @@ def _editable(repl: Repl, files: tuple[MemoryFile, ...]) -> list[tuple[Path, str
 
 
 def _edit(repl: Repl, path: Path) -> None:
+    real = Path(os.path.realpath(path))
     try:
-        before = read_file(Path(os.path.realpath(path)), LIMIT) if os.path.lexists(path) else None
+        before = read_file(real, LIMIT) if os.path.lexists(path) else None
         old = decode(before or b"")
         if old is None:
             repl.say(f"{path} is no text file.")
@@ -94,7 +95,7 @@ def _edit(repl: Repl, path: Path) -> None:
             return
         if text and not text.endswith("\n"):
             text += line_end(text)
-        change_file(path, before, text)
+        change_file(real, before, text)
     except ToolError as error:
         repl.say(str(error))
         return

@@ -1,0 +1,30 @@
+"""Fixtures of the races."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.races.swapping import Ground
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path)
+
+
+@pytest.fixture(params=["openat2", "step by step"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to open a path; the second is what systems without openat2 have."""
+    if request.param != "openat2":
+        monkeypatch.setattr("agent_tools.nofollow._caller", lambda: None)
+    return str(request.param)
+
+
+@pytest.fixture(params=["ripgrep", "without ripgrep"])
+def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param != "ripgrep":
+        for tool in ("grep", "glob"):
+            monkeypatch.setattr(f"agent_tools.{tool}.find_rg", lambda ctx: None)
+    return str(request.param)
