@@ -24,14 +24,17 @@ from agent_tools.workspace import Workspace
 SWAPS = int(os.environ.get("RACES", "60"))
 SECRET = "only-outside"
 _SWAP = """
-import os, random, sys, time
-victim, link, aside, swaps = *sys.argv[1:4], int(sys.argv[4])
-for _ in range(swaps):
-    os.rename(victim, aside)
-    os.rename(link, victim)
-    time.sleep(random.choice((0, 0.0001, 0.0005)))
-    os.rename(victim, link)
-    os.rename(aside, victim)
+import ctypes, os, random, sys, time
+victim, link, swaps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+def swap():
+    # In one step where there is one: the way is never missing, and calls come further.
+    if exchange is None or exchange(-100, os.fsencode(victim), -100, os.fsencode(link), 2):
+        os.rename(victim, victim + ".aside")
+        os.rename(link, victim)
+        os.rename(victim + ".aside", link)
+for _ in range(2 * swaps):
+    swap()
     time.sleep(random.choice((0, 0.0001, 0.0005)))
 """
 
@@ -40,8 +43,7 @@ class Swapper:
     """While it is entered, a process puts `link` in the place of `victim` and back, `SWAPS` times."""
 
     def __init__(self, victim: Path, link: Path) -> None:
-        aside = victim.with_name(f"{victim.name}.aside")
-        self._argv = [sys.executable, "-c", _SWAP, *map(str, (victim, link, aside)), str(SWAPS)]
+        self._argv = [sys.executable, "-c", _SWAP, str(victim), str(link), str(SWAPS)]
 
     def __enter__(self) -> Swapper:
         self._process = subprocess.Popen(self._argv)
@@ -80,15 +82,15 @@ class Ground:
 
     def swapper(self, victim: str) -> Swapper:
         """Swaps a folder or a file of the workspace for a link to what has its name outside."""
-        return Swapper(self.root / victim, self._link(victim))
+        return Swapper(self.root / victim, self._link(victim, f"{victim}.link"))
 
     def swap(self, victim: str) -> None:
         """Put the link in its place, once."""
         (self.root / victim).rename(self.root / f"{victim}.aside")
-        self._link(victim).rename(self.root / victim)
+        self._link(victim, victim)
 
-    def _link(self, victim: str) -> Path:
-        link = self.root.parent / "link"
+    def _link(self, victim: str, name: str) -> Path:
+        link = self.root / name
         link.symlink_to(self.outside / Path(victim).relative_to("d"))
         return link
 
