@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from agent_tools.nofollow import open_below, state_below
+from agent_tools.nofollow import open_below
 
 # Clocks of file systems may differ from ours by this much, or tick so slowly.
 _LEEWAY = 2_000_000_000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-# Which file or folder it is, and when it, or what it holds, was last changed: no program can set that time.
+# Which folder it is, and when a name in it was last changed: no program can set that time.
 _Mark = tuple[int, int, int]
 
 
@@ -32,11 +32,17 @@ class Steady:
 
     def files(self, names: Iterable[str]) -> set[str]:
         """Those of the relative paths that lead to regular files by way of folders that have not changed."""
-        wanted = list(names)
-        # Twice: what is on the way is only proved while all above it is.
-        first, again = self._marks(wanted), self._marks(wanted)
-        old = {place for place, mark in first.items() if again.get(place) == mark and mark[2] < self._since}
-        return {name for name in wanted if name in first and old >= _way(name)}
+        below: dict[str, list[str]] = {}
+        for name in names:
+            below.setdefault(name.rpartition("/")[0], []).append(name)
+        ways = {folder: _way(folder) for folder in below}
+        places = dict.fromkeys(place for way in ways.values() for place in way)
+        # Twice: what was found on the way is only proved while all above it has stayed.
+        first = {place: self._mark(place) for place in places}
+        there = {folder: self._regular(folder, some) for folder, some in below.items()}
+        again = {place: self._mark(place) for place in places}
+        old = {place for place, mark in first.items() if mark and mark == again[place] and mark[2] < self._since}
+        return {name for folder, some in there.items() if old.issuperset(ways[folder]) for name in some}
 
     @contextmanager
     def opened(self, names: Mapping[bytes, str]) -> Iterator[dict[int, bytes]]:
@@ -51,20 +57,32 @@ class Steady:
             for descriptor in files:
                 os.close(descriptor)
 
-    def _marks(self, names: Iterable[str]) -> dict[str, _Mark]:
-        marks: dict[str, _Mark] = {}
-        for place in dict.fromkeys(part for name in names for part in (*sorted(_way(name)), name)):
-            with suppress(OSError):
-                state = state_below(self.top, place) if place else os.fstat(self.top)
-                if stat.S_ISDIR(state.st_mode) or stat.S_ISREG(state.st_mode):
-                    marks[place] = state.st_dev, state.st_ino, state.st_ctime_ns
-        return marks
+    def _mark(self, place: str) -> _Mark | None:
+        """The mark of a folder; None where there is none, or a link is on the way."""
+        with suppress(OSError):
+            directory = open_below(self.top, place)
+            state = os.fstat(directory)
+            os.close(directory)
+            return state.st_dev, state.st_ino, state.st_ctime_ns
+        return None
+
+    def _regular(self, folder: str, names: list[str]) -> list[str]:
+        """Those of the names in a folder that are regular files."""
+        found = []
+        with suppress(OSError):
+            directory = open_below(self.top, folder)
+            for name in names:
+                with suppress(OSError):
+                    state = os.stat(name[len(folder) + 1 if folder else 0 :], dir_fd=directory, follow_symlinks=False)
+                    found += [name] if stat.S_ISREG(state.st_mode) else []
+            os.close(directory)
+        return found
 
 
-def _way(name: str) -> set[str]:
-    """The folders that lead to a relative path, with "" for the one where it begins."""
-    parts = name.split("/")
-    return {"/".join(parts[:n]) for n in range(len(parts))}
+def _way(folder: str) -> list[str]:
+    """The folders that lead to a relative path, itself included, with "" for the one where it begins."""
+    parts = folder.split("/") if folder else []
+    return ["/".join(parts[:n]) for n in range(len(parts) + 1)]
 
 
 def _open(top: int, name: str) -> int:
