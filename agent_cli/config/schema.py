@@ -31,7 +31,7 @@ def tighten(*order: Any) -> Scope:
     return Scope("tighten", order)
 
 
-class RuleEntry(Value):
+class RuleEntry(Value, tag="RuleEntry"):
     """A rule with its reason and its examples: calls that it must cover, and calls that it must not."""
 
     list: Literal["allow", "ask", "deny"]
@@ -41,7 +41,7 @@ class RuleEntry(Value):
     not_match: tuple[str, ...] = ()
 
 
-class Permissions(Value):
+class Permissions(Value, tag="Permissions"):
     """Rules and mode, under [permissions]."""
 
     mode: Annotated[
@@ -58,14 +58,14 @@ class Permissions(Value):
     additional_directories: Annotated[tuple[str, ...], "folders beside the workspace that count as inside"] = ()
 
 
-class Shell(Value):
+class Shell(Value, tag="Shell"):
     """How commands run, under [shell]."""
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
     env_pass: Annotated[tuple[str, ...], "variables that commands are given although they look like secrets", USER] = ()
 
 
-class Sandbox(Value):
+class Sandbox(Value, tag="Sandbox"):
     """What commands run in, under [sandbox]."""
 
     mode: Annotated[
@@ -106,7 +106,7 @@ class Sandbox(Value):
     ] = False
 
 
-class Terminal(Value):
+class Terminal(Value, tag="Terminal"):
     """How a session looks and is typed in, under [terminal]. It is the person's, never a project's."""
 
     theme: Annotated[
@@ -124,7 +124,7 @@ class Terminal(Value):
     ] = "auto"
 
 
-class Web(Value):
+class Web(Value, tag="Web"):
     """What WebFetch and WebSearch may do, under [web]."""
 
     search: Annotated[
@@ -142,7 +142,7 @@ class Web(Value):
     max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5
 
 
-class Undo(Value):
+class Undo(Value, tag="Undo"):
     """What is kept so that work can be taken back, under [undo]."""
 
     keep: Annotated[bool, "keep the files before and after each call that may change them", USER] = True
@@ -152,7 +152,7 @@ class Undo(Value):
     days: Annotated[float, "days after which the snapshots of a session go", USER] = 14.0
 
 
-class McpServer(Value):
+class McpServer(Value, tag="McpServer"):
     """An MCP server: a command that speaks over its standard streams, or a URL. See docs/mcp.md."""
 
     command: str = ""
@@ -166,7 +166,7 @@ class McpServer(Value):
     oauth: dict[str, str | int] = {}  # noqa: RUF012
 
 
-class Mcp(Value):
+class Mcp(Value, tag="Mcp"):
     """MCP servers and how they are used, under [mcp]."""
 
     servers: Annotated[dict[str, McpServer], "servers by name, as [mcp.servers.NAME]"] = {}  # noqa: RUF012
@@ -181,7 +181,7 @@ class Mcp(Value):
     schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
 
 
-class Settings(Value):
+class Settings(Value, tag="Settings"):
     """The settings of a run, all layers merged."""
 
     model: Annotated[str | None, "model as provider/model; empty: whatever is found"] = None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agent_cli.core.messages import Message
 from agent_cli.core.outcome import Diagnostics, Failure
@@ -28,7 +28,7 @@ def decider_word(by: str) -> str:
 Trigger = Literal["auto", "manual", "too_long"]
 
 
-class TurnStarted(Value):
+class TurnStarted(Value, tag="TurnStarted"):
     """`saved` is what a suspended turn must be resumed with: settings, rules and flags, as plain data."""
 
     model: str
@@ -36,7 +36,7 @@ class TurnStarted(Value):
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-class RoundStarted(Value):
+class RoundStarted(Value, tag="RoundStarted"):
     round: int
 
 
@@ -58,13 +58,13 @@ class AnswerRestarted(Value):
     """The answer broke off and is asked for again: the text and thinking shown since the request are void."""
 
 
-class MessageAdded(Value):
+class MessageAdded(Value, tag="MessageAdded"):
     """The history grew. This is the record that sessions are rebuilt from."""
 
     message: Message
 
 
-class ToolRequested(Value):
+class ToolRequested(Value, tag="ToolRequested"):
     """The model asks for a call; `summary` is made from its arguments."""
 
     call_id: str
@@ -73,7 +73,7 @@ class ToolRequested(Value):
     summary: str
 
 
-class ApprovalRequested(Value):
+class ApprovalRequested(Value, tag="ApprovalRequested"):
     """A person is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add.
 
     `binding` is a hash of what is shown: arguments, working directory, targets and their contents. An approval holds
@@ -95,7 +95,7 @@ class ApprovalRequested(Value):
     keeps: bool = False
 
 
-class ApprovalResolved(Value):
+class ApprovalResolved(Value, tag="ApprovalResolved"):
     """What was decided about a call, by whom, and in which words."""
 
     call_id: str
@@ -106,7 +106,7 @@ class ApprovalResolved(Value):
     binding: str = ""
 
 
-class QuestionAsked(Value):
+class QuestionAsked(Value, tag="QuestionAsked"):
     """The model asks the user, or a plan wants approval, or what was done is to be looked at ("review").
 
     ran: what the call gave, where its tool ran and then asked; it is not run again when the answer comes.
@@ -118,7 +118,7 @@ class QuestionAsked(Value):
     ran: ToolResult | None = None
 
 
-class QuestionAnswered(Value):
+class QuestionAnswered(Value, tag="QuestionAnswered"):
     """What the person said, or that nobody did yet ("defer")."""
 
     call_id: str
@@ -128,7 +128,7 @@ class QuestionAnswered(Value):
     mode: str = ""
 
 
-class ToolStarted(Value):
+class ToolStarted(Value, tag="ToolStarted"):
     """Logged and synced before the call runs, so that a crash can be told apart from "never ran"."""
 
     call_id: str
@@ -140,7 +140,7 @@ class ToolProgress(Value):
     text: str
 
 
-class ToolFinished(Value):
+class ToolFinished(Value, tag="ToolFinished"):
     """`seen`: what the model now knows of files, path to fingerprint, as changed by this call. `shell`: where the next
     command starts and with which variables, where this call changed that."""
 
@@ -153,13 +153,13 @@ class ToolFinished(Value):
     shell: Carried | None = None
 
 
-class FilesSeen(Value):
+class FilesSeen(Value, tag="FilesSeen"):
     """A message carried the whole text of files that it mentions; path to fingerprint."""
 
     seen: dict[str, str]
 
 
-class TurnPaused(Value):
+class TurnPaused(Value, tag="TurnPaused"):
     """The turn waits for a person. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
     its prompts lent, and where its gates stand."""
 
@@ -171,7 +171,7 @@ class TurnPaused(Value):
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-class Checkpoint(Value):
+class Checkpoint(Value, tag="Checkpoint"):
     """A user is about to be asked. Should the program end before the answer, the turn is resumed with this, as with
     the fields of the same names in `TurnPaused`."""
 
@@ -180,19 +180,19 @@ class Checkpoint(Value):
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-class TurnResumed(Value):
+class TurnResumed(Value, tag="TurnResumed"):
     reason: str
     rounds_left: int | None
 
 
-class PlanChanged(Value):
+class PlanChanged(Value, tag="PlanChanged"):
     """The plan is now `items`. paused: it belongs to an earlier request, and this turn leaves it alone."""
 
     items: tuple[TodoItem, ...]
     paused: bool = False
 
 
-class PlanContinued(Value):
+class PlanContinued(Value, tag="PlanContinued"):
     round: int
     attempt: int
     text_length: int
@@ -205,7 +205,7 @@ class Compacting(Value):
     tokens: int
 
 
-class Compacted(Value):
+class Compacted(Value, tag="Compacted"):
     """From here on the model is shown less of the history, which itself is as it was.
 
     kept: how many of the newest messages stay; `head` stands in the place of the `dropped` ones before them. cuts: the
@@ -228,20 +228,20 @@ class Compacted(Value):
     usage: Usage = Usage()
 
 
-class Uncompacted(Value):
+class Uncompacted(Value, tag="Uncompacted"):
     """The latest compaction holds no more: the model is shown again what it took away."""
 
     tokens: int
 
 
-class Pinned(Value):
+class Pinned(Value, tag="Pinned"):
     """A message with this text is kept word for word by compactions; with `on` False, no more."""
 
     text: str
     on: bool = True
 
 
-class Rewound(Value):
+class Rewound(Value, tag="Rewound"):
     """The person went back: the history goes on after its first `messages`; `plan` is what it was there."""
 
     messages: int
@@ -257,7 +257,7 @@ class HookStarted(Value):
     command: str
 
 
-class HookRan(Value):
+class HookRan(Value, tag="HookRan"):
     """A hook has run. exit_code: None where it was ended. note: what was wrong with it, or why it said no.
 
     outcome: "blocked" where it said no; "cancelled" where it was ended. stdout and stderr are its beginnings.
@@ -276,7 +276,7 @@ class HookRan(Value):
     stderr: str = ""
 
 
-class UsageAdded(Value):
+class UsageAdded(Value, tag="UsageAdded"):
     """Once per model call. `cost` inside is unreliable where the model has no known price.
 
     aside: the call was not the conversation's own, so its tokens say nothing about the window.
@@ -287,7 +287,7 @@ class UsageAdded(Value):
     aside: bool = False
 
 
-class SubagentEvent(Value):
+class SubagentEvent(Value, tag="SubagentEvent"):
     """An event of a nested turn; `call_id` is the Task call that it works for."""
 
     agent: str
@@ -295,7 +295,7 @@ class SubagentEvent(Value):
     event: "Event"  # noqa: UP037 - resolved when it is read back
 
 
-class SessionNamed(Value):
+class SessionNamed(Value, tag="SessionNamed"):
     """The session has a name from here on: the person's, or a title that `model` made, for `usage`."""
 
     name: str
@@ -303,14 +303,14 @@ class SessionNamed(Value):
     usage: Usage = Usage()
 
 
-class Warned(Value):
+class Warned(Value, tag="Warned"):
     """Something a person should know; the turn goes on. wait: seconds until a failed model call is tried again."""
 
     text: str
     wait: float = 0.0
 
 
-class TurnFinished(Value):
+class TurnFinished(Value, tag="TurnFinished"):
     """The end, as the log keeps it. usage: of this part of the turn; earlier: of its parts before a pause."""
 
     result: Literal["Complete", "Suspended", "Failed", "MaxIterations"]
@@ -365,8 +365,9 @@ UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, AnswerRestarted, ToolProgress,
 
 
 def named(names: str) -> dict[str, Any]:
-    """The classes of these events, by name. names: with blanks between. Raises KeyError for one that is none."""
-    return {name: globals()[name] for name in names.split()}
+    """The classes of these events, by tag. names: tags with blanks between. Raises KeyError for one that is none."""
+    every = {cls._tag: cls for cls in get_args(Event)}
+    return {name: every[name] for name in names.split()}
 
 
 def innermost(event: Event) -> Event:

@@ -14,13 +14,13 @@ from agent_tools.media import Media
 from agent_tools.values import Value
 
 
-class Text(Value):
+class Text(Value, tag="Text"):
     """Words of the model."""
 
     text: str
 
 
-class Thinking(Value):
+class Thinking(Value, tag="Thinking"):
     """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted."""
 
     text: str = ""
@@ -28,7 +28,7 @@ class Thinking(Value):
     data: str = ""
 
 
-class ToolCall(Value):
+class ToolCall(Value, tag="ToolCall"):
     """A call that the model asks for. `id` is the provider's. `broken` is the raw text of arguments that are not a
     JSON object; `arguments` is empty then."""
 
@@ -41,14 +41,14 @@ class ToolCall(Value):
 Part = Text | Thinking | ToolCall
 
 
-class UserMessage(Value):
+class UserMessage(Value, tag="UserMessage"):
     """What a person, or the program on their behalf, tells the model."""
 
     text: str
     media: tuple[Media, ...] = ()
 
 
-class AssistantMessage(Value):
+class AssistantMessage(Value, tag="AssistantMessage"):
     """One answer of the model: its parts in the order they came. `provider_id` and `model` are as reported."""
 
     parts: tuple[Part, ...]
@@ -65,7 +65,7 @@ class AssistantMessage(Value):
         return tuple(p for p in self.parts if isinstance(p, ToolCall))
 
 
-class ToolMessage(Value):
+class ToolMessage(Value, tag="ToolMessage"):
     """The one result of a call."""
 
     call_id: str

@@ -31,7 +31,7 @@ TerminalReason = Literal[
 ]
 
 
-class Diagnostics(Value):
+class Diagnostics(Value, tag="Diagnostics"):
     """What the turn did. `stop_reason` is the provider's last one; `terminal_reason` is ours."""
 
     rounds: int
@@ -43,7 +43,7 @@ class Diagnostics(Value):
     first_chunk_ms: int | None = None
 
 
-class Failure(Value):
+class Failure(Value, tag="Failure"):
     """Why the model could not go on: one of the small set of provider errors, in a sentence; or that a hook blocked the
     prompt."""
 
@@ -62,7 +62,7 @@ class Failure(Value):
     retryable: bool = False
 
 
-class Denial(Value):
+class Denial(Value, tag="Denial"):
     """A call that was refused, by a rule, a mode or a person.
 
     by: who refused it, as `events.Decider` has it. rule: the rule that said no, or that asked; "" for none.
@@ -76,7 +76,7 @@ class Denial(Value):
     rule: str = ""
 
 
-class TurnEnd(Value):
+class TurnEnd(Value, tag="TurnEnd"):
     """What every ending carries: the messages the turn added, what it used, what it did, what was refused.
 
     Everything but `messages` is of the whole turn, what came before a pause included. cost: dollars, sub-agents
@@ -90,7 +90,7 @@ class TurnEnd(Value):
     cost: float = 0.0
 
 
-class Complete(Value):
+class Complete(Value, tag="Complete"):
     """The model answered. `degraded`: it failed after tools had run, and `text` is our own account of what was done.
 
     plan_unfinished: steps of the plan are open. verified: which command checked the work last, and how it ended.
@@ -105,14 +105,14 @@ class Complete(Value):
     verified: str = ""
 
 
-class Suspended(Value):
+class Suspended(Value, tag="Suspended"):
     """A person is needed. `pending` are the calls without a result; running on resumes with the budget left."""
 
     end: TurnEnd
     pending: tuple[str, ...] = ()
 
 
-class Failed(Value):
+class Failed(Value, tag="Failed"):
     """Nothing was done: the model failed before any tool ran, or the turn was interrupted (`failure` is None)."""
 
     end: TurnEnd
@@ -120,7 +120,7 @@ class Failed(Value):
     text: str = ""
 
 
-class MaxIterations(Value):
+class MaxIterations(Value, tag="MaxIterations"):
     """A bound was reached; `text` sums up where the work stands."""
 
     end: TurnEnd

@@ -35,7 +35,7 @@ class BadRule(ValueError):
     """A rule that cannot be understood; the message names it."""
 
 
-class Rule(Value):
+class Rule(Value, tag="Rule"):
     """One rule. `source` says where it comes from: a file and its line, or a flag. `base` is the folder that `/x` globs
     start from. `match` and `not_match` are calls that it must, and must not, cover; see `permission/examples.py`.
     `own`: it comes from the person: their settings, a flag, an answer.

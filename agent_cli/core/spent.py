@@ -9,14 +9,14 @@ from agent_cli.core.usage import Usage
 from agent_tools.values import Value
 
 
-class Action(Value):
+class Action(Value, tag="Action"):
     """A call that was answered, as the summary of a turn lists it."""
 
     summary: str
     outcome: Literal["done", "failed", "refused"]
 
 
-class Check(Value):
+class Check(Value, tag="Check"):
     """A command that verified something. `exit_code` is None where it was ended from outside."""
 
     command: str
@@ -31,7 +31,7 @@ class Check(Value):
         return f"`{self.command}` {how}"
 
 
-class Spent(Value):
+class Spent(Value, tag="Spent"):
     """What earlier parts of the same turn come to.
 
     rounds, seconds, tool_calls, cost: sums that the limits hold for. failures: rounds in a row without a success.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_tools.values import Value
 
 
-class Usage(Value):
+class Usage(Value, tag="Usage"):
     """Tokens and dollars. `input` is all input, cached parts included; `output` includes `reasoning`.
 
     `reliable` is False as soon as one part had no known price, and stays so when usages are added. `estimated`: an

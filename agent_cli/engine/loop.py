@@ -310,7 +310,7 @@ def _without_model(turn: Turn, failure: Failure) -> Run:
 
 def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
     return TurnFinished(
-        result=type(result).__name__,  # type: ignore[arg-type]
+        result=result._tag,  # type: ignore[arg-type]
         diagnostics=result.end.diagnostics,
         usage=turn.usage,
         earlier=turn.options.spent.usage,

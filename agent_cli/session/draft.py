@@ -25,7 +25,7 @@ from agent_tools.private import write_whole
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
-class Draft(Value):
+class Draft(Value, tag="Draft"):
     """The text of the input line, and the messages that were queued, the oldest first.
 
     Of the process that saved it: pid and host. saved: seconds since the epoch.

@@ -160,7 +160,7 @@ class SessionLog:
             os.close(self._fd)
             self._fd = fd
             self._due.clear()
-            self._add("Mended", Mended(restored.bad, restored.missing, kept, restored.waiting is not None))
+            self._add(Mended(restored.bad, restored.missing, kept, restored.waiting is not None))
             self._flush()
             self._sync()
         return f"is kept as {kept}"
@@ -168,7 +168,7 @@ class SessionLog:
     def put_header(self, header: Header) -> None:
         """Add a header to a session that lost its own."""
         with self._lock:
-            self._add("Header", header)
+            self._add(header)
             self._flush()
         self._tell()
 
@@ -187,7 +187,7 @@ class SessionLog:
             if isinstance(event, (MessageAdded, TurnFinished)):
                 self._unfinished.end()
             self._begin()
-            self._add(type(event).__name__, event)
+            self._add(event)
             self._flush()
             if isinstance(inner, (Checkpoint, ToolStarted, TurnFinished)) or (
                 isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
@@ -200,32 +200,32 @@ class SessionLog:
         with self._lock:
             start, text = self._unfinished.take()
             if text and self._header is None and (self._fd >= 0 or self._new is not None):
-                self._add("Partial", Partial(text, start))
+                self._add(Partial(text, start))
                 self._flush()
 
     def _begin(self) -> None:
         if self._header is not None:
             header, self._header = self._header, None
-            self._add("Header", header)
+            self._add(header)
 
     def _copy(self, session: Restored) -> None:
         self._begin()
         plans = list(session.plans)
         for count, message in enumerate(session.history, 1):
-            self._add("MessageAdded", MessageAdded(message))
+            self._add(MessageAdded(message))
             while plans and plans[0][0] <= count:
-                self._add("PlanChanged", PlanChanged(plans.pop(0)[1]))
+                self._add(PlanChanged(plans.pop(0)[1]))
         if session.seen or session.shell:
-            self._add("ToolFinished", ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
+            self._add(ToolFinished("", "", False, 0, seen=session.seen, shell=session.shell))
         if session.plan and not (session.plans and session.plans[-1][1] == session.plan):
-            self._add("PlanChanged", PlanChanged(session.plan))
+            self._add(PlanChanged(session.plan))
         for pin in session.pins:
-            self._add("Pinned", Pinned(pin))
+            self._add(Pinned(pin))
         for made in session.compactions:
             # It counts from the end of the history, which has come farther since.
-            self._add("Compacted", made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
+            self._add(made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
 
-    def _add(self, kind: str, value: Value) -> None:
+    def _add(self, value: Value) -> None:
         """The next record, for the disk to take."""
         self._seq += 1
         identity = f"{self._seq:x}-{os.urandom(4).hex()}"
@@ -235,7 +235,7 @@ class SessionLog:
                 "seq": self._seq,
                 "id": identity,
                 "parent": self._parent,
-                "type": kind,
+                "type": value._tag,
                 "time": _now(),
                 "data": to_plain(value),
             },
@@ -358,7 +358,7 @@ class SessionLog:
             start, text = self._unfinished.take()
             self._unfinished.end()
             if text and self._header is None:
-                self._add("Partial", Partial(text, start))
+                self._add(Partial(text, start))
             if self._due:
                 self._flush()
             lost = sum(len(line) > 1 for line in self._due)

@@ -19,7 +19,7 @@ class NoSession(Exception):
     """There is no such session, or more than one fits; the message says so."""
 
 
-class Header(Value):
+class Header(Value, tag="Header"):
     """What a session is and what stays fixed in it: the first record.
 
     system: the whole system prompt, environment block included. tools: names, fixed at the first request. branch: the
@@ -37,14 +37,14 @@ class Header(Value):
     branch: str = ""
 
 
-class Partial(Value):
+class Partial(Value, tag="Partial"):
     """A piece of an answer that was still coming; `start`: where it begins in the answer."""
 
     text: str
     start: int = 0
 
 
-class Mended(Value):
+class Mended(Value, tag="Mended"):
     """The log was damaged and has been written anew: how many records were lost, how many numbers were missing then,
     under which name the file is kept as it was, and whether the session waited for a person then."""
 

@@ -16,7 +16,7 @@ from agent_tools.private import private_folder
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
-class Turn(Value):
+class Turn(Value, tag="Turn"):
     """A turn that changed something. text: what the person said. messages: how long the history was before it."""
 
     turn: int
@@ -26,7 +26,7 @@ class Turn(Value):
     time: str
 
 
-class Before(Value):
+class Before(Value, tag="Before"):
     """The state before a call runs. named: files outside of the folders, or ignored, that it may change."""
 
     turn: int
@@ -39,7 +39,7 @@ class Before(Value):
     named: tuple[str, ...] = ()
 
 
-class After(Value):
+class After(Value, tag="After"):
     """The state when it had ended. Only what is other than before is said: of the shots, those that differ."""
 
     call: str
@@ -47,7 +47,7 @@ class After(Value):
     head: str = ""
 
 
-class Undone(Value):
+class Undone(Value, tag="Undone"):
     """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that.
 
     Without turns it took back a part of the turn `part` (0: of the one that ran), and is a change of it like any other.
@@ -103,7 +103,7 @@ class Manifest:
                 continue
 
 
-class Change(Value):
+class Change(Value, tag="Change"):
     """What one call, or one undo, did: the states around it. after: None where it never came to its end."""
 
     turn: int

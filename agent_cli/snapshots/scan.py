@@ -39,7 +39,7 @@ class Bounds(Value):
     total: int = 200_000_000
 
 
-class Shot(Value):
+class Shot(Value, tag="Shot"):
     """The state of a folder: the tree of its files, the object that has their permissions, and what is not in it.
 
     skipped: path to why, with a mark of how the file was then.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_tools.workspace import Workspace
 
 
-class Effect(Value):
+class Effect(Value, tag="Effect"):
     """One thing a call is about to do. `target`: an absolute resolved path, a command line, a URL, or what is named.
 
     "state" changes only the conversation; "prompt" puts words into it that were written beforehand; "call" does what
@@ -39,20 +39,20 @@ class Effect(Value):
     target: str = ""
 
 
-class Suspend(Value):
+class Suspend(Value, tag="Suspend"):
     """The call cannot finish without a person. "questions": data holds `questions`; "plan": the plan to approve."""
 
     kind: Literal["questions", "plan"]
     data: dict[str, Any]
 
 
-class Finish(Value):
+class Finish(Value, tag="Finish"):
     """The call completes the turn with this return value."""
 
     value: Any
 
 
-class ToolResult(Value):
+class ToolResult(Value, tag="ToolResult"):
     """What came of a call: `text` and `media` for the model, `display` for the person. lent: what holds from now on."""
 
     text: str

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from agent_tools.values import Value
 
 
-class Diff(Value):
+class Diff(Value, tag="Diff"):
     """A change to one file. `patch` is a unified diff with three context lines and no file header."""
 
     path: str
@@ -17,13 +17,13 @@ class Diff(Value):
     created: bool = False
 
 
-class Diffs(Value):
+class Diffs(Value, tag="Diffs"):
     """Changes to several files."""
 
     files: tuple[Diff, ...]
 
 
-class Listing(Value):
+class Listing(Value, tag="Listing"):
     """Names that were found: files, matches, directory entries."""
 
     title: str
@@ -31,7 +31,7 @@ class Listing(Value):
     more: int = 0
 
 
-class FileView(Value):
+class FileView(Value, tag="FileView"):
     """Part of a file, as it was read. `first` counts from 1."""
 
     path: str
@@ -40,7 +40,7 @@ class FileView(Value):
     total: int
 
 
-class CommandOutput(Value):
+class CommandOutput(Value, tag="CommandOutput"):
     """A command that ran. `exit_code` is None where a signal or the time-out ended it."""
 
     command: str
@@ -50,7 +50,7 @@ class CommandOutput(Value):
     note: str = ""
 
 
-class TodoItem(Value):
+class TodoItem(Value, tag="TodoItem"):
     """One step of the plan."""
 
     ALIASES: ClassVar = {"content": ("step", "title", "description", "task", "text")}
@@ -69,13 +69,13 @@ class TodoItem(Value):
         return f"{self.content} ({shown})" if shown else self.content
 
 
-class TodoView(Value):
+class TodoView(Value, tag="TodoView"):
     """The whole plan, as it now stands."""
 
     items: tuple[TodoItem, ...]
 
 
-class Note(Value):
+class Note(Value, tag="Note"):
     """A line of text for the person."""
 
     text: str

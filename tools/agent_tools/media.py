@@ -9,7 +9,7 @@ from agent_tools.values import Value
 MediaKind = Literal["image", "pdf"]
 
 
-class Media(Value):
+class Media(Value, tag="Media"):
     """One attachment. `mime`: such as image/png. `data`: base64 without line breaks. `name`: as it was given."""
 
     mime: str

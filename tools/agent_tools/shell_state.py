@@ -45,7 +45,7 @@ _SANDBOX_TEMP = re.compile(r".*/agent-sandbox-[^/]*")
 _NOTHING: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
 
-class Carried(Value):
+class Carried(Value, tag="Carried"):
     """What the next command starts with: its directory, and the variables that differ; None for one that is unset."""
 
     cwd: str

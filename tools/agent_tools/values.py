@@ -39,8 +39,11 @@ class Value:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _required: ClassVar[frozenset[str]] = frozenset()
+    _tag: ClassVar[str] = "Value"
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, tag: str = "") -> None:
+        """tag: the name of the record in stored data, which stays when the class is renamed; else the class's name."""
+        cls._tag = tag or cls.__name__
         own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})  # noqa: RUF063
         names = [n for n, hint in own.items() if not str(hint).startswith(("ClassVar", "typing.ClassVar"))]
         cls._fields = cls._fields + tuple(n for n in names if n not in cls._fields)
@@ -94,7 +97,7 @@ def hints_of(cls: type) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """JSON-ready data: a `Value` becomes an object with `type` and the fields that were set."""
     if isinstance(value, Value):
-        plain: dict[str, Any] = {"type": type(value).__name__}
+        plain: dict[str, Any] = {"type": value._tag}
         for name, field in value.__dict__.items():
             plain[name] = field if type(field) in _PLAIN else to_plain(field)
         return plain
@@ -147,7 +150,7 @@ def _from_object(cls: type, data: Any, place: str) -> Any:
     for key, item in data.items():
         if key in hints:
             fields[key] = from_plain(hints[key], item, f"{place}.{key}")
-        elif not (key == "type" and item == cls.__name__):
+        elif not (key == "type" and item == cls._tag):  # type: ignore[attr-defined]
             raise Mismatch(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
     missing = cls._required - fields.keys()  # type: ignore[attr-defined]
     if missing:
@@ -160,7 +163,7 @@ def _from_union(hint: Any, data: Any, place: str) -> Any:
     members = get_args(hint)
     if isinstance(data, dict) and isinstance(data.get("type"), str):
         if hint not in _tags:
-            _tags[hint] = {m.__name__: m for m in members if isinstance(m, type) and issubclass(m, Value)}
+            _tags[hint] = {m._tag: m for m in members if isinstance(m, type) and issubclass(m, Value)}
         if (cls := _tags[hint].get(data["type"])) is not None:
             return _from_object(cls, data, place)
     for member in members:

@@ -31,7 +31,7 @@ def data(session: Told) -> str:
 def _plain(value: Any) -> Any:
     """Plain data with every field; `type` says what kind a record is."""
     if isinstance(value, Value):
-        return {"type": type(value).__name__} | {name: _plain(getattr(value, name)) for name in value._fields}
+        return {"type": value._tag} | {name: _plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
