@@ -36,7 +36,8 @@ OF_HOME = """
 .config/git/config .config/git/attributes .gitconfig .ssh/config .ssh/authorized_keys
 .claude/settings.json .claude.json .codex/config.toml .gemini/settings.json .config/opencode/opencode.json
 .kimi/config.toml .cursor/mcp.json .aider.conf.yml .codeium/windsurf/mcp_config.json .config/goose/config.yaml
-.copilot/mcp-config.json .config/Code/User/settings.json .config/zed/tasks.json .config/nvim/init.lua .vimrc .vim/plugin/x.vim .emacs.d/init.el
+.copilot/mcp-config.json .config/Code/User/settings.json .config/zed/tasks.json
+.config/nvim/init.lua .vimrc .vim/plugin/x.vim .emacs.d/init.el
 .config/autostart/x.desktop .config/systemd/user/x.service .config/environment.d/x.conf .xprofile .pam_environment
 .tmux.conf
 """.split()
