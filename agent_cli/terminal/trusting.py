@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from agent_cli.config.layers import Layers
-from agent_cli.terminal.approval import ReadLine, forget_typed_ahead
+from agent_cli.terminal.approval import ReadLine
 from agent_cli.terminal.console import prose
+from agent_cli.terminal.input import wait_until_quiet
 from agent_tools.clipping import one_line
 
 
@@ -36,8 +37,8 @@ def _show(line: str, console: Console) -> None:
 
 def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
     """Whether the person says yes; the end of input and Ctrl-C are a no."""
-    forget_typed_ahead()
     try:
+        wait_until_quiet()
         return read_line(label).strip().lower() in ("y", "yes")
     except EOFError:
         return False
