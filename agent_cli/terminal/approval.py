@@ -19,6 +19,7 @@ from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.input import wait_until_quiet
 from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
+from agent_tools.lookalikes import named, visible
 
 T = TypeVar("T")
 ReadLine = Callable[[str], str]
@@ -153,20 +154,21 @@ def question_lines(request: ApprovalRequested, console: Console) -> Iterator[Tex
 
 
 def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
-    yield styled(f"? {request.summary}", "ask")
+    yield styled(f"? {visible(request.summary)}", "ask")
     written = {e.target for e in request.effects if e.kind == "write"}
     runs = [e.target for e in request.effects if e.kind == "run"]
     for command in runs:
         if request.summary != f"Run: {command}":
             for words in command.splitlines() or [""]:
-                yield styled(f"  $ {words}")
+                yield styled(f"  $ {visible(words)}")
     for effect in request.effects:
         other = effect.kind not in ("run", "state", "prompt")
         if other and not (effect.kind == "read" and effect.target in written):
             verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
-            yield styled(f"  {verb} {effect.target}", "dim")
+            yield styled(f"  {verb} {visible(effect.target)}", "dim")
     yield from lines_of(request.preview, whole=True)
-    facts = [*request.facts, f"because it {request.reason}"]
+    odd = named(request.summary, *(e.target for e in request.effects))
+    facts = [*([odd] if odd else []), *request.facts, f"because it {request.reason}"]
     if request.always:
         several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always
         kept = " · A keeps it, and trusts the project as it is" if request.keeps else ""
@@ -174,14 +176,14 @@ def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
         if not request.grants.startswith(_SAYS_NOTHING_MORE):
             facts.append(f"which allows {request.grants}")
     for fact in facts:
-        yield from _fact(fact, console)
+        yield from _fact(visible(fact), console)
 
 
 def _folded(request: ApprovalRequested, console: Console) -> Iterator[Text]:
     """What is asked about, in a few rows."""
     runs = [e.target for e in request.effects if e.kind == "run"]
     text = f"? Run: {runs[0]}" if len(runs) == 1 else f"? {request.summary}"
-    rows = [row for line in text.splitlines() for row in hanging(styled(line, "ask"), console, "", "  ")]
+    rows = [row for line in text.splitlines() for row in hanging(styled(visible(line), "ask"), console, "", "  ")]
     left = len(rows) - _FIRST - _LAST
     if left > 1:
         rows[_FIRST:-_LAST] = [styled(f"  [{left} more rows, which stand above]", "dim")]

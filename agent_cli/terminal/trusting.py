@@ -12,6 +12,7 @@ from agent_cli.terminal.approval import ReadLine
 from agent_cli.terminal.console import prose
 from agent_cli.terminal.input import wait_until_quiet
 from agent_tools.clipping import one_line
+from agent_tools.lookalikes import visible
 
 
 def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
@@ -31,7 +32,7 @@ def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> b
 
 def _show(line: str, console: Console) -> None:
     """A line, indented where it goes on in the next row, so that nothing in it can pass for a line of ours."""
-    for row in prose(one_line(line), console, more="    "):
+    for row in prose(visible(one_line(line)), console, more="    "):
         console.print(row)
 
 
