@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent_tools.files import open_directory
+from agent_tools.nofollow import open_directory
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 
