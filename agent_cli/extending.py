@@ -120,7 +120,8 @@ def load_extensions(
     found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
     found.own.update(commands)
     for problem in problems:
-        warn(problem)
+        if problem not in layers.ignored:
+            warn(problem)
     return found
 
 

@@ -49,6 +49,7 @@ def make_policy(
         carried=context.shell.exported,
         git_use=layers.trust.git_use,
         confined=confined,
+        state=state_folder(context.env),
         answered=answered,
     )
     context.readable = policy.readable()

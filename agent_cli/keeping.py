@@ -96,20 +96,25 @@ class Keeper(Watch):
         if self._recorder is None:
             return
         from agent_cli.snapshots.git import StoreError
-        from agent_cli.snapshots.prune import is_due, prune, prune_others
+        from agent_cli.snapshots.prune import is_due, prune
 
         undo, now = self._settings.undo, time.time()
         with suppress(StoreError, OSError):
             store = self._recorder.store
             if is_due(store.where.folder, round(undo.max_store_mb * _MB), now):
                 prune(store, undo.days, round(undo.max_store_mb * _MB), now)
-                prune_others(store.where.folder, undo.days, now)
 
 
 def keeper(place: Place, settings: Settings, session: str, model: Callable[[], str]) -> Watch:
     """What watches the calls of a session: nothing where nothing is to be kept on the disk."""
     if not settings.undo.keep or not settings.save_sessions:
         return Watch()
+    folder = kept_folder(place)
+    # Looked for here, as most starts have nothing of snapshots to load.
+    if os.path.lexists(folder / "restoring"):
+        from agent_cli.snapshots.leftovers import remove_at_start
+
+        remove_at_start(folder)
     return Keeper(place, settings, session, model)
 
 

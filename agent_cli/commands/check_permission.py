@@ -16,6 +16,7 @@ from agent_cli.options import RunOptions
 from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.policy import Policy
 from agent_cli.place import Mistake, find_place, read_settings
+from agent_cli.session.store import state_folder
 from agent_tools.base import Effect, Tool, ToolContext, ToolError
 from agent_tools.builtin import BUILTIN
 from agent_tools.inert import inert
@@ -61,6 +62,7 @@ class Checker:
             home=home,
             env={} if self._isolated else os.environ,
             git_use="trusted" if request.get("trusted", True) is True else "unknown",
+            state=None if self._isolated else state_folder(os.environ),
             # Isolated, only the rules speak: a broad one is not narrowed for a person who would be asked.
             answered=not self._isolated,
         )

@@ -19,6 +19,7 @@ from agent_cli.terminal.reviewing import review_text
 from agent_cli.waiting import opened_in, pending_sessions, project_store
 from agent_tools.clipping import counted, shorten
 from agent_tools.inert import inert
+from agent_tools.lookalikes import named, visible
 
 _WORDS = 400
 
@@ -90,10 +91,12 @@ def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "question":
         return question_lines(item["questions"])
     preview = item["preview"] or {}
-    effects = [f"{e['kind']} {e['target']}" for e in item["effects"] if e["kind"] != "state"]
+    targets = [e["target"] for e in item["effects"] if e["kind"] != "state"]
+    effects = [f"{e['kind']} {visible(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
+    odd = named(item["summary"], *targets)
     diffs = preview.get("files", (preview,))
     changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
-    facts = [inert(fact) for fact in item["facts"]]
+    facts = [visible(fact) for fact in (*([odd] if odd else []), *item["facts"])]
     return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
 
 

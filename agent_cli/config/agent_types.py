@@ -112,7 +112,7 @@ def find_agent_types(
     problems: list[str] = []
     for base, within in ((project, project), (home, None)):
         for folder in FOLDERS if base is not None else ():
-            for stem, path in markdown_files(f"{base}/{folder}"):
+            for stem, path in markdown_files(f"{base}/{folder}", within, problems):
                 if stem.casefold().endswith("readme"):
                     continue  # a note for people, which doctor tells of
                 try:

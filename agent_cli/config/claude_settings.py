@@ -103,7 +103,7 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Voice, w
     if elsewhere := [event for event in given if event in ELSEWHERE]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} left out, events that are not offered")
     given = {event: groups for event, groups in given.items() if event not in ELSEWHERE}
-    found, problems = hooks_of(given, str(path), own=voice == "own")
+    found, problems = hooks_of(given, str(path), own=voice == "own", root=path.parent.parent)
     layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
     if len(problems) > _TOLD:
         layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks are not understood and do not run")

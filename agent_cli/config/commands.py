@@ -19,7 +19,7 @@ from agent_cli.config.mentions import with_files
 from agent_cli.config.prompts import prompt_folder
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.lent import Prompted
-from agent_tools.regular import read_regular, read_start
+from agent_tools.regular import NotPlain, left_out, read_regular, read_start, resolve_inside
 from agent_tools.values import Value
 
 FOLDERS = (".agent/commands", ".claude/commands")
@@ -84,7 +84,7 @@ def find_commands(home: Path | None, project: Path | None) -> tuple[dict[str, Co
     problems: list[str] = []
     for base, within in ((project, project), (home, None)):
         for folder in FOLDERS if base is not None else ():
-            for name, path in markdown_files(f"{base}/{folder}"):
+            for name, path in markdown_files(f"{base}/{folder}", within, problems):
                 if name not in found:
                     found[name] = _read_head(name, Path(path), within, problems)
     return dict(sorted(found.items())), problems
@@ -97,20 +97,47 @@ def shipped_commands() -> dict[str, Command]:
     return {name: _read_head(name, path, None, []).but(by_model=False) for name, path in files}
 
 
-def markdown_files(folder: str, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a."""
-    try:
-        with os.scandir(folder) as entries:
-            listed = sorted(((e.name, e.is_dir()) for e, _ in zip(entries, range(MOST), strict=False)))
-    except OSError:
-        return
-    for name, is_folder in listed:
+def markdown_files(
+    folder: str, within: Path | None = None, problems: list[str] | None = None, prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, str]]:
+    """Names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a.
+
+    within: as for a command. problems: takes the links that lead out of it.
+    """
+    for name, is_folder in entries_inside(folder, within, problems):
         if unusable_name(name):
             continue
         if is_folder and depth < DEEPEST:
-            yield from markdown_files(f"{folder}/{name}", f"{prefix}{name}:", depth + 1)
+            yield from markdown_files(f"{folder}/{name}", within, problems, f"{prefix}{name}:", depth + 1)
         elif name.endswith(".md") and not is_folder:
             yield prefix + name[:-3], f"{folder}/{name}"
+
+
+def entries_inside(folder: str, within: Path | None, problems: list[str] | None = None) -> list[tuple[str, bool]]:
+    """The names in a folder, sorted, each with whether it is a folder; [] where there is none.
+
+    within: nothing behind a link that leads out of it is looked at; `problems` takes such links.
+    """
+    found: list[tuple[str, bool]] = []
+    problems = [] if problems is None else problems
+    try:
+        with os.scandir(folder if within is None else resolve_inside(folder, within)) as entries:
+            for entry, _ in zip(entries, range(MOST), strict=False):
+                try:
+                    if within is not None and entry.is_symlink():
+                        found.append((entry.name, resolve_inside(f"{folder}/{entry.name}", within).is_dir()))
+                    else:
+                        found.append((entry.name, entry.is_dir()))
+                except NotPlain:
+                    problems.append(left_out(f"{folder}/{entry.name}", within or Path("/")))
+                except OSError:
+                    continue
+    except NotPlain:
+        if (said := left_out(folder, within or Path("/"))) not in problems:
+            problems.append(said)
+    except OSError:
+        pass
+    return sorted(found)
 
 
 def unusable_name(name: str) -> bool:
@@ -122,7 +149,8 @@ def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) 
     """The command, from the beginning of its file. One with a bad head can be used, but says nothing of itself."""
     own = within is None
     try:
-        start = read_start(path, _HEAD).decode("utf-8", "replace")
+        real = path if within is None else resolve_inside(path, within)
+        start = read_start(real, _HEAD).decode("utf-8", "replace")
         table = read_front_matter(split_front_matter(start)[0])
     except BadFrontMatter as error:
         problems.append(f"{path}: the head between the lines of --- was not read: {error}")

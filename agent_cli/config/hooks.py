@@ -19,6 +19,7 @@ from agent_cli.config.reading import nearest
 from agent_cli.core.hooks import BLOCKS, EVENTS, MATCHED, SECONDS, Hook
 from agent_cli.core.rules import BadRule, read_rule
 from agent_tools.clipping import shorten
+from agent_tools.regular import NotPlain, resolve_inside
 
 MOST = 500
 _LONGEST = 86_400.0
@@ -39,21 +40,40 @@ ELSEWHERE = frozenset(
 _LEFT_OUT = ("type", "statusMessage")
 
 
-def hooks_of(raw: Any, source: str, *, own: bool) -> tuple[tuple[Hook, ...], list[str]]:
+def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
     """The hooks that a value of the key `hooks` spells, in order, and what is wrong with the others, a sentence each.
 
-    A list is ours, a table Claude Code's.
+    A list is ours, a table Claude Code's. root: the project that they belong to, where they are not the user's own.
     """
     problems: list[str] = []
     entries = _from_claude(raw, problems) if isinstance(raw, dict) else _from_ours(raw, problems)
     found = []
     for where, entry in entries:
         hook = _hook(entry, where, source, own, problems)
-        if hook is not None:
+        if hook is None:
+            continue
+        if not own and root is not None and (script := _outside(hook, root)):
+            problems.append(f"{where}: {script} leads out of {root}, where it could change unseen")
+        else:
             found.append(hook)
     if len(found) > MOST:
         problems.append(f"there can be {MOST} hooks, and these are {len(found)}")
     return tuple(found[:MOST]), problems
+
+
+def _outside(hook: Hook, root: Path) -> str:
+    """A script of the project's `.claude` or `.agent` that a hook names and that a link leads out of the project."""
+    if hook.kind != "command":
+        return ""
+    for word in (hook.command, *hook.args):
+        for name in re.findall(r"(?<![\w.-])\.(?:claude|agents?)/[^\s\"'`;|&<>(){}$*?\[\]]+", word):
+            try:
+                resolve_inside(root / name, root)
+            except NotPlain:
+                return str(name)
+            except OSError:
+                continue
+    return ""
 
 
 def _from_ours(raw: Any, problems: list[str]) -> list[tuple[str, dict[str, Any]]]:

@@ -25,7 +25,7 @@ from agent_cli.config.schema import Mcp, McpServer, Permissions, RuleEntry, Sand
 from agent_cli.core.hooks import Hook
 from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
 from agent_cli.core.trust import Trust
-from agent_tools.regular import NotPlain, read_regular
+from agent_tools.regular import NotPlain, left_out, read_regular
 from agent_tools.values import Value, hints_of
 
 # Who speaks: the person, a project that they trust, or one that they do not.
@@ -104,10 +104,10 @@ class Layers:
     def text_of(self, path: Path, voice: Voice) -> str | None:
         """The text of a settings file; None where there is none, or none that is ours to read, which is told.
 
-        A project's file must be one: no pipe, no device, no link that leads out of its folder.
+        A project's file must be one: no pipe, no device, no link that leads out of the project.
         """
         try:
-            return read_regular(path, LIMIT, None if voice == "own" else path.parent).decode("utf-8")
+            return read_regular(path, LIMIT, self.inside(path, voice)).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -116,8 +116,18 @@ class Layers:
         except NotPlain as error:
             if voice == "own":
                 raise
-            self.ignored.append(f"{path}: {error}, and was left out")
+            inside = self.inside(path, voice)
+            leads_out = inside is not None and str(error).startswith("leads out")
+            said = left_out(path, inside) if leads_out and inside else f"{path}: {error}, and was left out"
+            if said not in self.ignored:
+                self.ignored.append(said)
             return None
+
+    def inside(self, path: Path, voice: Voice) -> Path | None:
+        """The folder that links from a settings file must not lead out of; None for the user's own files."""
+        if voice == "own":
+            return None
+        return Path(self.trust.root) if self.trust.root else path.parent
 
     def add_text(self, text: str, source: str, base: Path, voice: Voice = "own") -> None:
         """Read settings from TOML, or from JSON where the text begins with a brace. Raises SettingsError."""
@@ -228,7 +238,7 @@ class _Layer:
         # Only with hooks.
         from agent_cli.config.hooks import hooks_of
 
-        found, problems = hooks_of(raw, self._source, own=self._voice == "own")
+        found, problems = hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
         if problems:
             raise SettingsError(f"{place()}: {problems[0]}")
         if self._voice == "project":

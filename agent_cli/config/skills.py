@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.config.commands import MOST, hint_of, unusable_name, words_of
+from agent_cli.config.commands import MOST, entries_inside, hint_of, unusable_name, words_of
 from agent_cli.config.expansion import expand_body
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
 from agent_tools.base import ToolContext, ToolError
@@ -66,7 +66,11 @@ class Skill(Value):
         return expand_body(self.name, body, table, arguments, ctx, own=self.own, below=below)
 
     def _files(self) -> str:
-        names = sorted(n for n in _below(str(self.folder)) if n != FILE)
+        try:
+            folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
+        except OSError:
+            folder = self.folder
+        names = sorted(n for n in _below(str(folder)) if n != FILE)
         here = f"This skill's folder is {self.folder}; paths in it are relative to that."
         if not names:
             return here
@@ -80,20 +84,15 @@ def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skil
     problems: list[str] = []
     for base, within in ((project, project), (home, None)):
         for folder in FOLDERS if base is not None else ():
-            for name in skill_names(f"{base}/{folder}"):
+            for name in skill_names(f"{base}/{folder}", within, problems):
                 if name not in found and (skill := read_skill(name, Path(f"{base}/{folder}/{name}"), within, problems)):
                     found[name] = skill
     return dict(sorted(found.items())), problems
 
 
-def skill_names(folder: str) -> list[str]:
-    """The folders in a folder that may be skills, in order."""
-    try:
-        with os.scandir(folder) as entries:
-            listed = [e.name for e, _ in zip(entries, range(MOST), strict=False) if e.is_dir()]
-    except OSError:
-        return []
-    return sorted(name for name in listed if not unusable_name(name))
+def skill_names(folder: str, within: Path | None = None, problems: list[str] | None = None) -> list[str]:
+    """The folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
+    return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not unusable_name(n)]
 
 
 def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]) -> Skill | None:

@@ -73,25 +73,24 @@ def missing(provider: Provider) -> KeyMissing:
 def _from_command(command: str, env: Mapping[str, str]) -> str:
     import subprocess  # costs several ms, and few have a key command
 
+    from agent_tools.reaper import REAPER
+
     try:
-        done = subprocess.run(
+        done = REAPER.run(
             ["/bin/sh", "-c", command],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=COMMAND_SECONDS,
-            check=False,
+            COMMAND_SECONDS,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     except subprocess.TimeoutExpired:
         raise ModelSetupError(f"key_command gave no key within {COMMAND_SECONDS} s") from None
     except OSError as error:
         raise ModelSetupError(f"key_command could not be run: {error.strerror}") from None
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
         raise ModelSetupError(f"key_command failed with exit code {done.returncode}: {said[:200]}")
-    if not (key := done.stdout.strip()):
+    if not (key := done.stdout.decode("utf-8", "replace").strip()):
         raise ModelSetupError("key_command printed nothing")
     return key
 

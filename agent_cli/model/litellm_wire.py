@@ -115,12 +115,14 @@ class Worker:
     def __init__(self) -> None:
         import subprocess  # only who uses this wire pays for it
 
+        from agent_tools.reaper import REAPER
+
         self._ready = False
         self._buffer = b""
         self._errors: deque[str] = deque(maxlen=20)
         # Credentials of clouds are in variables, but none of them is for every process of this user to read.
         plain = without_secrets(os.environ)
-        self._process: Popen[bytes] = subprocess.Popen(
+        self._process: Popen[bytes] = REAPER.popen(
             # -P: a `litellm.py` in the user's directory must not be taken for the library.
             [sys.executable, "-P", "-m", WORKER],
             stdin=subprocess.PIPE,
@@ -128,7 +130,6 @@ class Worker:
             stderr=subprocess.PIPE,
             env={**plain, "PYTHONPATH": os.pathsep.join(_import_path())},
             # Its own group: Ctrl-C is for us to pass on, and killing the group leaves nothing behind.
-            start_new_session=True,
         )
         threading.Thread(target=self._drain, daemon=True).start()
         self.send({"environment": {name: value for name, value in os.environ.items() if name not in plain}})

@@ -21,7 +21,7 @@ from agent_cli.permission.effects_scan import Touch
 from agent_cli.permission.files import judge
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings
-from agent_cli.permission.paths import secret
+from agent_cli.permission.paths import holds_protected, secret
 from agent_cli.permission.reading import READERS, Reading
 from agent_cli.permission.shell_values import Part, Word
 from agent_tools.base import Effect
@@ -99,6 +99,9 @@ class EffectVerdicts:
         if kind == "remove" and (held := self._held(at)):
             yield Verdict(text, Level.ASK, f"removes {at}, {held}", firm=True)
             return
+        if kind == "remove" and self._holds_start_files(at):
+            yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", firm=True)
+            return
         verdict = judge(self._matcher, self._around.workspace, "Edit", Effect("write", at))
         inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
         reason = f"{verdict.reason}: {at}"
@@ -110,6 +113,10 @@ class EffectVerdicts:
 
     def _into(self, part: Part, folder: str) -> Iterator[Verdict]:
         """A folder into which files are written whose names are not known."""
+        if self._holds_start_files(folder):
+            why = f"writes files whose names are not known into {folder}, which holds protected files"
+            yield Verdict(part.text, Level.ASK, why, firm=True)
+            return
         verdict = judge(self._matcher, self._around.workspace, "Edit", Effect("write", os.path.join(folder, "*")))
         inside = self._around.workspace.inside(Path(folder))
         if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
@@ -118,6 +125,10 @@ class EffectVerdicts:
             kept = judge(self._matcher, self._around.workspace, "Edit", Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"
             yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", firm=True)
+
+    def _holds_start_files(self, folder: str) -> bool:
+        home = self._around.home
+        return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
 
     def _leaks(self, part: Part, path: str) -> bool:
         """Whether what is read is sent away, or shown although it may hold keys."""

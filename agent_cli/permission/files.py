@@ -27,7 +27,7 @@ def judge(matcher: Matcher, workspace: Workspace, tool: str, effect: Effect) -> 
     if rule := matcher.first("deny", tool, effect):
         return by_rule(target, Level.DENY, rule)
     if effect.kind == "write":
-        kind, what = protected(Path(target))
+        kind, what = protected(Path(target), matcher.places, workspace.roots)
         if kind and not any(_opens(rule, kind) for rule in matcher.all("allow", tool, effect)):
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", firm=True)
     if rule := matcher.first("ask", tool, effect):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from agent_cli.core.rules import Rule, RuleList
+from agent_cli.permission.paths import Places
 from agent_tools.base import Effect
 from agent_tools.urls import ascii_host
 
@@ -15,12 +16,18 @@ _WRITERS = frozenset(("Edit", "MultiEdit", "NotebookEdit"))
 
 
 class Matcher:
-    """Asks a set of rules about one call. `cwd` and `home` anchor path globs."""
+    """Asks a set of rules about one call. `cwd` and `home` anchor path globs. find: the protected places as they are
+    now, which are looked for once, when the first write is judged."""
 
-    def __init__(self, rules: Iterable[Rule], cwd: Path, home: Path) -> None:
+    def __init__(self, rules: Iterable[Rule], cwd: Path, home: Path, find: Callable[[], Places] = tuple) -> None:
         self.rules = tuple(rules)
+        self._find = find
         self._cwd = cwd
         self._home = home
+
+    @cached_property
+    def places(self) -> Places:
+        return self._find()
 
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
         """The first rule of a list that matches an effect of a tool other than a command."""

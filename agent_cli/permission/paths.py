@@ -6,20 +6,17 @@ It does not matter whether the file exists.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-# "own": this program's settings and the insides of .git, which no rule opens. "steering": other programs' settings.
+# "own": this program's settings and state and the insides of .git, which no rule opens. "steering": other programs'.
 Kind = Literal["", "own", "steering", "ci"]
-_OWN_FOLDERS = (".agent", ".claude")
-_STEERING_FOLDERS = (".ssh", ".gnupg", ".vscode", ".idea", ".zed", ".husky", ".devcontainer")
-_STEERING_FILES = frozenset(
-    ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zprofile .zshenv .zlogin .kshrc .cshrc .tcshrc "
-    ".inputrc .gitconfig .gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pypirc .envrc .pre-commit-config.yaml "
-    ".netrc .ripgreprc .pdbrc .gdbinit .lldbinit .vimrc .exrc .nvimrc .tmux.conf .xinitrc .xprofile".split()
-)
+# Files and directories that are protected where they are, whatever their names: the path, and as by `protected`.
+Places = Sequence[tuple[Path, Kind, str]]
 _CI_FILES = frozenset(
     (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml")
 )
@@ -44,27 +41,92 @@ def _folded(path: Path) -> list[str]:
     return [part.casefold().rstrip(". ") for part in path.parts]
 
 
-def protected(path: Path) -> tuple[Kind, str]:
-    """Why a write to this resolved path is never waved through, as a kind and in words; "" where it may be."""
+@cache
+def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
+    """The names of `protected_names` as folded parts, by the first of them."""
+    from agent_tools.protected_names import ANYWHERE, OWN, PERSONAL, PROJECT, plain
+
+    found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
+    own = {*plain(OWN), ".git"}
+    for name in dict.fromkeys(plain((*OWN, *PROJECT, *PERSONAL, *ANYWHERE))):
+        parts = tuple(name.casefold().split("/"))
+        found.setdefault(parts[0], []).append((parts, "own" if name in own else "steering"))
+    return found
+
+
+@cache
+def _of_machine() -> tuple[Path, ...]:
+    from agent_tools.protected_names import SYSTEM, plain
+
+    return tuple(map(Path, plain(SYSTEM)))
+
+
+def find_places(
+    roots: Sequence[Path], home: Path | None, env: Mapping[str, str], state: Path | None
+) -> tuple[tuple[Path, Kind, str], ...]:
+    """What is protected where it is, beside what `protected` knows by name, as it stands now.
+
+    roots: the directories of the workspace. state: the folder of this program's own state.
+    """
+    from agent_tools.protected_names import OWN, places, plain
+
+    own = plain(OWN)
+    found: list[tuple[Path, Kind, str]] = []
+    if state is not None:
+        found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
+    for path, name in places(roots, home, env):
+        kind: Kind = "own" if name in own else "steering"
+        found.append((path, kind, f"{name} leads to it"))
+    return tuple(found)
+
+
+def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tuple[Kind, str]:
+    """Why a write to this resolved path is never waved through, as a kind and in words; "" where it may be.
+
+    places: see `find_places`. roots: the directories of the workspace, which may be worktrees in our own state folder.
+    """
     parts = _folded(path)
     if not parts:
         return "", ""
     name, folders = parts[-1], parts[:-1]
-    if ".git" in parts:
-        return "own", "it is inside .git"
     if any(re.fullmatch(r"head|config|objects|refs", name) and f.endswith(".git") for f in folders[-1:]):
-        return "own", "it is inside a git folder"
-    if name.startswith(".agentrc") or name == ".mcp.json":
+        return "own", "it is inside .git" if folders[-1] == ".git" else "it is inside a git folder"
+    if name.startswith(".agentrc"):
         return "own", "it holds this program's settings"
-    if folder := next((f for f in parts if f in _OWN_FOLDERS), ""):
-        return "own", f"it is inside {folder}"
-    if folder := next((f for f in parts if f in _STEERING_FOLDERS), ""):
-        return "steering", f"it is inside {folder}"
-    if name in _STEERING_FILES:
-        return "steering", "it steers other programs"
+    named = [found for n, part in enumerate(parts) for found in _tails().get(part, ()) if _starts(parts, n, found[0])]
+    if named:
+        tail, kind = min(named, key=lambda found: found[1] != "own")
+        inside = parts[-len(tail) :] != list(tail)
+        return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
     if name in _CI_FILES or any(_inside(folders, folder) for folder in _CI_FOLDERS):
         return "ci", "it says what CI runs"
+    if any(path.is_relative_to(place) for place in _of_machine()):
+        return "steering", "it steers the programs of this machine"
+    for place, kind, what in places:
+        if path.is_relative_to(place) and not any(
+            root.is_relative_to(place) and path.is_relative_to(root) for root in roots
+        ):
+            return kind, what
     return "", ""
+
+
+def holds_protected(folder: Path, home: Path | None) -> bool:
+    """Whether a folder holds places of the home folder that are protected, as ~/.config does."""
+    from agent_tools.protected_names import PERSONAL, plain
+
+    if home is None or not (folder == home or folder.is_relative_to(home)):
+        return False
+    return any((home / name).is_relative_to(folder) for name in plain(PERSONAL))
+
+
+def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
+    return tuple(parts[at : at + len(tail)]) == tail
+
+
+def _what(tail: tuple[str, ...], kind: Kind) -> str:
+    if tail == (".git",):
+        return "it is a repository's git folder"
+    return "it holds this program's settings" if kind == "own" else "it steers other programs"
 
 
 def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:

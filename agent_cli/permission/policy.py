@@ -18,7 +18,7 @@ from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import judge, with_mode
 from agent_cli.permission.matcher import Matcher
-from agent_cli.permission.paths import protected, secret
+from agent_cli.permission.paths import Places, find_places, protected, secret
 from agent_cli.permission.searching import Readable
 from agent_tools.base import Effect
 from agent_tools.confined import Confined, Terms
@@ -36,7 +36,8 @@ class Policy:
 
     home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
     commands exported. git_use: how git may be used on the workspace. confined: the sandbox of commands; None: there is
-    none. answered: whether there is anybody to answer a question, now or later.
+    none. state: the folder of this program's own state. answered: whether there is anybody to answer a question, now
+    or later.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Policy:
         carried: Callable[[], Mapping[str, str]] = dict,
         git_use: Use = "trusted",
         confined: Confined | None = None,
+        state: Path | None = None,
         answered: bool = True,
     ) -> None:
         self.mode = mode
@@ -61,6 +63,8 @@ class Policy:
         variables = env if env is not None else os.environ
         self._path = variables.get("PATH", os.defpath)
         self._exported = frozenset(variables)
+        self._variables = variables
+        self._state = state
         self._carried = carried
         self._git_use = git_use
         self._env = {n: variables[n] for n in ("PATH", "HOME", "XDG_CONFIG_HOME", "SUDO_UID") if n in variables}
@@ -194,7 +198,9 @@ class Policy:
         if effect.kind == "prompt":
             return "" if set("()") & set(effect.target) else f"{tool}({effect.target})"
         path = Path(effect.target)
-        if effect.kind not in ("read", "write") or set("*?[]()") & set(effect.target) or protected(path)[0]:
+        if effect.kind not in ("read", "write") or set("*?[]()") & set(effect.target):
+            return ""
+        if protected(path, self._matcher().places, self._workspace.roots)[0]:
             return ""
         if effect.kind == "read" and secret(path):
             return ""
@@ -209,7 +215,11 @@ class Policy:
         return False
 
     def _matcher(self) -> Matcher:
-        return Matcher(self._rules, self._start, Path(self._home or "/"))
+        return Matcher(self._rules, self._start, Path(self._home or "/"), self._places)
+
+    def _places(self) -> Places:
+        home = Path(self._home) if self._home else None
+        return find_places(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
 
     def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from agent_cli.permission.git_standing import look
-from agent_tools.regular import read_regular, resolve_inside
+from agent_tools.regular import NotPlain, read_regular, resolve_inside
 
 FILE_LIMIT = 4 << 20
 TOTAL_LIMIT = 32 << 20
@@ -41,6 +41,7 @@ class Scan:
         self.root = root
         self.complete = True
         self.files: list[str] = []
+        self.leading_out: list[str] = []
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
         self.git = look(root).brings
@@ -48,10 +49,26 @@ class Scan:
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
         self.files = [name for name in self.files if not _is_memory(name)]
+        if self._leads_out(".claude"):
+            self.files.append(".claude")
+            return
         settings = [e for e in self._names(".claude") if e.startswith("settings") and e.endswith(".json")]
+        for name in (*_SETTINGS, *(f".claude/{e}" for e in settings)):
+            self._leads_out(name)
         self.files += [f".claude/{e}" for e in settings]
         for folders in _GROUPS.values():
             self._walk(folders[1], 0)
+
+    def _leads_out(self, path: str) -> bool:
+        """Whether a link leads a path out of the repository; what is behind it does not count."""
+        try:
+            resolve_inside(self.root / path, self.root)
+        except NotPlain:
+            self.leading_out.append(path)
+            return True
+        except OSError:
+            pass
+        return False
 
     def _outside(self) -> tuple[str, ...]:
         """What its memory would import from outside."""
@@ -73,6 +90,9 @@ class Scan:
             state = os.lstat(resolve_inside(self.root / path, self.root))
         except (FileNotFoundError, NotADirectoryError):
             state, link = None, os.path.lexists(self.root / path)
+        except NotPlain:
+            state, link = None, True
+            self.leading_out.append(path)
         except OSError:
             state, link = None, True
         folder = state is not None and stat.S_ISDIR(state.st_mode)
@@ -101,15 +121,19 @@ class Scan:
         """What would take effect beside the settings, a phrase each; () for a repository that brings nothing."""
         phrases = []
         for word, folders in _GROUPS.items():
-            below = [f.removeprefix(f"{d}/") for f in self.files for d in folders if f.startswith(f"{d}/")]
+            files = [f for f in self.files if f not in self.leading_out]
+            below = [f.removeprefix(f"{d}/") for f in files for d in folders if f.startswith(f"{d}/")]
             # A skill is a folder; of the others only the file's name without its ending matters.
             names = [n.partition("/")[0] if word == "skills" else n.rpartition(".")[0] or n for n in below]
             if names:
                 phrases.append(f"{word}: {_listed(names)}")
         phrases += self._from_json()
         grouped = tuple(f"{d}/" for folders in _GROUPS.values() for d in folders)
-        if others := [f for f in self.files if f.startswith(".agent/") and not f.startswith(grouped)]:
+        shown = (*grouped, *self.leading_out)
+        if others := [f for f in self.files if f.startswith(".agent/") and not f.startswith(shown)]:
             phrases.append(f"files: {_listed(others)}")
+        if self.leading_out:
+            phrases.append(f"links that lead outside, which do not count: {_listed(self.leading_out)}")
         if self.git:
             phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(self.git))}")
         if self.outside:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from agent_cli.snapshots.idle import Idle
 from agent_cli.snapshots.records import After, Before, Manifest, Record, Turn, Undone
 from agent_cli.snapshots.scan import Shot
 from agent_cli.snapshots.store import Store
@@ -22,7 +23,8 @@ _MARK = "pruned"
 def is_due(folder: Path, most: int, now: float) -> bool:
     """Whether a store has not been pruned for a day, or is too large."""
     try:
-        return now - os.stat(folder / _MARK).st_mtime > DAY or size_of(folder) > most  # noqa: PTH116
+        # A clock that was ahead, and is right again, must not put it off until then.
+        return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or size_of(folder) > most  # noqa: PTH116
     except OSError:
         return True
 
@@ -38,15 +40,20 @@ def size_of(folder: Path) -> int:
 
 
 def prune(store: Store, days: float, most: int, now: float) -> None:
-    """Let go of sessions that were last changed `days` ago, then of the oldest work until the store has at most `most`
-    bytes. Raises StoreError."""
+    """Let go of sessions and of other projects with which nothing was done for `days`, then of the oldest work until
+    the store has at most `most` bytes. Raises StoreError."""
     folder = store.where.folder
     with store.locked():
-        write_whole(folder / _MARK, b"", sync=False)
+        idle = Idle(folder / _MARK, now)
+        there = []
         for path in _manifests(folder):
             with suppress(OSError):
-                if now - path.stat().st_mtime > days * DAY:
+                if idle.seconds(path.name, path.stat().st_mtime) > days * DAY:
                     path.unlink()
+                else:
+                    there.append(path.name)
+        there += _prune_others(folder, days, idle)
+        idle.save(there)
         _pack(store)
         while size_of(folder) > most and _drop_oldest(folder):
             _pack(store)
@@ -56,12 +63,20 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
                 left.unlink(missing_ok=True)
 
 
-def prune_others(folder: Path, days: float, now: float) -> None:
-    """Remove the stores of projects that nobody worked on for so long. folder: that of the store in use."""
-    for other in folder.parent.iterdir() if folder.parent.is_dir() else ():
+def _prune_others(folder: Path, days: float, idle: Idle) -> Iterator[str]:
+    """Remove the stores of projects that nobody worked on for so long; the names of those that stay.
+
+    folder: that of the store in use.
+    """
+    for other in sorted(folder.parent.iterdir()):
         with suppress(OSError):
-            if other != folder and now - max(p.stat().st_mtime for p in (other, *_manifests(other))) > days * DAY:
+            if other == folder:
+                continue
+            changed = max(p.stat().st_mtime for p in (other, *_manifests(other)))
+            if idle.seconds(f"../{other.name}", changed) > days * DAY:
                 shutil.rmtree(other)
+            else:
+                yield f"../{other.name}"
 
 
 def _manifests(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.snapshots.git import StoreError
+from agent_cli.snapshots.leftovers import temporary_name
 from agent_cli.snapshots.plan import Item
 from agent_cli.snapshots.states import State, Unclear, current
 from agent_cli.snapshots.store import Store
@@ -22,6 +23,13 @@ _AT_ONCE = 32
 def put_back(store: Store, items: Sequence[Item]) -> dict[str, str]:
     """Carry out the items of a plan; the paths that could not be put back, with why. Folders that become empty go."""
     failed: dict[str, str] = {}
+    folders = (os.path.split(i.path)[0] for i in items if i.want is not None)
+    with temporary_name(store.where.folder, folders) as temporary:
+        _carry_out(store, items, temporary, failed)
+    return failed
+
+
+def _carry_out(store: Store, items: Sequence[Item], temporary: str, failed: dict[str, str]) -> None:
     # What is in the way of a folder or a file goes first, the deepest first.
     for item in sorted((i for i in items if i.want is None), key=lambda i: i.path, reverse=True):
         _try(failed, item, lambda item: _remove(store, item))
@@ -30,8 +38,7 @@ def put_back(store: Store, items: Sequence[Item]) -> dict[str, str]:
         some = wanted[at : at + _AT_ONCE]
         contents = store.git.blobs({i.want.oid for i in some if i.want is not None})
         for item in some:
-            _try(failed, item, lambda item: _write(item, contents))  # noqa: B023 - called at once
-    return failed
+            _try(failed, item, lambda item: _write(item, contents, temporary))  # noqa: B023 - called at once
 
 
 def _try(failed: dict[str, str], item: Item, act: Callable[[Item], None]) -> None:
@@ -65,7 +72,7 @@ def _remove(store: Store, item: Item) -> None:
         here = here.parent
 
 
-def _write(item: Item, contents: dict[str, bytes]) -> None:
+def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
     want = item.want
     assert want is not None
     folder, name = os.path.split(item.path)
@@ -80,7 +87,6 @@ def _write(item: Item, contents: dict[str, bytes]) -> None:
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
                 os.rmdir(name, dir_fd=directory)
-        temporary = f".agent-{os.urandom(8).hex()}.tmp"
         try:
             _make(temporary, directory, want, data)
             if not is_at(directory, folder):

@@ -12,6 +12,7 @@ from zlib import crc32
 from agent_cli.permission.git_standing import git_folders
 from agent_cli.snapshots.capture import capture
 from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of
+from agent_cli.snapshots.leftovers import LOCK, remove_leftovers
 from agent_cli.snapshots.records import Manifest
 from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, look
 from agent_cli.snapshots.seed import user_index
@@ -73,7 +74,7 @@ class Store:
         import fcntl
 
         try:
-            descriptor = os.open(self.where.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.where.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(f"{self.where.folder} cannot be written: {error.strerror}") from None
         try:
@@ -90,6 +91,7 @@ class Store:
             # Nobody else is here: what a git left that was killed is in the way of the next one.
             for left in self.where.folder.glob("*.lock"):
                 left.unlink(missing_ok=True)
+            remove_leftovers(self.where.folder)
             yield
         except OSError as error:
             raise StoreError(f"{self.where.folder}: {error.strerror or error}") from None

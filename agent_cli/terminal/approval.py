@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
-import termios
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from rich.console import Console
 from rich.text import Text
@@ -17,9 +16,12 @@ from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.console import hanging, styled
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.hunks import Hunk
+from agent_cli.terminal.input import wait_until_quiet
 from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
+from agent_tools.lookalikes import named, visible
 
+T = TypeVar("T")
 ReadLine = Callable[[str], str]
 # Runs a slash command that may be given at a question; False where the words are none.
 Aside = Callable[[str], bool]
@@ -57,20 +59,23 @@ class AskInLines:
 
     def __call__(self, request: ApprovalRequested) -> Answer:
         change = self._changeable(request)
-        self._show(question_lines(request, self._console))
         words = ["y yes", "n no"]
         words += ["a always"] if request.always else []
         words += ["A always, kept"] if request.keeps else []
         words += ["e edit"] if change.name else []
         words += [f"h its {len(change.hunks)} parts one by one"] if change.hunks else []
-        forget_typed_ahead()
         try:
+            with_interrupts(lambda: self._put(request))
             return self._answer(request, change, f"[{' · '.join(words)} · or say why not] Allow? ")
         except EOFError:
             # The user has left; the question stays open, to be decided later.
             return Defer()
         except KeyboardInterrupt:
             raise Cancelled from None
+
+    def _put(self, request: ApprovalRequested) -> None:
+        self._show(question_lines(request, self._console))
+        wait_until_quiet()
 
     def _answer(self, request: ApprovalRequested, change: Changeable, label: str) -> Answer:
         while True:
@@ -106,7 +111,7 @@ class AskInLines:
             if not words:
                 self._show([styled(f"? Part {number} of {len(change.hunks)}", "ask"), *lines_of(hunk.diff, whole=True)])
                 self._hint("y: yes · n: no · a: all the rest · d: none of the rest")
-                forget_typed_ahead()
+                with_interrupts(wait_until_quiet)
             while words not in ("y", "yes", "n", "no", "a", "d"):
                 words = self._words("Take this part? ").lower()
             rest = words if words in ("a", "d") else ""
@@ -149,20 +154,21 @@ def question_lines(request: ApprovalRequested, console: Console) -> Iterator[Tex
 
 
 def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
-    yield styled(f"? {request.summary}", "ask")
+    yield styled(f"? {visible(request.summary)}", "ask")
     written = {e.target for e in request.effects if e.kind == "write"}
     runs = [e.target for e in request.effects if e.kind == "run"]
     for command in runs:
         if request.summary != f"Run: {command}":
             for words in command.splitlines() or [""]:
-                yield styled(f"  $ {words}")
+                yield styled(f"  $ {visible(words)}")
     for effect in request.effects:
         other = effect.kind not in ("run", "state", "prompt")
         if other and not (effect.kind == "read" and effect.target in written):
             verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
-            yield styled(f"  {verb} {effect.target}", "dim")
+            yield styled(f"  {verb} {visible(effect.target)}", "dim")
     yield from lines_of(request.preview, whole=True)
-    facts = [*request.facts, f"because it {request.reason}"]
+    odd = named(request.summary, *(e.target for e in request.effects))
+    facts = [*([odd] if odd else []), *request.facts, f"because it {request.reason}"]
     if request.always:
         several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always
         kept = " · A keeps it, and trusts the project as it is" if request.keeps else ""
@@ -170,14 +176,14 @@ def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
         if not request.grants.startswith(_SAYS_NOTHING_MORE):
             facts.append(f"which allows {request.grants}")
     for fact in facts:
-        yield from _fact(fact, console)
+        yield from _fact(visible(fact), console)
 
 
 def _folded(request: ApprovalRequested, console: Console) -> Iterator[Text]:
     """What is asked about, in a few rows."""
     runs = [e.target for e in request.effects if e.kind == "run"]
     text = f"? Run: {runs[0]}" if len(runs) == 1 else f"? {request.summary}"
-    rows = [row for line in text.splitlines() for row in hanging(styled(line, "ask"), console, "", "  ")]
+    rows = [row for line in text.splitlines() for row in hanging(styled(visible(line), "ask"), console, "", "  ")]
     left = len(rows) - _FIRST - _LAST
     if left > 1:
         rows[_FIRST:-_LAST] = [styled(f"  [{left} more rows, which stand above]", "dim")]
@@ -189,13 +195,7 @@ def _fact(text: str, console: Console) -> Iterator[Text]:
     return hanging(styled(text, "dim"), console, "  ", "    ")
 
 
-def forget_typed_ahead() -> None:
-    """Drop what was typed before the question could be seen: it was not an answer to it."""
-    with contextlib.suppress(OSError, termios.error):
-        termios.tcflush(0, termios.TCIFLUSH)
-
-
-def with_interrupts(read: Callable[[], str]) -> str:
+def with_interrupts(read: Callable[[], T]) -> T:
     """Read with Ctrl-C as KeyboardInterrupt, whatever the handler is while a turn runs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

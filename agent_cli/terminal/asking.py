@@ -14,9 +14,10 @@ from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.place import Mistake, check_mode
 from agent_cli.session.plans import lifetime
-from agent_cli.terminal.approval import Aside, ReadLine, forget_typed_ahead, with_interrupts
+from agent_cli.terminal.approval import Aside, ReadLine, with_interrupts
 from agent_cli.terminal.console import prose
 from agent_cli.terminal.editor import edited_as
+from agent_cli.terminal.input import wait_until_quiet
 from agent_cli.terminal.reviewing import HINT, read_review, review_diffs, review_lines
 from agent_cli.terminal.views import lines_of
 from agent_tools.cancel import Cancelled
@@ -61,7 +62,7 @@ class QuestionsInLines:
             for line in plan_lines(edited or data, self._plan_ttl):
                 self._say(line)
             self._say("  y: yes (y MODE, y WORDS) · e: edit it first · n: no, end here · or say what to change", "dim")
-            forget_typed_ahead()
+            with_interrupts(wait_until_quiet)
             words = self._words("Approve this plan? ")
             if words.lower() not in ("e", "edit"):
                 reply = read_verdict(words)
@@ -81,7 +82,7 @@ class QuestionsInLines:
         for row in lines_of(review_diffs(data), whole=True):
             self._console.print(row)
         self._say(HINT, "dim")
-        forget_typed_ahead()
+        with_interrupts(wait_until_quiet)
         return read_review(self._words("Go on? "))
 
     def _questions(self, questions: list[dict[str, Any]]) -> Reply:
@@ -90,6 +91,7 @@ class QuestionsInLines:
             for row in asked_lines(question, self._console):
                 self._console.print(row)
             options = question.get("options", [])
+            with_interrupts(wait_until_quiet)
             words = self._words("[number, or your own words] " if options else "[your answer] ")
             answers.append(f"{question['question']} -> {chosen(words, options)}")
         return Reply("answer", "\n".join(answers))

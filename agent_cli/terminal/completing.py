@@ -106,6 +106,8 @@ class FileNames:
     def _list(self) -> list[str]:
         import subprocess
 
+        from agent_tools.reaper import REAPER
+
         rg = find_rg(self._ctx)
         if rg is None:
             fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
@@ -113,9 +115,7 @@ class FileNames:
         env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
         command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--null"]
         try:
-            done = subprocess.run(
-                command, cwd=self._root, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
-            )
+            done = REAPER.run(command, 20, cwd=self._root, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):
             return []
         return [os.fsdecode(name).removeprefix("./") for name in done.stdout.split(b"\0") if name]

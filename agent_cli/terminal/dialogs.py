@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from agent_cli.terminal.approval import forget_typed_ahead
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
-from agent_cli.terminal.input import read_line
+from agent_cli.terminal.input import read_line, wait_until_quiet
 from agent_tools.clipping import number_in, one_line
 from agent_tools.inert import inert
 from agent_tools.key_shapes import without_secrets
@@ -28,8 +28,13 @@ class Dialogs(ABC):
 
     def confirm(self, question: str) -> bool:
         """Whether the person says yes; anything but `y` and `yes` is a no."""
-        forget_typed_ahead()
-        return (self.ask(f"{one_line(question)} [y/N] ") or "").lower() in ("y", "yes")
+        sys.stdout.write(f"{one_line(question)} ")
+        sys.stdout.flush()
+        try:
+            wait_until_quiet()
+        except KeyboardInterrupt:
+            return False
+        return (self.ask("[y/N] ") or "").lower() in ("y", "yes")
 
     def choose(self, question: str, options: Sequence[Option]) -> int | None:
         """The place of the option that the person picks, from 0; None for none of them."""

@@ -15,6 +15,7 @@ from agent_cli.terminal.highlight import Highlighter
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
 from agent_tools.inert import inert
+from agent_tools.lookalikes import visible
 from agent_tools.values import Value
 
 SHOWN = 60
@@ -38,7 +39,7 @@ class Line(Value):
 def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
     """The heading and the lines of a diff, at most SHOWN of them unless `whole`."""
     verb = "new file" if diff.created else "change"
-    yield styled(f"  {inert(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
+    yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
     lines = _parsed(diff.patch)
     shown = lines if whole else lines[:SHOWN]
     width = max((len(str(line.number)) for line in shown if line.number), default=1)

@@ -11,13 +11,11 @@ from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from agent_cli.core.answers import Defer
 from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
 from agent_cli.terminal.editor import edited_as
+from agent_cli.terminal.input import GUARD
 from agent_tools.clipping import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
-
-# Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
-GUARD = 0.6
 
 
 class Questions:

@@ -57,17 +57,17 @@ class StatusLine:
     def _line(self, facts: str, columns: int) -> str:
         import subprocess
 
+        from agent_tools.reaper import REAPER
+
         try:
-            done = subprocess.run(
+            done = REAPER.run(
                 ["/bin/sh", "-c", self._command],
-                input=facts.encode(),
+                SECONDS,
+                feed=facts.encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=self._cwd,
                 env={**self._env, "COLUMNS": str(columns)},
-                timeout=SECONDS,
-                check=False,
-                start_new_session=True,
             )
         except (OSError, subprocess.TimeoutExpired):
             return ""

@@ -8,9 +8,11 @@ from typing import Any
 from rich.console import Console
 
 from agent_cli.config.layers import Layers
-from agent_cli.terminal.approval import ReadLine, forget_typed_ahead
+from agent_cli.terminal.approval import ReadLine
 from agent_cli.terminal.console import prose
+from agent_cli.terminal.input import wait_until_quiet
 from agent_tools.clipping import one_line
+from agent_tools.lookalikes import visible
 
 
 def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
@@ -30,14 +32,14 @@ def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> b
 
 def _show(line: str, console: Console) -> None:
     """A line, indented where it goes on in the next row, so that nothing in it can pass for a line of ours."""
-    for row in prose(one_line(line), console, more="    "):
+    for row in prose(visible(one_line(line)), console, more="    "):
         console.print(row)
 
 
 def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
     """Whether the person says yes; the end of input and Ctrl-C are a no."""
-    forget_typed_ahead()
     try:
+        wait_until_quiet()
         return read_line(label).strip().lower() in ("y", "yes")
     except EOFError:
         return False

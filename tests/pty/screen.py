@@ -45,6 +45,15 @@ class Terminal:
         self._at_prompt = False
         self._child.send(text + "\r")
 
+    def send(self, text: str) -> None:
+        """Keys, as they are."""
+        self._child.send(text)
+
+    def seen(self, text: str, seconds: float) -> bool:
+        """Whether `text` comes within so many seconds."""
+        found = self._child.expect_exact([text, pexpect.TIMEOUT], timeout=seconds)
+        return bool(found == 0)
+
     def press(self, key: str) -> None:
         self._child.sendcontrol(key)
 

@@ -154,7 +154,7 @@ def test_escapes_from_a_file_do_not_reach_the_terminal(work: Path) -> None:
 
 def test_a_word_close_to_a_command_is_asked_about(work: Path) -> None:
     terminal = Terminal(["docter"], work)
-    terminal.expect("Send it as a prompt now?")
+    terminal.expect("Send it as a prompt now? [y/N]")
     terminal.type("n")
     assert "Nothing was sent" in terminal.end()
     assert terminal.exit_code == 2
@@ -190,7 +190,7 @@ def test_a_plan_is_approved_with_words(work: Path) -> None:
     editor.chmod(0o755)
     args = ["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"]
     terminal = Terminal(args, work, EDITOR=str(editor))
-    terminal.expect("2. B")
+    terminal.expect("or your own words]")
     terminal.type("2")
     terminal.expect("## Commands")
     terminal.expect("Approve this plan?")

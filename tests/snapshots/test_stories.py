@@ -326,7 +326,10 @@ def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     prune(store, 14, 450_000, now)
     assert size_of(folder) <= 450_000
     assert [s.turn.turn for s in session.work.steps()][-1] == 6, "the oldest go first"
-    prune(store, 14, 10**9, now + 15 * 86_400)
+    for day in range(1, 15):
+        prune(store, 14, 10**9, now + day * 86_400)
+    assert session.work.steps(), "it is not older than it may be"
+    prune(store, 14, 10**9, now + 16 * 86_400)
     assert not session.work.steps()
     session.run("echo again > a.txt")
     assert session.undo()[0] == []

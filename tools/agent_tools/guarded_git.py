@@ -138,11 +138,13 @@ class GitRun:
         """A running git, in a process group of its own. env: beside the variables of the run. Raises GitError."""
         import subprocess  # 8 ms; most runs start no git
 
+        from agent_tools.reaper import REAPER
+
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         # Ctrl-C is for the turn: what git is at, it finishes.
         group = {} if how.get("start_new_session") else {"process_group": 0}
         try:
-            return subprocess.Popen(
+            return REAPER.popen(
                 self.argv(*words), cwd=cwd or self.cwd, env={**self.env, **(env or {})}, **(pipes | group | how)
             )
         except (OSError, ValueError) as error:

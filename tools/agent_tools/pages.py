@@ -109,14 +109,15 @@ def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
     """Title and text of a page, by a process of its own. Raises ToolError or Cancelled."""
     import subprocess  # with the process only
 
-    with subprocess.Popen(
+    from agent_tools.reaper import REAPER
+
+    with REAPER.popen(
         [sys.executable, "-P", "-m", "agent_tools.html_worker", url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd="/",
         env=_environment(),
-        start_new_session=True,
     ) as process:
         forget = cancel.on_cancel(process.kill)
         try:

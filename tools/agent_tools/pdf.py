@@ -120,11 +120,13 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
     from importlib.util import find_spec
     from threading import Timer
 
+    from agent_tools.reaper import REAPER
+
     cancel.check()
     library = find_spec("pypdf")
     if library is None or library.origin is None:
         raise ToolError("PDFs cannot be read here: the package pypdf is not installed. Try `pdftotext` in Bash.")
-    process = subprocess.Popen(
+    process = REAPER.popen(
         # -P: the modules beside the worker must not be taken for the library's of the same name.
         [sys.executable, "-P", str(Path(__file__).with_name("pdf_worker.py")), str(first), str(most)],
         stdin=subprocess.PIPE,
@@ -132,7 +134,6 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
         stderr=subprocess.DEVNULL,
         cwd="/",
         env={"PYTHONPATH": str(Path(library.origin).parents[1])},
-        start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None
     lines: list[bytes] = []

@@ -22,8 +22,7 @@ from typing import Literal
 
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import HeadTail, harmless
-from agent_tools.reaper import REAPER
-from agent_tools.shell_state import MARK
+from agent_tools.reaper import REAPER, marked
 from agent_tools.values import Value
 
 GRACE = 0.2
@@ -103,7 +102,7 @@ class Running:
             self.process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={**env, MARK: f"{env.get(MARK, '')}:{self.mark}"},
+                env=marked(env, self.mark),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,

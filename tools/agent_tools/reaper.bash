@@ -18,12 +18,25 @@ while read -r what pid mark; do
 done
 marks+=($starting)
 [[ ${marks[*]} ]] || exit 0
+# Where no environment can be read, those who left their group are known by whose children they are: for as long as
+# the leaders live.
+proc=${1:-/proc} below=
+if [[ ! -r $proc/self/environ ]]; then
+    table=$(ps -A -o pid= -o ppid=) below=" ${groups[*]} " before=
+    while [[ $before != "$below" ]]; do
+        before=$below
+        while read -r pid parent; do
+            [[ $below == *" $parent "* && $below != *" $pid "* ]] && below+="$pid "
+        done <<<"$table"
+    done
+fi
 for pid in "${groups[@]}"; do kill -TERM -- "-$pid"; done
 sleep 0.2
+for pid in $below; do kill -KILL "$pid"; done
 for pid in "${groups[@]}"; do kill -KILL -- "-$pid"; done
 for mark in "${marks[@]}"; do
-    for file in $(grep -lF ":$mark" /proc/[0-9]*/environ); do
-        pid=${file#/proc/}
+    for file in $(grep -lF ":$mark" "$proc"/[0-9]*/environ); do
+        pid=${file#"$proc"/}
         kill -KILL "${pid%/environ}"
     done
 done

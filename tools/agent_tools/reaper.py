@@ -1,4 +1,4 @@
-"""What ends commands where the program is killed: a small shell beside it, told of every process that is started.
+"""What ends its children where the program is killed: a small shell beside it, told of every process that is started.
 
 One for the whole program, started with the first process. It reads from a pipe that only the program holds, so however
 the program ends, the shell knows (`reaper.bash`).
@@ -7,13 +7,40 @@ the program ends, the shell knows (`reaper.bash`).
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from agent_tools.shell_state import MARK
 
 _SCRIPT = Path(__file__).with_name("reaper.bash")
 _USUAL = ("/bin", "/usr/bin")
+
+
+def marked(env: Mapping[str, str], mark: str) -> dict[str, str]:
+    """The environment of a process with one more mark."""
+    return {**env, MARK: f"{env.get(MARK, '')}:{mark}"}
+
+
+class Child(subprocess.Popen[bytes]):
+    """A process that the reaper knows of until its end was seen here: then its number may be somebody else's."""
+
+    def poll(self) -> int | None:
+        return self._seen(super().poll())
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = super().wait(timeout)
+        self._seen(code)
+        return code
+
+    def _seen(self, code: int | None) -> int | None:
+        if code is not None:
+            REAPER.forget(self.pid)
+        return code
 
 
 class Reaper:
@@ -42,6 +69,36 @@ class Reaper:
     def forget(self, pid: int, *, strays: bool = False) -> None:
         """The group's leader has ended. strays: what is left of it is still to be ended with the program."""
         self._tell(f"{'~' if strays else '-'} {pid}")
+
+    def popen(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Child:
+        """A process that ends with the program, with all that comes of it. It leads a group of its own.
+
+        how: as for `Popen`. Raises as `Popen`.
+        """
+        mark = os.urandom(8).hex()
+        group = {} if "process_group" in how else {"start_new_session": True}
+        self.expect(mark)
+        try:
+            process = Child(argv, env=marked(env, mark), **(group | how))
+        except BaseException:
+            self.give_up(mark)
+            raise
+        self.watch(process.pid, mark)
+        return process
+
+    def run(
+        self, argv: Sequence[str], seconds: float, *, env: Mapping[str, str], feed: bytes | None = None, **how: Any
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a process to its end; its group ends with it where it takes longer. Raises as `subprocess.run`."""
+        process = self.popen(argv, env=env, stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE, **how)
+        with process:
+            try:
+                out, err = process.communicate(feed, seconds)
+            except BaseException:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def _start(self) -> None:
         folders = (*_USUAL, *(p for p in os.environ.get("PATH", "").split(os.pathsep) if p.startswith("/")))

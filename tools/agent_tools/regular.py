@@ -59,6 +59,17 @@ def resolve_inside(path: Path | str, inside: Path) -> Path:
     return here
 
 
+def left_out(path: Path | str, inside: Path) -> str:
+    """The sentence about a path that leads out of `inside`: which link on the way is not followed."""
+    rest = _below(path, inside)
+    here = inside
+    while rest:
+        here = here / rest.pop()
+        if here.is_symlink():
+            break
+    return f"{here} leads out of {inside}, and was left out"
+
+
 def _below(path: Path | str, inside: Path) -> list[str]:
     """The names that lead from `inside` to an absolute path, the last first. Raises NotPlain for a path outside."""
     try:

@@ -59,9 +59,11 @@ def run_rg(
     import subprocess
     from threading import Timer
 
+    from agent_tools.reaper import REAPER  # with the process only
+
     env = {k: v for k, v in without_secrets(ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
     try:
-        process = subprocess.Popen(
+        process = REAPER.popen(
             [rg, "--no-config", "--color=never", *arguments],
             **_in_directory(directory),
             pass_fds=files,
@@ -69,7 +71,6 @@ def run_rg(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
     except (OSError, subprocess.SubprocessError) as error:  # the directory is closed or gone, or ripgrep is
         raise ToolError(f"The search could not be started: {getattr(error, 'strerror', None) or error}.") from None

@@ -20,12 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
+from agent_tools import protected_names
 from agent_tools.base import ToolError
 
 # What is a directory, of the names that are protected; all others are files.
-DIRECTORIES = frozenset(
-    ".agent .claude .git .idea .vscode .ssh hooks info autostart environment.d fish git systemd".split()
-)
+DIRECTORIES = protected_names.DIRECTORIES | {"hooks", "info"}
 # Git reads `commondir` wherever it is there; a dot says what holds without it.
 _COMMON, _SAME = "commondir", b".\n"
 _WAIT = 1.0

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from agent_tools import protected_names
 from agent_tools.regular import read_regular
 from agent_tools.sandbox_git import git_directories
 from agent_tools.sandbox_places import CACHES, NEEDED, SECRETS, SHOWN, SYSTEM_SECRETS
@@ -20,14 +21,9 @@ from agent_tools.values import Value
 
 # Beside these, what `sandbox_git` knows of a repository. CI workflows are not among them: they take effect only once
 # they are pushed, and a checkout of another branch must be able to change them.
-PROTECTED = (".agentrc", ".agentrc.local", ".agent", ".claude", ".mcp.json", ".vscode", ".idea")
+PROTECTED = protected_names.plain(protected_names.PROJECT)
 # In the home folder, where it is part of what can be written.
-PERSONAL = tuple(
-    ".agentrc .ssh .bash_aliases .bash_login .bash_logout .bash_profile .bashrc .claude.json .gitconfig .inputrc .kshrc"
-    " .login .mkshrc .pam_environment .profile .tcshrc .xinitrc .xprofile .xsession .xsessionrc .zlogin .zlogout"
-    " .zprofile .zshenv .zshrc .config/autostart .config/environment.d .config/fish .config/git .config/systemd"
-    " .local/share/systemd".split()
-)
+PERSONAL = protected_names.plain(protected_names.PERSONAL)
 # A configuration of git includes other files by this key, and takes others from the home folder by name.
 _NAMED = re.compile(r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I)
 _LARGEST = 1 << 18

@@ -23,6 +23,7 @@ from mcp.shared.message import SessionMessage
 
 from agent_tools.clipping import harmless
 from agent_tools.private import private_folder
+from agent_tools.reaper import REAPER, marked
 
 LINE_LIMIT = 16 << 20
 LOG_LIMIT = 1 << 20
@@ -89,9 +90,16 @@ async def pipe(
 
     Raises OSError where it cannot be run.
     """
-    process = await anyio.open_process(
-        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(env), cwd=cwd, start_new_session=True
-    )
+    mark = os.urandom(8).hex()
+    REAPER.expect(mark)
+    try:
+        process = await anyio.open_process(
+            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
+        )
+    except BaseException:
+        REAPER.give_up(mark)
+        raise
+    REAPER.watch(process.pid, mark)
     spawned.pid, spawned.code = process.pid, None
     into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, written = anyio.create_memory_object_stream[SessionMessage](0)
@@ -135,6 +143,7 @@ async def pipe(
                 messages.close()
                 outgoing.close()
                 await _end(process)
+            REAPER.forget(process.pid)
             spawned.code = process.returncode
             spawned.errors.close()
             group.cancel_scope.cancel()

@@ -1,0 +1,213 @@
+"""Characters that look like others, or cannot be seen, written out where a user decides.
+
+The first `a` of `paypal.com` may be Cyrillic: the user then reads `p\\u0430ypal.com`.
+
+Honest text stays as it is: words in one script, emoji sequences, marks as languages use them, full-width signs between
+ideographs. What is judged is a word: letters, marks and digits without a sign or blank between.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from unicodedata import category, combining, name, normalize
+
+from agent_tools.clipping import spelled
+from agent_tools.inert import inert
+
+# By script: where its letters are, and those that can be taken for Latin ones (or digits).
+_RANGES = {
+    "Greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
+    "Cyrillic": ((0x400, 0x52F), (0x1C80, 0x1C8F), (0x2DE0, 0x2DFF), (0xA640, 0xA69F)),
+    "Armenian": ((0x531, 0x58A),),
+    "Cherokee": ((0x13A0, 0x13FF), (0xAB70, 0xABBF)),
+    "Coptic": ((0x2C80, 0x2CFF),),
+    "Lisu": ((0xA4D0, 0xA4FF),),
+    "Deseret": ((0x10400, 0x1044F),),
+}
+_ALIKE = {
+    "Greek": "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺϳϲνορυικαωτγϜ",
+    "Cyrillic": "аеорсухіјѕһԁӏѵԛԝүкАВЕКМНОРСТХУІЈЅҮԚԜӀҺԌѴ",
+    "Armenian": "օոսհզցյգՕՍՏԼղք",
+    "Cherokee": "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᎽᏀᏃᏎᏏᏒᏔᏚᏞᏟᏢᏦᏧᏳᏴᎵᏂᏙᏋ",
+    "Coptic": "ⲀⲂⲈⲎⲒⲔⲘⲚⲞⲢⲤⲦⲨⲬⲟⲣⲥⲭ",
+    "Lisu": "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ",
+    "Deseret": "𐐄𐐎𐐐𐐛𐐠𐐬𐐴𐐿𐑀",
+}  # fmt: skip
+# Letters of phonetic alphabets and of mathematics, which no language writes words with.
+_PHONETIC = (
+    "\u0250-\u02af\u1d00-\u1dbf\u01c0-\u01c3\u2100-\u214f\u24b6-\u24e9\U0001d400-\U0001d7ff\U0001f130-\U0001f189"
+)
+# Signs that look like those of paths, options and addresses.
+_SIGNS = (
+    "\u2024\u2044\u2215\u29f8\u2571\u2236\ua789\u02d0\u2010\u2011\u2212\u02d7\ufe63\ufe68\u2216\u29f5"
+    "\u037e\u05c3\u0589\u2223\u01c0\ua4f8\u2039\u203a\u02bc\u02c8\u055a"
+)
+_BLANKS = "\xa0\u1680\u2000-\u200a\u202f\u205f"
+_DASHES = tuple("\u2012\u2013\u2014\u2015-")
+_IDEOGRAPHIC = re.compile(
+    "[\u1100-\u11ff\u2e80-\u2fdf\u3001\u3003-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_EMOJI = re.compile(
+    "[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297"
+    "\u3299\U0001f000-\U0001faff]"
+)
+_JOINED = re.compile("[\u0600-\u06ff\u0700-\u109f\u1780-\u17ff\u1800-\u18af\ua840-\uabff\ufb50-\ufdff\ufe70-\ufeff]")
+_WORD = re.compile(r"[^\W_]+(?:[^\W_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff])*")
+# Behind these a command begins, as at the beginning of a text.
+_BEGINS = ";|&(`{\n"
+_OVERLAYS = re.compile("[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb]")
+
+
+def visible(text: str) -> str:
+    """The text, inert, with everything written out by its code that could pass for something else."""
+    return inert(_written_out(text) if not text.isascii() else text)
+
+
+def named(*texts: str) -> str:
+    """What `visible` writes out in these texts, by name, in a sentence; "" for nothing."""
+    found: dict[str, None] = {}
+    for text in texts:
+        if not text.isascii():
+            odd = _odd(text)
+            places = (n for n, c in enumerate(text) if n in odd or (not c.isascii() and inert(c) != c))
+            found.update(dict.fromkeys(text[n] for n in places))
+    if not found:
+        return ""
+    shown = [f"{spelled(ord(c))} is {name(c, 'a character without a name')}" for c in list(found)[:_NAMED]]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"contains characters that look like others or cannot be seen: {', '.join(shown)}{more}"
+
+
+# How many characters are named; how many words around one are looked at.
+_NAMED, _NEAR = 4, 4
+
+
+def _written_out(text: str) -> str:
+    odd = _odd(text)
+    return "".join(spelled(ord(c)) if n in odd else c for n, c in enumerate(text))
+
+
+def _odd(text: str) -> set[int]:
+    """The places of the characters to be written out."""
+    return {*_in_words(text), *_signs(text), *_joiners(text), *_marks(text)}
+
+
+def _in_words(text: str) -> set[int]:
+    words = list(_WORD.finditer(text))
+    found: set[int] = set()
+    for number, word in enumerate(words):
+        if word[0].isascii():
+            continue
+        scripts = {_script(c) for c in word[0] if c.isalpha()}
+        foreign = scripts & _RANGES.keys()
+        alike = [n for n in range(word.start(), word.end()) if text[n] in _looks_latin()]
+        if (foreign and ("Latin" in scripts or len(foreign) > 1 or any(c.isascii() for c in word[0]))) or (
+            foreign and len(alike) == len(word[0]) and not _among_its_like(text, words, number, next(iter(foreign)))
+        ):
+            found.update(alike)
+        found.update(n for n in range(word.start(), word.end()) if re.match(f"[{_PHONETIC}]", text[n]))
+    return found
+
+
+def _among_its_like(text: str, words: list[re.Match[str]], number: int, script: str) -> bool:
+    """Whether a word stands in a sentence of its script, with a word near it that could be no other's."""
+    start = words[number].start()
+    while start and text[start - 1] in " \t":
+        start -= 1
+    if not start or text[start - 1] in _BEGINS:
+        return False
+    return any(_has_own(text, words, number, script, step) for step in (-1, 1))
+
+
+def _has_own(text: str, words: list[re.Match[str]], number: int, script: str, step: int) -> bool:
+    """Whether, of the next words of the script in a direction, one could be no Latin word."""
+    for _ in range(_NEAR):
+        here, number = words[number], number + step
+        if not 0 <= number < len(words):
+            return False
+        first, second = sorted((here, words[number]), key=lambda word: word.start())
+        between = text[first.end() : second.start()]
+        letters = {c for c in words[number][0] if c.isalpha()}
+        if {_script(c) for c in letters} != {script} or not re.fullmatch(r"[ ,.!?:\"'«»-]{1,3}", between):
+            return False
+        if not letters <= _looks_latin():
+            return True
+    return False
+
+
+def _signs(text: str) -> set[int]:
+    found: set[int] = set()
+    for run in re.finditer("[\u3000\u3002\uff01-\uff65\uffe0-\uffe6]+", text):
+        around = (text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1])
+        if not any(_IDEOGRAPHIC.match(char) for char in around):
+            found.update(range(*run.span()))
+    for match in re.finditer(f"[{_SIGNS}{_BLANKS}\u2012-\u2015]", text):
+        n, char = match.start(), match[0]
+        before, after = text[n - 1 : n], text[n + 1 : n + 2]
+        if char in "\xa0\u202f":
+            honest = before == "«" or (after != "" and after in "!?:;»%€")
+        else:
+            # A dash is none where an option begins.
+            option = (before == "" or before.isspace()) and (after.isalnum() or after in _DASHES)
+            honest = char in _DASHES and not option and after not in _DASHES
+        if not honest:
+            found.add(n)
+    return found
+
+
+def _joiners(text: str) -> set[int]:
+    """Joiners and variation selectors that do not belong where they are."""
+    found: set[int] = set()
+    for match in re.finditer("[\u200c\u200d\ufe00-\ufe0f\u180b-\u180f]", text):
+        n, char = match.start(), match[0]
+        before, after = text[n - 1 : n] if n else "", text[n + 1 : n + 2]
+        if char in "\u200c\u200d" and _JOINED.match(before) and _JOINED.match(after):
+            continue
+        past = (
+            before if before not in "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff" else text[n - 2 : n - 1]
+        )
+        if char == "\u200d" and (past and _EMOJI.match(past) and _EMOJI.match(after)):
+            continue
+        if (
+            char in "\ufe0e\ufe0f"
+            and before
+            and (_EMOJI.match(before) or (before in "#*0123456789" and after == "\u20e3"))
+        ):
+            continue
+        if "\u180b" <= char <= "\u180f" and _JOINED.match(before):
+            continue
+        found.add(n)
+    return found
+
+
+def _marks(text: str) -> set[int]:
+    """Marks that stand on nothing, strike something through, or are stacked more than two high."""
+    found: set[int] = set()
+    height, base = 0, ""
+    for n, char in enumerate(text):
+        if not (combining(char) or category(char) in ("Mn", "Me")) or "\ufe00" <= char <= "\ufe0f":
+            height, base = 0, char
+            continue
+        height += 1
+        keycap = char == "\u20e3" and base in "#*0123456789\ufe0f"
+        alone = not base or not (base.isalnum() or category(base).startswith("M") or _JOINED.match(base))
+        if not keycap and (height > 2 or alone or _OVERLAYS.match(char)):
+            found.add(n)
+    return found
+
+
+@cache
+def _looks_latin() -> frozenset[str]:
+    return frozenset("".join(_ALIKE.values()))
+
+
+@cache
+def _script(char: str) -> str:
+    """The script of a letter, as far as it matters here."""
+    code = ord(char)
+    for script, ranges in _RANGES.items():
+        if any(first <= code <= last for first, last in ranges):
+            return script
+    plain = normalize("NFKD", char)[:1]
+    return "Latin" if plain.isascii() or "LATIN" in name(char, "") else "other"
