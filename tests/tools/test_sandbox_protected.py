@@ -14,7 +14,7 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.sandbox import Sandbox
-from agent_tools.sandbox_profile import PROTECTED
+from agent_tools.sandbox_profile import PROTECTED, UNMADE
 from tests.tools.sandboxing import Cage, tree
 
 WHO = "-c user.name=n -c user.email=n@example.org"
@@ -87,7 +87,9 @@ def test_a_repository_keeps_its_configuration_and_hooks(repository: Cage, attack
         repository.git("status")
 
 
-@pytest.mark.parametrize(("name", "there"), [*((n, t) for n in PROTECTED for t in (True, False)), (".git", False)])
+@pytest.mark.parametrize(
+    ("name", "there"), [*((n, t) for n in PROTECTED for t in {True, n not in UNMADE}), (".git", False)]
+)
 def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: Cage, name: str, there: bool) -> None:
     path = bubblewrap.root / name
     is_file = name in (".agentrc", ".agentrc.local", ".mcp.json")
@@ -111,10 +113,19 @@ def test_settings_are_protected_whether_they_exist_or_not(bubblewrap: Cage, name
     assert not path.is_file() or path.read_text() == "old"
 
 
+def test_of_the_names_of_other_programs_only_what_is_there_is_held(bubblewrap: Cage) -> None:
+    (bubblewrap.root / ".cursor").mkdir()
+    (bubblewrap.root / "elsewhere").mkdir()
+    (bubblewrap.root / ".codex").symlink_to("elsewhere")
+    done = bubblewrap("ls -A; echo x > .cursor/mcp.json; mkdir .gemini; echo x > .codex/config")
+    assert ".windsurf" not in done.out and done.out.count("Read-only file system") == 1
+    assert {".cursor", ".gemini", "elsewhere/config"} <= tree(bubblewrap.root)
+
+
 def test_git_passes_over_what_stands_in_for_missing_files(bubblewrap: Cage) -> None:
     bubblewrap.git("init", "-q", ".")
     done = bubblewrap("git status --porcelain; git add -A; git ls-files; ls -A | wc -l")
-    assert done.out.split() == [str(len(PROTECTED) + 1)]
+    assert done.out.split() == [str(len(UNMADE & set(PROTECTED)) + 1)]
 
 
 def test_a_protected_link_stops_the_sandbox(repository: Cage) -> None:

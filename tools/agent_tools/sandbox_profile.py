@@ -22,6 +22,9 @@ from agent_tools.values import Value
 # Beside these, what `sandbox_git` knows of a repository. CI workflows are not among them: they take effect only once
 # they are pushed, and a checkout of another branch must be able to change them.
 PROTECTED = protected_names.plain(protected_names.PROJECT)
+# Those that nobody makes while a command runs. Something stands in their place meanwhile, which `ls -a` shows; so of the
+# names of other programs only what is there is protected, and is no link.
+UNMADE = frozenset(protected_names.plain((*protected_names.OWN, ".vscode/", ".idea/")))
 # In the home folder, where it is part of what can be written.
 PERSONAL = protected_names.plain(protected_names.PERSONAL)
 # A configuration of git includes other files by this key, and takes others from the home folder by name.
@@ -91,7 +94,7 @@ def make_profile(
     for root in roots:
         more, parts = git_directories(root)
         writable += more
-        protected += [*parts, *(root / name for name in PROTECTED)]
+        protected += [*parts, *(p for n in PROTECTED if n in UNMADE or _is_there(p := root / n))]
     hidden = [*secret_places(home), *(_real(s) for s in secret)]
     open_ = set(writable)
     place = _real(home) if home else Path("/")
@@ -115,6 +118,10 @@ def make_profile(
         network,
         tuple(_real(s) for s in sockets),
     )
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path) and not path.is_symlink()
 
 
 def shown_of(home: Path, path: str) -> Iterator[Path]:
