@@ -7,10 +7,11 @@ resolves names, talks to a network, writes, or runs another program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Literal
 
+from agent_cli.permission.effects_own import awk_acts
 from agent_cli.permission.git_reads import git_reads
 from agent_cli.permission.option_words import NotListed, Options, Read, read_options
 from agent_tools.values import Value
@@ -72,6 +73,21 @@ def _sed(read: Read) -> str:
 
 def _date(read: Read) -> str:
     return "" if all(o.startswith("+") for o in read.operands) else "setting the date"
+
+
+def _awk(read: Read) -> str:
+    return "an awk script" if read.operands and (awk_acts(read.operands[0]) or "ENVIRON" in read.operands[0]) else ""
+
+
+def _jq(read: Read) -> str:
+    named = re.search(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b", "".join(read.operands[:1]))
+    return f"the filter's {named[0]}" if named else ""
+
+
+def _ps(read: Read) -> str:
+    """Processes with their arguments, but not with their variables."""
+    odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
+    return "ps with other words than aux" if odd else ""
 
 
 _LS = Options(
@@ -183,12 +199,64 @@ _PROGRAMS: dict[str, _Program] = {
     "id": _Program(Options("gGnruz"), "none"),
     "which": _Program(Options("a"), "text"),
     "type": _Program(Options("aftpP"), "text"),
+    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", _awk),
+    "jq": _Program(
+        Options(
+            "rMCcnesSajR",
+            "",
+            "raw-output compact-output null-input exit-status slurp sort-keys tab join-output "
+            "color-output monochrome-output raw-input ascii-output",
+            "indent",
+        ),
+        "pattern",
+        _jq,
+    ),
+    "od": _Program(Options("abcdfhilosxv", "AjNt")),
+    "xxd": _Program(Options("bipue", "cg", apart=True), check=_at_most(1), counted=True),
+    "column": _Program(Options("tx", "sco")),
+    "paste": _Program(Options("sz", "d", "serial", "delimiters")),
+    "strings": _Program(Options("a", "nt")),
+    "fold": _Program(Options("bs", "w", "bytes spaces", "width")),
+    "expand": _Program(Options("i", "t", "initial", "tabs")),
+    "base64": _Program(Options("di", "w", "decode ignore-garbage", "wrap")),
+    "nproc": _Program(Options("", "", "all"), "none"),
+    "free": _Program(Options("bkmghwt", "", "human mega giga wide total"), "none"),
+    "sleep": _Program(operands="text"),
+    "hostname": _Program(Options("fsIi"), "none"),
+    "groups": _Program(operands="none"),
+    "ps": _Program(Options("eAfFljH", "opuCU"), "text", _ps),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
 }
 # What reads files, whatever else it may do.
 READERS = frozenset((*_PROGRAMS, "find", "git"))
+# What these print of themselves runs nothing and looks nothing up. Not for what a file of the project may replace by
+# another version of itself, which is then fetched or run: cargo, go, yarn, pnpm.
+_VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(
+        (
+            "gcc",
+            "g++",
+            "cc",
+            "clang",
+            "make",
+            "cmake",
+            "docker",
+            "uv",
+            "ruff",
+            "mypy",
+            "pip",
+            "pip3",
+            "jq",
+            "curl",
+            "awk",
+        ),
+        (("--version",),),
+    ),
+    **dict.fromkeys(("node", "npm"), (("--version",), ("-v",))),
+    **dict.fromkeys(("python", "python3"), (("--version",), ("-V",))),
+}
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
 _PLAIN_GLOB = re.compile(r"[\w.*?-]+")
@@ -239,6 +307,8 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(Reading(p) for p in found)
+    if name in _VERSIONED and rest in _VERSIONED[name]:
+        return ()
     if name not in _PROGRAMS:
         return "a program that is not known to only read"
     if _PROGRAMS[name].counted and any(w in patterns for w in rest):
