@@ -18,8 +18,8 @@ _SHORT_SED = re.compile(
     r"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_])(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
     r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?\s*"
 )
-# A pipe, `>` behind print, or what runs and reads by name. Strings and `||` are left out before.
-_AWK_ACTS = re.compile(r"\||\bprintf?\b[^;}\n]*>|^[^{]*\bgetline")
+# A pipe, or `>` behind the first print. Strings are not told apart, as a regular expression may have quotes in it.
+_AWK_ACTS = re.compile(r"\||print.*>(?!=)", re.DOTALL)
 _AWK_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b")
 
 
@@ -76,10 +76,7 @@ def _awk(words: Sequence[Word]) -> Iterator[Touch]:
 
 def awk_acts(script: str) -> bool:
     """Whether a script of awk may write, run or read something else than its operands."""
-    # A quote in a regular expression is no string's.
-    odd = re.search(r"/[^/\n]*\"[^/\n]*/", script)
-    plain = script if odd else re.sub(r'"(?:[^"\\]|\\.)*"', '""', script)
-    return bool(_AWK_WORDS.search(script) or _AWK_ACTS.search(plain.replace("||", " ")))
+    return bool(_AWK_WORDS.search(script) or _AWK_ACTS.search(script.replace("||", " ")))
 
 
 def _grep(words: Sequence[Word]) -> Iterator[Touch]:

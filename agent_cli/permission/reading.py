@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Literal
 
-from agent_cli.permission.effects_own import awk_acts
 from agent_cli.permission.git_reads import git_reads
 from agent_cli.permission.option_words import NotListed, Options, Read, read_options
+from agent_cli.permission.reading_checks import awk_check, date_check, jq_check, no_lists_check, ps_check, sed_check
 from agent_tools.values import Value
 
 
@@ -59,35 +59,6 @@ class _Program(Value):
 
 def _at_most(most: int) -> Callable[[Read], str]:
     return lambda read: "" if len(read.operands) <= most else "an output file"
-
-
-def _sed(read: Read) -> str:
-    names = [name for name, _ in read.options]
-    scripts = [value for name, value in read.options if name in ("-e", "--expression")] or list(read.operands[:1])
-    address = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
-    one = rf"{address}(?:,\+?{address})?!?p|\d+q|\$?="
-    if not {"-n", "--quiet", "--silent"} & set(names):
-        return "sed without -n"
-    return "" if all(re.fullmatch(rf"(?:{one})(?:;(?:{one}))*", s) for s in scripts) else "a sed script"
-
-
-def _date(read: Read) -> str:
-    return "" if all(o.startswith("+") for o in read.operands) else "setting the date"
-
-
-def _awk(read: Read) -> str:
-    return "an awk script" if read.operands and (awk_acts(read.operands[0]) or "ENVIRON" in read.operands[0]) else ""
-
-
-def _jq(read: Read) -> str:
-    named = re.search(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b", "".join(read.operands[:1]))
-    return f"the filter's {named[0]}" if named else ""
-
-
-def _ps(read: Read) -> str:
-    """Processes with their arguments, but not with their variables."""
-    odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
-    return "ps with other words than aux" if odd else ""
 
 
 _LS = Options(
@@ -144,7 +115,7 @@ _PROGRAMS: dict[str, _Program] = {
     "egrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "fgrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "rg": _Program(_RG, "pattern", tree=True, files="-f --file", here=True),
-    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", _sed),
+    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", sed_check),
     "sort": _Program(
         Options(
             "bdfghiMnRrVcCmsuz",
@@ -191,7 +162,7 @@ _PROGRAMS: dict[str, _Program] = {
     "date": _Program(
         Options("uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I"),
         "text",
-        _date,
+        date_check,
         counted=True,
     ),
     "uname": _Program(Options("asnrvmpio", "", "all"), "none"),
@@ -199,7 +170,7 @@ _PROGRAMS: dict[str, _Program] = {
     "id": _Program(Options("gGnruz"), "none"),
     "which": _Program(Options("a"), "text"),
     "type": _Program(Options("aftpP"), "text"),
-    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", _awk),
+    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", awk_check),
     "jq": _Program(
         Options(
             "rMCcnesSajR",
@@ -209,13 +180,13 @@ _PROGRAMS: dict[str, _Program] = {
             "indent",
         ),
         "pattern",
-        _jq,
+        jq_check,
     ),
     "od": _Program(Options("abcdfhilosxv", "AjNt")),
     "xxd": _Program(Options("bipue", "cg", apart=True), check=_at_most(1), counted=True),
     "column": _Program(Options("tx", "sco")),
     "paste": _Program(Options("sz", "d", "serial", "delimiters")),
-    "strings": _Program(Options("a", "nt")),
+    "strings": _Program(Options("a", "nt"), check=no_lists_check),
     "fold": _Program(Options("bs", "w", "bytes spaces", "width")),
     "expand": _Program(Options("i", "t", "initial", "tabs")),
     "base64": _Program(Options("di", "w", "decode ignore-garbage", "wrap")),
@@ -224,7 +195,7 @@ _PROGRAMS: dict[str, _Program] = {
     "sleep": _Program(operands="text"),
     "hostname": _Program(Options("fsIi"), "none"),
     "groups": _Program(operands="none"),
-    "ps": _Program(Options("eAfFljH", "opuCU"), "text", _ps),
+    "ps": _Program(Options("eAfFljH", "opuCU"), "text", ps_check),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
