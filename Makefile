@@ -32,7 +32,7 @@ fuzz: $(VENV)/.dev
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
 	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_differential.py \
 	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py \
-	  tests/permission/test_hostile_git.py tests/races
+	  tests/permission/test_hostile_git.py tests/permission/test_hostile_commands.py tests/races
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev

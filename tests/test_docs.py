@@ -182,6 +182,25 @@ def test_files_named_in_the_architecture_exist() -> None:
     assert not {n for n in names if n.rpartition("/")[2] not in there}
 
 
+def test_the_tests_that_prove_security_are_there() -> None:
+    named = set(re.findall(r"\(\.\./(tests/[^)#]+)\)", page("security.md")))
+    assert len(named) >= 30
+    assert not [name for name in named if not (ROOT / name).is_file()]
+    # Each row of the table names one.
+    table = page("security.md").partition("## How each promise is tested")[2].partition("\n\n`make fuzz`")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 15
+    assert not [row for row in rows if "(../tests/" not in row]
+
+
+def test_what_is_said_of_other_agents_has_a_source() -> None:
+    table = page("security.md").partition("## Beside other agents")[2].partition("\n\n[")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    for row in rows:
+        *_, codex, claude = row.strip("| ").split(" | ")
+        assert all(re.search(r"\]\[\w+-\w+\]", said) or said == "not documented" for said in (codex, claude)), row
+
+
 def test_every_tool_and_command_is_named() -> None:
     assert all(f"`{tool.name}`" in page("guide.md") for tool in BUILTIN)
     assert all(f"`{name}`" in page("guide.md") for name in COMMANDS)

@@ -46,7 +46,7 @@ class MessageReader:
         elif kind == "message_start":
             yield from self._start(event.get("message") or {})
         elif kind == "message_delta":
-            self._raw = (event.get("delta") or {}).get("stop_reason") or self._raw
+            self._raw = str((event.get("delta") or {}).get("stop_reason") or self._raw)
             self.finished = self.finished or bool(self._raw)
             yield from self._usage(event.get("usage"))
         elif kind == "message_stop":
@@ -65,7 +65,7 @@ class MessageReader:
         for index, block in enumerate(message.get("content") or ()):
             yield from self._block(index, block)
             yield from self._close(index)
-        self._raw = message.get("stop_reason") or ""
+        self._raw = str(message.get("stop_reason") or "")
         self.finished = True
 
     def _start(self, message: dict[str, Any]) -> Iterator[Chunk]:

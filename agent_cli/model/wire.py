@@ -14,17 +14,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from agent_cli.core.messages import Message
+from agent_cli.core.usage import Usage
 from agent_cli.model.dial import network_error
 from agent_cli.model.errors import malformed, refusal
 from agent_cli.model.http import Http, Reply, Timeouts
 from agent_cli.model.sse import Splitter
-from agent_cli.model.transport import Chunk, ModelError, Notice, Request
+from agent_cli.model.transport import (
+    CallDelta,
+    Chunk,
+    ModelError,
+    Notice,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
 from agent_tools.cancel import CancelToken
 
 T = TypeVar("T")
 
 MOST_ERROR = 64 * 1024
 MOST_ANSWER = 64 * 1024 * 1024
+_TEXTS = {TextChunk: ("text",), ThinkingChunk: ("text", "signature", "data"), CallDelta: ("json",)}
+_MOST_TOKENS = 10**12
+# What reading a value of another type than the one that was promised raises.
+_ODD = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -136,7 +150,7 @@ class Wire(ABC):
         """The chunks that `reader` makes of a reply, up to the event that is the last."""
         try:
             for event in self._objects(reply):
-                yield from reader.read(event)
+                yield from self._chunks_of(reader, event)
                 if last(event):
                     reply.done()
                     break
@@ -149,6 +163,21 @@ class Wire(ABC):
         if not reader.finished:
             raise network_error(f"The answer of {self._provider} broke off before its end.")
         yield from reader.end()
+
+    def _chunks_of(self, reader: Reader, event: dict[str, Any]) -> Iterator[Chunk]:
+        """The chunks of one event. Raises ModelError where something in it is not what the protocol promises."""
+        try:
+            for chunk in reader.read(event):
+                if isinstance(chunk, UsageChunk):
+                    if _countable(chunk.usage):
+                        yield chunk
+                    continue
+                if any(getattr(chunk, name).__class__ is not str for name in _TEXTS.get(chunk.__class__, ())):
+                    raise TypeError(chunk.__class__.__name__)
+                yield chunk
+        except _ODD as error:
+            said = json.dumps(event, default=str)[:80]
+            raise malformed(f"{self._provider} sent an answer of an unknown form: {said!r}.") from error
 
     def _without_key(self, body: bytes) -> bytes:
         """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""
@@ -189,3 +218,9 @@ class Wire(ABC):
         if not isinstance(value, dict):
             raise malformed(f"{self._provider} sent JSON of an unknown form: {text[:80]!r}.")
         return value
+
+
+def _countable(usage: Usage) -> bool:
+    """Whether all counts are numbers of tokens; what a server miscounts must not end up in sums."""
+    counts = (usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.web_searches)
+    return all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost))

@@ -46,7 +46,7 @@ class CommandJudge:
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
         self._command = command
         self._reads = CommandReads(matcher, around)
-        self._effects = EffectVerdicts(matcher, around, self._reads)
+        self._effects = EffectVerdicts(matcher, around, self._reads, alone=len(self.analysis.parts) < 2)
         self.reads_only = False
         self._vouched = False
         self.written: list[Verdict] = []
@@ -175,6 +175,8 @@ class CommandJudge:
             return Verdict(text, Level.ASK, odd)
         if rule := for_part(self._matcher.rules, "allow", self._tool, part):
             more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
+            # What runs without a rule needs no more with one.
+            more = [] if not why and self.reads_only else more
             return max(more, key=lambda v: v.firm, default=by_rule(text, Level.ALLOW, rule))
         if firm := next((f.verdict for f in effects if f.verdict.firm), None):
             return firm

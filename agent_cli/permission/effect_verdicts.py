@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permission.command_effects import effects_of
+from agent_cli.permission.command_effects import effects_of, is_known
 from agent_cli.permission.command_reads import CommandReads, matches
 from agent_cli.permission.decision import Level, Verdict
+from agent_cli.permission.effects_archive import members
 from agent_cli.permission.effects_git import named_by
-from agent_cli.permission.effects_scan import Touch
+from agent_cli.permission.effects_scan import REMOTE, Touch
 from agent_cli.permission.files import judge
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings
 from agent_cli.permission.paths import holds_protected, secret
-from agent_cli.permission.reading import READERS, Reading
+from agent_cli.permission.reading import BUILTINS, READERS, Reading
 from agent_cli.permission.shell_values import Part, Word
 from agent_tools.base import Effect
 from agent_tools.values import Value
 
 _NOWHERE = re.compile(r"-|/dev/(?:null|std(?:out|err|in)|fd/\d\d?|tty)?")
 _MOST_BELOW = 10_000
+# Protected names that do not begin with a dot.
+_STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
 _WRITERS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 # What is done to a folder is done to all below it.
-_WHOLE = frozenset("git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8".split())
+_WHOLE = frozenset(
+    "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
+    "npx bunx uvx pnpm yarn uv poetry python python3".split()
+)
 
 
 class Found(Value):
@@ -44,19 +50,44 @@ class Found(Value):
 class EffectVerdicts:
     """Judges what the parts of one command line touch."""
 
-    def __init__(self, matcher: Matcher, around: Surroundings, reads: CommandReads) -> None:
+    def __init__(self, matcher: Matcher, around: Surroundings, reads: CommandReads, *, alone: bool) -> None:
+        """`alone`: no other command runs before or beside the one that is judged."""
         self._matcher = matcher
         self._around = around
         self._reads = reads
+        self._alone = alone
         denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
         self._denies = any(r.spec for r in denying)
         self._kept = (
             matcher.patterns(("deny", "ask"), ("Edit", "MultiEdit", "NotebookEdit", "Write")) if denying else []
         )
+        self._unread = any(r.spec and r.tool == "Read" for r in denying)
+        self._hidden = [*self._kept, *matcher.patterns(("deny",), ("Read",))] if denying else []
 
     def of(self, part: Part) -> list[Found]:
         """What is denied, or needs a question; nothing for the rest."""
-        return [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        if self._unread and not self._followed(part):
+            found += self._names_unread(part)
+        return found
+
+    def _followed(self, part: Part) -> bool:
+        """Whether it is known which files a command reads."""
+        if part.program in READERS:
+            return self._reads.knows(part)
+        return is_known(part) or part.program in BUILTINS
+
+    def _names_unread(self, part: Part) -> Iterator[Found]:
+        """Files that rules deny to be read, among the words of a program of which nothing is known."""
+        for word in part.words[1:]:
+            named = re.split(r"[=@:]", word.text)[-1]
+            if word.why or not named or part.cwds is None:
+                continue
+            for path in self._paths(part, word.but(text=named)):
+                verdict = judge(self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path)))
+                if verdict.level is Level.DENY:
+                    why = f"names {named}, whose reading {verdict.reason}"
+                    yield Found(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
 
     def _about(self, part: Part, touch: Touch) -> Iterator[Found]:
         word = touch.word
@@ -65,7 +96,14 @@ class EffectVerdicts:
             yield Found(Verdict(part.text, Level.ASK, f"runs a command: {said}"), word.text)
         elif touch.kind == "names":
             yield from self._named(part, word)
-        elif not word.why and not _NOWHERE.fullmatch(word.text):
+        elif touch.kind == "unpack":
+            yield from self._unpacked(part, touch)
+        elif word.why or _NOWHERE.fullmatch(word.text) or (touch.kind == "maybe" and not _may_be_path(word)):
+            return
+        elif part.cwds is None and not word.text.startswith("/") and touch.kind not in ("read", "tree", "maybe"):
+            why = f"changes {word.text} in a directory that is not known"
+            yield Found(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), word.text)
+        else:
             for path in self._paths(part, word):
                 yield from (Found(v, word.text) for v in self._path(part, touch, path))
 
@@ -83,19 +121,28 @@ class EffectVerdicts:
         kind, text = touch.kind, part.text
         if kind in ("read", "tree"):
             if part.program in READERS and self._reads.knows(part):
-                return  # judged as a program that only reads
+                # Judged as a program that only reads; but a rule for it says nothing about a file of secrets.
+                if kind == "read":
+                    found = judge(self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path)))
+                    yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.firm else []
+                return
             reading = Reading(path, "tree" if kind == "tree" else "content")
             for verdict in self._reads.of_reading(part, reading):
                 if verdict.level is Level.DENY or verdict.firm or self._leaks(part, path):
                     yield verdict
             return
         # A removal takes the name, not what a link leads to.
+        if kind in ("link", "maybe"):
+            yield from self._aside(part, touch, path)
+            return
         parent, name = os.path.split(os.path.normpath(path))
         real = os.path.realpath(path)
         at = os.path.join(os.path.realpath(parent), name) if kind == "remove" else real
         if kind == "into":
             yield from self._into(part, at)
             return
+        if part.program == "mv" and real != at and not self._around.workspace.inside(Path(real)):
+            yield Verdict(text, Level.ASK, f"moves a link that leads outside the workspace, to {real}")
         if kind == "remove" and (held := self._held(at)):
             yield Verdict(text, Level.ASK, f"removes {at}, {held}", firm=True)
             return
@@ -130,6 +177,54 @@ class EffectVerdicts:
         home = self._around.home
         return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
 
+    def _aside(self, part: Part, touch: Touch, path: str) -> Iterator[Verdict]:
+        """What a link leads to, or a file that an option may name, which may be written or read later."""
+        if touch.kind == "link":
+            folder = os.path.join(path.removesuffix(touch.word.text), touch.where.text)
+            if not os.path.isdir(folder):  # noqa: PTH112
+                folder = os.path.dirname(folder)  # noqa: PTH120
+            path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
+        at, workspace = os.path.realpath(path), self._around.workspace
+        how = "makes a link to" if touch.kind == "link" else "may use"
+        verdicts = (
+            judge(self._matcher, workspace, "Edit", Effect("write", at)),
+            judge(self._matcher, workspace, "Read", Effect("read", at)),
+        )
+        for verdict in verdicts:
+            ruled = verdict.level is not Level.ALLOW and "(" in verdict.rule
+            if ruled or verdict.firm:
+                yield Verdict(
+                    part.text, Level.ASK, f"{how} {at}: {verdict.reason}", verdict.rule, verdict.by, firm=True
+                )
+                return
+        if not workspace.inside(Path(at)) and not any(v.rule and v.level is Level.ALLOW for v in verdicts):
+            yield Verdict(part.text, Level.ASK, f"{how} {at}, outside the workspace")
+        elif touch.kind == "link" and self._hidden and (below := self._below(at, self._hidden)):
+            yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", firm=True)
+
+    def _unpacked(self, part: Part, touch: Touch) -> Iterator[Found]:
+        """The files that an archive would write."""
+        archive, into = touch.word, touch.where
+        if into.why or part.cwds is None:
+            return  # judged as a folder
+        for cwd in part.cwds or ("/",):
+            unknown = archive.why or archive.pattern or archive.text == "-"
+            place = os.path.join(cwd, archive.text)
+            if not unknown and self._alone and not os.path.lexists(place):
+                continue  # there is nothing to unpack
+            names = None if unknown else members(place)
+            if names is None:
+                why = "unpacks files whose names are not known"
+                yield Found(Verdict(part.text, Level.ASK, why, firm=self._denies), archive.text)
+            for name in names or ():
+                # With any number of folders left out, as --strip-components says.
+                pieces = name.rstrip("/").split("/")
+                tails = ["/".join(pieces[n:]) for n in range(1 if name.startswith("/") else len(pieces))]
+                for tail in tails if _may_matter(pieces) or self._kept else ():
+                    where = os.path.join(cwd, into.text, tail)
+                    found = (Found(v, archive.text) for v in self._path(part, Touch("write", Word(tail)), where))
+                    yield from (f for f in found if f.verdict.level)
+
     def _leaks(self, part: Part, path: str) -> bool:
         """Whether what is read is sent away, or shown although it may hold keys."""
         return secret(Path(os.path.realpath(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
@@ -144,12 +239,13 @@ class EffectVerdicts:
                 return f"which is or holds {name}"
         return ""
 
-    def _below(self, folder: str) -> str:
+    def _below(self, folder: str, kept: Sequence[re.Pattern[str]] | None = None) -> str:
         """A file below a folder that rules keep from being written; "" where none is seen."""
+        kept = self._kept if kept is None else kept
         if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH112, PTH114
             return ""
         every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
-        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in self._kept)), "")
+        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
 
     def _named(self, part: Part, word: Word) -> Iterator[Found]:
         """The files that a patch would write."""
@@ -157,11 +253,23 @@ class EffectVerdicts:
         for cwd in part.cwds or ("/",):
             names = None if unknown else named_by(os.path.join(cwd, word.text))
             if names is None:
+                why = "writes files whose names are not known"
                 if self._denies:
                     why = "writes what a patch names, which cannot be compared with the rules about files"
-                    yield Found(Verdict(part.text, Level.ASK, why, firm=True), "")
+                yield Found(Verdict(part.text, Level.ASK, why, firm=self._denies), "-")
                 continue
             for name in names:
                 if name != "dev/null" and not _NOWHERE.fullmatch(name):
                     touch = Touch("write", Word(name))
                     yield from (Found(v, name) for v in self._path(part, touch, os.path.join(cwd, name)))
+
+
+def _may_be_path(word: Word) -> bool:
+    """Whether the value of an option looks like a file that matters: elsewhere, or with a name of its own."""
+    text = word.text
+    return not REMOTE.match(text) and bool(re.search(r"/|^[.~]", text) or secret(Path(text)))
+
+
+def _may_matter(pieces: list[str]) -> bool:
+    """Whether a name leads up, or any of it might be protected."""
+    return any(p in ("", "..") or p.startswith(".") or p.casefold() in _STEERING for p in pieces)

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.permission.effects_scan import REMOTE, Touch
 from agent_cli.permission.effects_table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES
+from agent_cli.permission.git_keys import harmless
 from agent_cli.permission.shell_values import Word
+
+# Options of one letter that have a value, also in the same word or behind others: what it is, by subcommand.
+_SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {
+    **dict.fromkeys(("format-patch", "archive", "bugreport", "diagnose", "mailsplit", "index-pack"), (("o", "write"),)),
+    **dict.fromkeys(("tag", "notes"), (("F", "read"),)),
+    "commit": (("F", "read"), ("t", "read")),
+    "grep": (("f", "read"), ("O", "run")),
+    "clone": (("u", "run"), ("c", "run")),
+    "rebase": (("x", "run"),),
+    "difftool": (("x", "run"),),
+    "blame": (("S", "read"),),
+    "ls-files": (("X", "read"),),
+    "config": (("f", "write"), ("f", "read")),
+}
+_HARMLESS_OPTIONS = frozenset(
+    "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version -v --help -h "
+    "--no-lazy-fetch --icase-pathspecs --glob-pathspecs --noglob-pathspecs --no-advice".split()
+)
+_VALUED = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--exec-path")
 
 _MOST_PATCH = 1 << 20
 
@@ -19,11 +39,11 @@ def git(words: Sequence[Word]) -> Iterator[Touch]:
     while queue and queue[0].text.startswith("-"):
         word = queue.pop(0)
         name = word.text.partition("=")[0]
-        if name in ("-c", "-p") or name in GIT_RUNS:
-            yield Touch("run", Word(name))
         if name == "-C" and queue:
             yield Touch("run", Word("-C")) if REMOTE.match(queue[0].text) else Touch("write", queue[0])
-        if name in ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env") and "=" not in word.text:
+        elif not (name == "-c" and queue and _sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
+            yield Touch("run", Word(name))
+        if name in _VALUED and "=" not in word.text:
             queue[:1] = []
     if not queue:
         return
@@ -33,11 +53,13 @@ def git(words: Sequence[Word]) -> Iterator[Touch]:
     operands = [w for w in rest if not w.text.startswith("-")]
     yield from _options_of_git(sub, rest)
     yield from (Touch("run", w) for w in operands if re.match(r"(?:ext|fd)::", w.text))
-    if sub == "config" and not any(re.match(r"--get|--list|-l$|get$|list$", w.text) for w in rest):
+    if sub == "config" and not only_gets([w.text for w in rest]):
         yield Touch("write", Word(".git/config"))
+    elif sub == "bisect" and operands[:1] and operands[0].text in ("run", "visualize", "view"):
+        yield Touch("run", operands[0])
     elif sub == "apply":
         yield from (Touch("names", w) for w in operands or [Word("-")])
-        if any(w.text.startswith("--unsafe") for w in rest):
+        if any(re.match("--(?:unsa|dir)", w.text) for w in rest):
             yield Touch("run", Word("--unsafe-paths"))
     elif sub == "am":
         yield from (Touch("names", w) for w in operands or [Word("-")])
@@ -48,11 +70,29 @@ def git(words: Sequence[Word]) -> Iterator[Touch]:
         texts = [w.text for w in rest]
         after = rest[texts.index("--") + 1 :] if "--" in texts else operands
         yield from (Touch("write", w) for w in after)
+    elif sub == "checkout":
+        yield from (Touch("write", w) for w in operands[1:])
+    elif sub == "checkout-index" and {"-a", "--all"} & {w.text for w in rest}:
+        yield Touch("into", Word("."))
+    elif sub == "diff" and "--no-index" in [w.text for w in rest]:
+        yield from (Touch("tree", w) for w in operands)
+    elif sub == "grep" and "--no-index" in [w.text for w in rest]:
+        yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
+    elif sub == "diff" and len(operands) == 2:
+        # Of two files, one of them outside, it shows both.
+        yield from (Touch("maybe", w) for w in operands if re.match(r"[/~]|\.\./", w.text))
+    elif sub == "archive":
+        yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
+    elif sub == "hash-object":
+        yield from (Touch("read", w) for w in operands)
+    elif sub in ("merge-file", "interpret-trailers", "mailinfo"):
+        yield from (Touch("read", w) for w in operands)
+        yield from (Touch("write", w) for w in (operands[:1] if sub == "merge-file" else operands))
     elif sub in ("clone", "init"):
         targets = operands if sub == "init" else operands[1:]
         yield from (Touch("write", w) for w in targets)
     elif sub == "worktree" and operands[:1] and operands[0].text in ("add", "move", "remove"):
-        yield from (Touch("write", w) for w in operands[1:2])
+        yield from (Touch("write", w) for w in operands[1 : 3 if operands[0].text == "move" else 2])
     elif sub == "submodule" and any(w.text in ("foreach", "update", "add") for w in rest):
         yield Touch("run", next(w for w in rest if w.text in ("foreach", "update", "add")))
     elif sub == "bundle" and len(operands) > 1 and operands[0].text == "create":
@@ -70,18 +110,44 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
             yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_WRITES):
             yield Touch("write", given)
-        elif (long and any(o.startswith(name) for o in GIT_READS)) or (
-            name == "-F" and sub in ("commit", "tag", "notes")
-        ):
+        elif long and any(o.startswith(name) for o in GIT_READS):
             yield Touch("read", given)
-        elif name == "-o" and sub in ("format-patch", "archive"):
-            yield Touch("write", given)
-        elif re.match(r"-O", name) and sub == "grep":
-            yield Touch("run", Word("-O"))
-        elif name == "-x" and sub in ("rebase", "difftool"):
-            yield Touch("run", Word("-x"))
-        elif (name in ("-u", "-c") and sub == "clone") or (name == "--remote" and sub == "archive"):
+        elif name == "--remote" and sub == "archive":
             yield Touch("run", Word(name))
+        elif long and equals:
+            yield Touch("maybe", given)
+        elif not long:
+            yield from _short(sub, word, rest[n + 1] if n + 1 < len(rest) else Word(""))
+
+
+def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
+    """What options of one letter say, which may stand in one word with others and with their value."""
+    for letter, kind in _SHORT.get(sub, ()):
+        match = re.match(rf"-[A-Za-z0-9]*?{letter}(.*)", word.text, re.DOTALL)
+        if match is None:
+            continue
+        if kind == "run":
+            yield Touch("run", Word(f"-{letter}"))
+        else:
+            yield Touch(kind, word.but(text=match[1]) if match[1] else following)
+
+
+def _sets_harmless(word: Word) -> bool:
+    """Whether `-c` sets a key that changes nothing that matters."""
+    key, equals, value = word.text.partition("=")
+    section, dot, name = key.rpartition(".")
+    head, _, middle = section.partition(".")
+    # Only the first and the last piece of a key do not mind the case.
+    lower = f"{head.lower()}.{middle + '.' if middle else ''}{name.lower()}"
+    return bool(dot) and not word.why and harmless(lower, value if equals else None)
+
+
+def only_gets(words: Sequence[str]) -> bool:
+    """Whether `git config` with these words shows entries and sets none."""
+    if any(re.match(r"--(?:get|list)|-l$", w) for w in words) or words[:1] in (["get"], ["list"]):
+        return True
+    asked = [w for w in words if w not in ("--global", "--local", "--system", "--worktree", "--null", "-z", "--bool")]
+    return len(asked) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", asked[0]) is not None
 
 
 def named_by(patch: str) -> list[str] | None:
@@ -93,7 +159,7 @@ def named_by(patch: str) -> list[str] | None:
             text = file.read(_MOST_PATCH + 1)
     except (OSError, ValueError):
         return None
-    names = re.findall(r"^(?:\+\+\+|---) ([^\t\n]+)", text, re.MULTILINE)
+    names = re.findall(r"^(?:\+\+\+|---|\*\*\*|Index:) ([^\t\n]+)", text, re.MULTILINE)
     names += re.findall(r"^(?:rename|copy) (?:from|to) (.+)$", text, re.MULTILINE)
     names += [n for pair in re.findall(r"^diff --git (\S+) (\S+)", text, re.MULTILINE) for n in pair]
     if len(text) > _MOST_PATCH or any(n.startswith('"') for n in names):

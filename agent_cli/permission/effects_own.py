@@ -1,4 +1,4 @@
-"""What programs with a language of their own touch: tar, sed, awk, dd, find, curl, patch, ruff."""
+"""What programs with a language of their own touch: sed, awk, dd, find, curl, wget, patch, ruff."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from agent_cli.permission.effects_archive import PACKERS
+from agent_cli.permission.effects_build import TOOLS
 from agent_cli.permission.effects_git import git
-from agent_cli.permission.effects_scan import REMOTE, Touch, scan, told
+from agent_cli.permission.effects_scan import Touch, scan, told
 from agent_cli.permission.effects_table import PROGRAMS, Program
 from agent_cli.permission.shell_values import Word
 
@@ -16,87 +18,16 @@ _SHORT_SED = re.compile(
     r"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_])(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
     r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?\s*"
 )
-_AWK_ACTS = re.compile(r"system\s*\(|\||getline|>|@load|@include|close\s*\(")
-_TAR_VALUED = "fbCTXIFgHVKNL"
-
-
-def _tar_file(letter: str, given: Word) -> Iterator[Touch]:
-    """What the file that an option of tar names is for: -T and -X read a list, -g writes a snapshot."""
-    if letter in "TX":
-        yield Touch("read", given)
-    elif letter == "g":
-        yield Touch("write", given)
-
-
-def _tar(words: Sequence[Word]) -> Iterator[Touch]:
-    letters, archives, operands, folder = "", [], [], Word(".")
-    queue, first = list(words), True
-    named = {
-        "--create": "c",
-        "--extract": "x",
-        "--get": "x",
-        "--list": "t",
-        "--append": "r",
-        "--update": "u",
-        "--delete": "r",
-    }
-    runs = ("--to-command", "--use-compress-program", "--checkpoint-action", "--rsh-command", "--info-script",
-            "--new-volume-script", "--rmt-command", "--remove-files", "--absolute-names")  # fmt: skip
-    valued = {
-        "--file": "f",
-        "--directory": "C",
-        "--files-from": "T",
-        "--exclude-from": "X",
-        "--listed-incremental": "g",
-    }
-    while queue:
-        word = queue.pop(0)
-        text = word.text
-        if text.startswith("--") and len(text) > 2:
-            name, equals, value = text.partition("=")
-            if ran := next((r for r in runs if r.startswith(name)), ""):
-                yield Touch("run", Word(ran))
-            elif letter := next((v for k, v in valued.items() if k.startswith(name)), ""):
-                given = word.but(text=value) if equals else queue.pop(0) if queue else Word("")
-                folder = given if letter == "C" else folder
-                archives += [given] if letter == "f" else []
-                yield from _tar_file(letter, given)
-            else:
-                letters += named.get(name, "")
-        elif (text.startswith("-") and len(text) > 1) or first:
-            cluster = text.removeprefix("-")
-            old = not text.startswith("-")
-            while cluster:
-                letter, cluster = cluster[0], cluster[1:]
-                letters += letter
-                if letter in "IFP":
-                    yield Touch("run", Word(f"-{letter}"))
-                if letter not in _TAR_VALUED:
-                    continue
-                given = word.but(text=cluster) if cluster and not old else queue.pop(0) if queue else Word("")
-                cluster = cluster if old else ""
-                folder = given if letter == "C" else folder
-                archives += [given] if letter == "f" else []
-                yield from _tar_file(letter, given)
-        else:
-            operands.append(word)
-        first = False
-    writes = bool(set("cruA") & set(letters))
-    for archive in archives:
-        if not REMOTE.match(archive.text):
-            yield Touch("write" if writes else "read", archive)
-        else:
-            yield Touch("run", archive)
-    if "x" in letters:
-        yield Touch("into", folder)
-    elif writes:
-        below = [w if w.text.startswith("/") else w.but(text=os.path.join(folder.text, w.text)) for w in operands]
-        yield from (Touch("tree", w) for w in below)
+# A pipe, or `>` behind the first print. Strings are not told apart, as a regular expression may have quotes in it.
+_AWK_ACTS = re.compile(r"\||print.*>(?!=)", re.DOTALL)
+_AWK_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b")
 
 
 def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     table = Program("none", run="-f --file", value="-e --expression -l --line-length", write="", act="")
     in_place = any(re.match(r"-[nErsuz]*i|--i", w.text) for w in words)
+    if any(re.match(r"(?:-[nErsuz]*i|--i[a-z-]*=).*[/*]", w.text) for w in words):
+        yield Touch("run", Word("-i"))  # the copy of a file goes to where its suffix says
     # The value of -i stands in the same word, and is no cluster.
     kept = [w.but(text="-n") if re.match(r"-[nErsuz]*i", w.text) else w for w in words]
     found, operands = scan(table, kept)
@@ -108,6 +39,7 @@ def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     for script in scripts:
         if not _plain_sed(script.text):
             yield Touch("run", script)
+            yield Touch("into", Word("."))
     for word in operands:
         yield Touch("read", word)
         if in_place:
@@ -126,14 +58,25 @@ def _plain_sed(script: str) -> bool:
 
 
 def _awk(words: Sequence[Word]) -> Iterator[Touch]:
-    table = Program("none", run="-f --file -i --include -l --load -E --exec -o -p -d", value="-F -v --field-separator")
+    table = Program("none", run="-f --file -i --include -l --load -E --exec -o -p -d -D -W --dump-variables --profile "
+        "--pretty-print --debug", value="-F -v -e --field-separator --assign --source")  # fmt: skip
     found, operands = scan(table, words)
     yield from told(found)
-    if operands and not any(role == "run" for _, role, _ in found):
-        script = operands.pop(0)
-        if _AWK_ACTS.search(re.sub(r'"(?:[^"\\]|\\.)*"', '""', script.text)):
+    if any("inplace" in value.text for _, _, value in found):
+        yield from (Touch("write", w) for w in operands)
+    scripts = [value for option, _, value in found if option in ("-e", "--source")]
+    if operands and not scripts and not any(role == "run" for _, role, _ in found):
+        scripts = [operands.pop(0)]
+    for script in scripts:
+        if awk_acts(script.text):
             yield Touch("run", script)
+            yield Touch("into", Word("."))
     yield from (Touch("read", w) for w in operands if "=" not in w.text)
+
+
+def awk_acts(script: str) -> bool:
+    """Whether a script of awk may write, run or read something else than its operands."""
+    return bool(_AWK_WORDS.search(script) or _AWK_ACTS.search(script.replace("||", " ")))
 
 
 def _grep(words: Sequence[Word]) -> Iterator[Touch]:
@@ -153,6 +96,21 @@ def _search(program: Program, words: Sequence[Word], recursive: str) -> Iterator
         operands = operands[1:]
     deep = not recursive or bool(names & set(recursive.split()))
     yield from (Touch("tree" if deep else "read", w) for w in operands or ([Word(".")] if deep else []))
+
+
+def _ln(words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(PROGRAMS["ln"], words)
+    names = {option for option, _, _ in found}
+    into = [value for option, role, value in found if role == "into"]
+    sources = operands if into or len(operands) < 2 else operands[:-1]
+    target = into[0] if into else operands[-1] if len(operands) > 1 else Word(".")
+    # What a symbolic link says is read from the folder that it is in.
+    relative = Word(".") if not names & {"-s", "--symbolic"} or names & {"-r", "--relative"} else target
+    yield Touch("write", target)
+    for source in sources:
+        name = os.path.basename(source.text.rstrip("/"))
+        yield Touch("write", Word(os.path.join(target.text, name), source.why or target.why, source.pattern))
+        yield Touch("link", source, relative)
 
 
 def _dd(words: Sequence[Word]) -> Iterator[Touch]:
@@ -188,6 +146,8 @@ def _curl(words: Sequence[Word]) -> Iterator[Touch]:
             yield Touch("write", Word(os.path.basename(url.text.rstrip("/")) or ".", url.why))
     for option, _, value in found:
         given = value.text
+        if option in ("-w", "--write-out") and re.match(r"@|.*%output", given, re.DOTALL):
+            yield Touch("run", Word(option))
         if option in ("-d", "--json", "-H", "--header", "-b", "--cookie") or option.startswith("--data"):
             at = given.find("@") if option == "--data-urlencode" else 0 if given.startswith("@") else -1
             if at >= 0 and option != "--data-raw":
@@ -203,6 +163,34 @@ def _curl(words: Sequence[Word]) -> Iterator[Touch]:
             yield Touch("read", url.but(text=re.sub(r"^file:(?://[^/]*)?", "", url.text, flags=re.IGNORECASE)))
 
 
+def _wget(words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(PROGRAMS["wget"], words)
+    yield from told(found)
+    names = {option for option, _, _ in found}
+    if names & {"-O", "--output-document", "--spider"}:
+        return
+    into = next((value for option, role, value in found if role == "into"), Word("."))
+    yield Touch("into", into)
+    for url in operands:
+        yield Touch("write", Word(os.path.join(into.text, os.path.basename(url.text.rstrip("/")) or "."), url.why))
+    many = {"-r", "-m", "-p", "-x", "--recursive", "--mirror", "--page-requisites", "--force-directories"}
+    if names & many or "--content-disposition" in names:
+        yield Touch("names", Word("-"))
+
+
+def _less(words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(PROGRAMS["less"], words)
+    yield from told(found)
+    for word in operands:
+        yield Touch("run", word) if word.text.startswith("+") else Touch("read", word)
+
+
+def _man(words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(PROGRAMS["man"], words)
+    yield from told(found)
+    yield from (Touch("read", w) for w in operands if "/" in w.text)
+
+
 def _patch(words: Sequence[Word]) -> Iterator[Touch]:
     table = Program(
         "none",
@@ -213,7 +201,8 @@ def _patch(words: Sequence[Word]) -> Iterator[Touch]:
     )
     found, operands = scan(table, words)
     yield from told(found)
-    yield from (Touch("write" if n == 0 else "read", w) for n, w in enumerate(operands))
+    yield from (Touch("read", w) for w in operands)
+    yield from (Touch("write", w) for w in operands[:1])
     if not operands:
         yield Touch("names", next((v for o, _, v in found if o in ("-i", "--input")), Word("-")))
 
@@ -226,7 +215,8 @@ def _ruff(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 OWN: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
-    "tar": _tar, "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "dd": _dd, "find": _find, "curl": _curl,
-    "patch": _patch, "ruff": _ruff,
+    **PACKERS, **TOOLS,
+    "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "dd": _dd, "find": _find, "curl": _curl,
+    "ln": _ln, "patch": _patch, "ruff": _ruff, "wget": _wget, "less": _less, "man": _man,
     "rg": _rg, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from agent_cli.permission.effects_git import only_gets
 from agent_cli.permission.option_words import NotListed, Options, Read, read_options
 from agent_tools.values import Value
 
@@ -139,6 +140,8 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
     if not queue or queue[0].startswith("-"):
         return f"the option {queue[0]}" if queue else "git without a subcommand"
     name = queue.pop(0)
+    if name == "config" and only_gets(queue[:1]) and len(queue) == 1:
+        queue.insert(0, "--get")  # a key alone asks for its value
     options = _NESTED.get((name, queue[0])) if queue else None
     if options is not None:
         name = f"{name} {queue.pop(0)}"

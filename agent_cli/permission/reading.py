@@ -7,12 +7,13 @@ resolves names, talks to a network, writes, or runs another program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Literal
 
 from agent_cli.permission.git_reads import git_reads
 from agent_cli.permission.option_words import NotListed, Options, Read, read_options
+from agent_cli.permission.reading_checks import awk_check, date_check, jq_check, no_lists_check, ps_check, sed_check
 from agent_tools.values import Value
 
 
@@ -58,20 +59,6 @@ class _Program(Value):
 
 def _at_most(most: int) -> Callable[[Read], str]:
     return lambda read: "" if len(read.operands) <= most else "an output file"
-
-
-def _sed(read: Read) -> str:
-    names = [name for name, _ in read.options]
-    scripts = [value for name, value in read.options if name in ("-e", "--expression")] or list(read.operands[:1])
-    address = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
-    one = rf"{address}(?:,\+?{address})?!?p|\d+q|\$?="
-    if not {"-n", "--quiet", "--silent"} & set(names):
-        return "sed without -n"
-    return "" if all(re.fullmatch(rf"(?:{one})(?:;(?:{one}))*", s) for s in scripts) else "a sed script"
-
-
-def _date(read: Read) -> str:
-    return "" if all(o.startswith("+") for o in read.operands) else "setting the date"
 
 
 _LS = Options(
@@ -128,7 +115,7 @@ _PROGRAMS: dict[str, _Program] = {
     "egrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "fgrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
     "rg": _Program(_RG, "pattern", tree=True, files="-f --file", here=True),
-    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", _sed),
+    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", sed_check),
     "sort": _Program(
         Options(
             "bdfghiMnRrVcCmsuz",
@@ -175,7 +162,7 @@ _PROGRAMS: dict[str, _Program] = {
     "date": _Program(
         Options("uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I"),
         "text",
-        _date,
+        date_check,
         counted=True,
     ),
     "uname": _Program(Options("asnrvmpio", "", "all"), "none"),
@@ -183,12 +170,64 @@ _PROGRAMS: dict[str, _Program] = {
     "id": _Program(Options("gGnruz"), "none"),
     "which": _Program(Options("a"), "text"),
     "type": _Program(Options("aftpP"), "text"),
+    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", awk_check),
+    "jq": _Program(
+        Options(
+            "rMCcnesSajR",
+            "",
+            "raw-output compact-output null-input exit-status slurp sort-keys tab join-output "
+            "color-output monochrome-output raw-input ascii-output",
+            "indent",
+        ),
+        "pattern",
+        jq_check,
+    ),
+    "od": _Program(Options("abcdfhilosxv", "AjNt")),
+    "xxd": _Program(Options("bipue", "cg", apart=True), check=_at_most(1), counted=True),
+    "column": _Program(Options("tx", "sco")),
+    "paste": _Program(Options("sz", "d", "serial", "delimiters")),
+    "strings": _Program(Options("a", "nt"), check=no_lists_check),
+    "fold": _Program(Options("bs", "w", "bytes spaces", "width")),
+    "expand": _Program(Options("i", "t", "initial", "tabs")),
+    "base64": _Program(Options("di", "w", "decode ignore-garbage", "wrap")),
+    "nproc": _Program(Options("", "", "all"), "none"),
+    "free": _Program(Options("bkmghwt", "", "human mega giga wide total"), "none"),
+    "sleep": _Program(operands="text"),
+    "hostname": _Program(Options("fsIi"), "none"),
+    "groups": _Program(operands="none"),
+    "ps": _Program(Options("eAfFljH", "opuCU"), "text", ps_check),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
 }
 # What reads files, whatever else it may do.
 READERS = frozenset((*_PROGRAMS, "find", "git"))
+# What these print of themselves runs nothing and looks nothing up. Not for what a file of the project may replace by
+# another version of itself, which is then fetched or run: cargo, go, yarn, pnpm.
+_VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(
+        (
+            "gcc",
+            "g++",
+            "cc",
+            "clang",
+            "make",
+            "cmake",
+            "docker",
+            "uv",
+            "ruff",
+            "mypy",
+            "pip",
+            "pip3",
+            "jq",
+            "curl",
+            "awk",
+        ),
+        (("--version",),),
+    ),
+    **dict.fromkeys(("node", "npm"), (("--version",), ("-v",))),
+    **dict.fromkeys(("python", "python3"), (("--version",), ("-V",))),
+}
 _LEAVING = frozenset(("exit", "return", "break", "continue"))
 BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
 _PLAIN_GLOB = re.compile(r"[\w.*?-]+")
@@ -239,6 +278,8 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     if name == "git":
         found = git_reads(rest, patterns)
         return found if isinstance(found, str) else tuple(Reading(p) for p in found)
+    if name in _VERSIONED and rest in _VERSIONED[name]:
+        return ()
     if name not in _PROGRAMS:
         return "a program that is not known to only read"
     if _PROGRAMS[name].counted and any(w in patterns for w in rest):

@@ -18,7 +18,11 @@ OWN = re.compile(
     r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
 )
 # Set for a command, these change how text looks, not what runs: a rule about it need not name them.
-PLAIN_VARIABLES = re.compile(r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI")
+PLAIN_VARIABLES = re.compile(
+    r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI"
+    # What builds and tests are steered by without a program being named.
+    r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE"
+)
 _MOST_PLACES = 8
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from agent_cli.core.rules import read_rule
+from agent_cli.core.rules import read_rule, split_rules
 from agent_cli.permission.command_effects import effects_of
 from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.effects_git import named_by
@@ -18,7 +20,7 @@ from agent_tools.workspace import Workspace
 
 
 def decide(root: Path, command: str, **lists: str) -> Decision:
-    rules = [read_rule(kind, text, "test", root) for kind, text in lists.items()]  # type: ignore[arg-type]
+    rules = [read_rule(kind, rule, "test", root) for kind, text in lists.items() for rule in split_rules(text)]  # type: ignore[arg-type]
     gate = Policy(Workspace(root), rules, home=str(root.parent), env={"PATH": "/usr/bin:/bin"})
     return gate.decide("Bash", [Effect("run", command)])
 
@@ -90,3 +92,75 @@ def test_odd_words_are_read_without_an_error(name: str) -> None:
     ):
         for part in analyse(f"{name} {words}", "/w").parts:
             effects_of(part)
+
+
+def _archive(path: Path, *names: str, link: str = "") -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name))
+        if link:
+            info = tarfile.TarInfo("link")
+            info.type, info.linkname = tarfile.SYMTYPE, link
+            tar.addfile(info)
+
+
+@pytest.mark.parametrize(
+    ("names", "link", "level"),
+    [
+        (("src/a", "b"), "", Level.ALLOW),
+        (("src/a",), "b", Level.ALLOW),
+        (("x/.git/hooks/pre-commit",), "", Level.ASK),
+        (("deep/x/.agentrc",), "", Level.ASK),
+        (("../x",), "", Level.ASK),
+        (("a",), "/etc", Level.ASK),
+        (("a",), "../..", Level.ASK),
+    ],
+)
+def test_an_archive_is_judged_by_the_files_that_it_holds(
+    tmp_path: Path, names: tuple[str, ...], link: str, level: Level
+) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    _archive(root / "a.tgz", *names, link=link)
+    for command in ("tar xzf a.tgz", "tar -x --strip-components=1 -f a.tgz", "tar xz < a.tgz"):
+        assert decide(root, command, allow="Bash(tar:*)").level is level, command
+
+
+def test_an_archive_that_cannot_be_looked_into_asks(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "damaged.tgz").write_bytes(b"\x1f\x8b\x08 and no more")
+    with zipfile.ZipFile(root / "a.zip", "w") as opened:
+        opened.writestr("src/.vscode/tasks.json", "{}")
+    with zipfile.ZipFile(root / "b.zip", "w") as opened:
+        opened.writestr("src/a", "")
+    both = ["Bash(tar:*)", "Bash(curl:*)"]
+    for command in ("tar xzf damaged.tgz", "curl https://a.b | tar xz", "curl -O https://a.b/x.tgz && tar xzf x.tgz"):
+        assert decide(root, command, allow=",".join(both)).level is Level.ASK, command
+    assert decide(root, "unzip a.zip", allow="Bash(unzip:*)").level is Level.ASK
+    assert decide(root, "unzip b.zip", allow="Bash(unzip:*)").level is Level.ALLOW
+    assert decide(root, "unzip b.zip -d out", allow="Bash(unzip:*)", deny="Edit(out/**)").level is Level.DENY
+
+
+def test_a_patch_that_comes_by_a_redirection_is_judged_by_its_names(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "good").write_text("--- a/x\n+++ b/x\n")
+    (root / "bad").write_text("--- a/x\n+++ b/.agentrc\n")
+    (root / "old").write_text("Index: .envrc\n*** .envrc\n1c1\n")
+    assert decide(root, "patch -p1 < good", allow="Bash(patch:*)").level is Level.ALLOW
+    for command in ("patch -p1 < bad", "patch < old", "git apply < bad", "id | patch -p1"):
+        assert decide(root, command, allow="Bash(patch:*),Bash(git apply:*),Bash(id)").level is Level.ASK, command
+
+
+def test_a_link_that_leads_outside_or_to_what_is_denied_asks(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    (root / "src").mkdir(parents=True)
+    (root / "src/a").write_text("x")
+    (root / "out").symlink_to(tmp_path)
+    for command in ("ln -s .. up", "ln -s ../.. src/up", "ln -s / r", "ln .git/config x", "mv out o2"):
+        assert decide(root, command, allow="Bash(ln:*),Bash(mv:*)").level is Level.ASK, command
+    for command in ("ln -s src s", "ln -s ../a src/b", "ln -sr src/a b", "ln src/a b"):
+        assert decide(root, command, allow="Bash(ln:*)").level is Level.ALLOW, command
+    assert decide(root, "ln -s src s", allow="Bash", deny="Edit(src/**)").level is Level.ASK
+    assert decide(root, "ln -s src s", allow="Bash", deny="Read(src/**)").level is Level.ASK

@@ -22,8 +22,8 @@ from agent_tools.values import Value
 # Beside these, what `sandbox_git` knows of a repository. CI workflows are not among them: they take effect only once
 # they are pushed, and a checkout of another branch must be able to change them.
 PROTECTED = protected_names.plain(protected_names.PROJECT)
-# Those that nobody makes while a command runs. Something stands in their place meanwhile, which `ls -a` shows; so of the
-# names of other programs only what is there is protected, and is no link.
+# Those that nobody makes while a command runs. Something stands in their place meanwhile, which `ls -a` shows; so of
+# the names of other programs only what is there is protected, and is no link.
 UNMADE = frozenset(protected_names.plain((*protected_names.OWN, ".vscode/", ".idea/")))
 # In the home folder, where it is part of what can be written.
 PERSONAL = protected_names.plain(protected_names.PERSONAL)
@@ -94,7 +94,7 @@ def make_profile(
     for root in roots:
         more, parts = git_directories(root)
         writable += more
-        protected += [*parts, *(p for n in PROTECTED if n in UNMADE or _is_there(p := root / n))]
+        protected += [*parts, *(p for p in map(root.joinpath, PROTECTED) if p.name in UNMADE or _is_there(p))]
     hidden = [*secret_places(home), *(_real(s) for s in secret)]
     open_ = set(writable)
     place = _real(home) if home else Path("/")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.permission.corpus import (
     Case,
+    attacks,
     daily,
+    denied,
     everyday,
     expansion,
     gits,
@@ -16,5 +18,5 @@ from tests.permission.corpus import (
     wrappers,
 )
 
-TABLES = (text, expansion, redirects, wrappers, readers, gits, rules, targets, daily, everyday)
+TABLES = (attacks, denied, text, expansion, redirects, wrappers, readers, gits, rules, targets, daily, everyday)
 CASES: list[Case] = [case for table in TABLES for case in table.CASES]

@@ -191,7 +191,8 @@ CASES = [
     *group("targets denied below", "ask", "cp -r . x", "cp -r src x", "tar cf x.tar .", "zip -r x.zip .", "grep -r x .",
            "rg -uu x",
            allow="Bash", deny="Read(src/deep/**)"),
-    *group("targets not known", "ask", "cp $x y", "tee $x", "cp a.txt $(id)", "git apply", "patch < a.txt",
+    *group("targets not known", "ask", "cp $x y", "tee $x", "cp a.txt $(id)", "git apply", "patch < nothing",
+        "id | patch",
         "git apply nothing",
            allow="Bash", deny="Edit(src/**)"),
 ]  # fmt: skip
