@@ -136,7 +136,7 @@ class Policy:
         judged = self._judge(self._matcher(), "Bash", command)
         verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
-        outside = judged.outside_because(confined) if confined is not None and not judged.reads_only else ""
+        outside = judged.outside_because(confined) if confined is not None else ""
         # What runs unasked because the sandbox holds it gets no network for that.
         alone = confined is not None and confined.auto_allow and judged.fit_for_sandbox(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)

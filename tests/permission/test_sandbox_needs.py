@@ -96,7 +96,6 @@ ASKED = {
     "cargo install ripgrep": "installs outside",
     "pkill node": "is about processes",
     "kill 12345": "is about processes",
-    "ps aux": "is about processes",
     "git config user.email a@example.org": "changes git's configuration",
     "git remote add other https://example.org/x": "changes git's configuration",
     "git init": "changes git's configuration",
@@ -200,6 +199,12 @@ def test_domains_let_package_managers_run_unasked_by_the_proxy(root: Path) -> No
     ):
         assert policy.decide("Bash", [Effect("run", command)]).level is level, command
     assert not policy.terms("npm install").network
+
+
+def test_what_only_looks_at_processes_runs_outside_unasked(root: Path) -> None:
+    policy = gate(root)
+    assert policy.decide("Bash", [Effect("run", "ps aux | grep node")]).level is Level.ALLOW
+    assert policy.terms("ps aux | grep node").outside.startswith("is about processes")
 
 
 def test_commands_of_the_users_choice_run_outside(root: Path) -> None:
