@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,9 +22,11 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, one_line, shorten
 from agent_tools.guarded_git import GitError
 from agent_tools.private import private_folder
+from agent_tools.regular import open_regular, read_regular
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _SECONDS = 20.0
+_LARGEST = 16 << 20
 # What writes or looks at all files takes long in large repositories.
 _PATIENCE = 300.0
 _LONG = ("worktree", "status")
@@ -48,7 +49,7 @@ class Worktree:
         """Say that somebody works here, until `leave`; several may."""
         import fcntl
 
-        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = open_regular(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def _alone(self) -> bool:
@@ -223,7 +224,7 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
         if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
             with suppress(OSError):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target)
+                target.write_bytes(read_regular(source, _LARGEST))
     ours = fingerprints(worktree.path)
     # The configuration of git is one for both, and is not found beside a worktree.
     same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
@@ -234,6 +235,6 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
 def _same(a: Path, b: Path) -> bool:
     """Whether two files are the same, and the first of them is nothing but a copy."""
     try:
-        return not a.is_symlink() and a.read_bytes() == b.read_bytes()
+        return not a.is_symlink() and read_regular(a, _LARGEST) == read_regular(b, _LARGEST)
     except OSError:
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from agent_cli.commands.output import put, put_json, table
@@ -22,9 +21,11 @@ from agent_tools.base import ToolContext, ToolError
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import one_line
+from agent_tools.regular import read_regular
 from agent_tools.values import Value
 from agent_tools.workspace import Workspace
 
+_LARGEST = 1 << 20
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PermissionRequest")
 # What an event is called with where the person says nothing else.
 _SAMPLES: dict[HookEvent, dict[str, Any]] = {
@@ -140,7 +141,7 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
                     put(f"  to you: {found.text}")
 
             result = drive(hooks.run(name, {**data, **more}, CancelToken()), show)
-            exported = Path(file.name).read_text("utf-8", "replace").strip()
+            exported = read_regular(file.name, _LARGEST).decode("utf-8", "replace").strip()
     if as_json:
         put_json(
             {

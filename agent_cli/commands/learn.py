@@ -20,6 +20,7 @@ from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Policy
 from agent_cli.permission.proposals import meaning
 from agent_cli.place import Place, find_place, read_settings
+from agent_cli.session.lines import read_log
 from agent_cli.session.restore import records
 from agent_cli.session.store import SessionStore
 from agent_cli.waiting import project_store
@@ -64,7 +65,7 @@ def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
         try:
             if path.stat().st_mtime < since:
                 return  # the latest come first
-            data = path.read_bytes()
+            data = read_log(path)
         except OSError:
             continue
         asked: dict[str, ApprovalRequested] = {}

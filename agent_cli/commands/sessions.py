@@ -13,6 +13,7 @@ from agent_cli.place import find_place
 from agent_cli.session.ages import age, size
 from agent_cli.session.finding import says
 from agent_cli.session.glance import Glance
+from agent_cli.session.lines import read_log
 from agent_cli.session.records import NoSession, SessionInfo
 from agent_cli.session.restore import restore
 from agent_cli.session.store import info_of
@@ -67,7 +68,7 @@ def stage_word(g: Glance) -> str:
     """Where a session stands. What a waiting one waits for is only known when all of it is read."""
     if g.ended == "waiting":
         try:
-            return stage_of(restore(g.path.read_bytes(), g.session_id))
+            return stage_of(restore(read_log(g.path), g.session_id))
         except (NoSession, OSError):
             return "executing"
     return {"open": "executing", "done": "completed"}.get(g.ended, g.ended)
@@ -76,7 +77,7 @@ def stage_word(g: Glance) -> str:
 def _whole(g: Glance, piece: str | None) -> dict[str, Any] | None:
     """Every field of a session; None where it cannot be read."""
     try:
-        data = g.path.read_bytes()
+        data = read_log(g.path)
         info = info_of(g.session_id, restore(data, g.session_id), data)
     except (NoSession, OSError):
         return None

@@ -10,6 +10,7 @@ from agent_cli.commands.which import log_of
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.usage import Usage
 from agent_cli.place import Mistake
+from agent_cli.session.lines import read_log
 from agent_cli.session.story import CallTold, TurnTold, decision_words, tell
 from agent_tools.values import to_plain
 
@@ -23,7 +24,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
     """Print a session's story, or one turn of it (from 1; negative from the end). Raises Mistake."""
     session_id = log.stem
     try:
-        data = log.read_bytes()
+        data = read_log(log)
     except OSError as error:
         raise Mistake(f"Cannot read session {session_id}: {error.strerror or error}.") from None
     turns = list(enumerate(tell(data), 1))

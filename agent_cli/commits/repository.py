@@ -7,7 +7,6 @@ its hooks, filters and signature. So nothing here is called before the user aske
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,12 +19,14 @@ from agent_cli.place import Mistake
 from agent_tools.cancel import CancelToken
 from agent_tools.guarded_git import Checkout, GitError, as_user, collect, find_git
 from agent_tools.key_shapes import without_secrets
+from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from git import Repo
 
 # What git leaves in its folder while it is in the middle of something, and how that is said.
+_LARGEST_INDEX = 512 << 20
 _UNDER_WAY = {
     "MERGE_HEAD": "A merge", "CHERRY_PICK_HEAD": "A cherry-pick", "REVERT_HEAD": "A revert",
     "rebase-merge": "A rebase", "rebase-apply": "A rebase", "sequencer": "A cherry-pick or revert",
@@ -179,7 +180,7 @@ class Repository:
         with tempfile.TemporaryDirectory() as folder:
             index = os.path.join(folder, "index")
             with suppress(FileNotFoundError):
-                shutil.copyfile(self._folder / "index", index)
+                Path(index).write_bytes(read_regular(self._folder / "index", _LARGEST_INDEX))
             if new := [c.path for c in changes if c.new]:
                 self._told("add", "--intent-to-add", paths=new, index=index)
             base = self._told("hash-object", "-t", "tree", os.devnull).decode().strip() if self.unborn else "HEAD"

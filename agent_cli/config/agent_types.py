@@ -16,7 +16,7 @@ from agent_cli.config.expansion import model_of
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
 from agent_cli.config.prompts import prompt_folder
 from agent_cli.core.rules import BadRule
-from agent_tools.regular import read_regular
+from agent_tools.regular import read_regular, read_text
 from agent_tools.values import Value
 
 FOLDERS = (".agent/agents", ".claude/agents")
@@ -100,7 +100,7 @@ def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[s
 def builtin_agent_types() -> dict[str, AgentType]:
     """The types that ship with the program, by name."""
     files: list[Path] = sorted((prompt_folder() / "agents").glob("*.md"))
-    types = [read_agent_type(f.read_text("utf-8"), f.name) for f in files]
+    types = [read_agent_type(read_text(f, LIMIT), f.name) for f in files]
     return {t.name: t for t in types}
 
 

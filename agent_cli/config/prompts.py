@@ -7,10 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from agent_tools.regular import read_regular
+from agent_tools.regular import read_regular, read_text
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GIT_LIMIT = 4096
+_LARGEST = 1 << 20
 
 
 def prompt(name: str) -> str:
@@ -18,7 +19,7 @@ def prompt(name: str) -> str:
 
     A checkout's live `prompts/` comes first, then the copy in the wheel. Raises FileNotFoundError.
     """
-    return (prompt_folder() / f"{name}.md").read_text("utf-8").strip()
+    return read_text(prompt_folder() / f"{name}.md", _LARGEST).strip()
 
 
 def prompt_folder() -> Path:

@@ -73,7 +73,7 @@ def read_schema(text: str) -> dict[str, Any]:
         try:
             source = Path(text).read_text("utf-8")
         except OSError as error:
-            raise ValueError(f"cannot read {text}: {error.strerror}") from None
+            raise ValueError(f"cannot read {text}: {error.strerror or error}") from None
     try:
         schema = json.loads(source)
     except ValueError as error:

@@ -17,10 +17,12 @@ from typing import Any
 
 from agent_cli.core.usage import Usage
 from agent_cli.model.providers import find, provider_of_catalog
+from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
 FILE = "model_prices_and_context_window_backup.json"
 ENDPOINTS = "provider_endpoints_support_backup.json"
+_LARGEST = 64 << 20
 _INDENT = b"\n    "
 _END = b"\n    }"
 _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)$")
@@ -172,7 +174,7 @@ def _everything() -> dict[str, Any]:
 def _bytes(name: str) -> bytes:
     folder = _folder()
     try:
-        return (folder / name).read_bytes() if folder else b""
+        return read_regular(folder / name, _LARGEST) if folder else b""
     except OSError:
         return b""
 

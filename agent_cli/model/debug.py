@@ -12,6 +12,7 @@ from typing import Any
 from agent_cli.core.redact import Redactor
 from agent_cli.model.transport import CallDelta, Chunk, ModelError, Request, TextChunk, ThinkingChunk, Transport
 from agent_tools.cancel import CancelToken
+from agent_tools.regular import open_regular
 from agent_tools.values import to_plain
 
 
@@ -39,7 +40,7 @@ class Debugged:
 
     def _write(self, kind: str, data: Any, **more: Any) -> None:
         line = self._redact(json.dumps({"time": time.time(), "kind": kind, **more, "data": data}))
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        fd = open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(line + "\n")
 

@@ -40,7 +40,9 @@ from agent_cli.model.transport import (
     UsageChunk,
 )
 from agent_tools.cancel import CancelToken
+from agent_tools.regular import read_text
 
+_LARGEST = 64 << 20
 KEYS = {"thinking", "text", "calls", "expect", "usage", "stop", "pause", "error"}
 
 
@@ -65,7 +67,7 @@ class Scripted:
         import tomllib
 
         try:
-            script = tomllib.loads(path.read_text("utf-8"))
+            script = tomllib.loads(read_text(path, _LARGEST))
         except (OSError, ValueError) as error:
             raise _mistake(f"Cannot read the script {path}: {error}") from None
         replies, small = script.get("reply", []), script.get("small", [])

@@ -23,6 +23,7 @@ from agent_cli.permission.searching import Readable
 from agent_cli.permission.shell_values import Part
 from agent_tools.base import Effect
 from agent_tools.guarded_git import GitError
+from agent_tools.regular import read_start
 
 _MOST_MATCHES = 1_000
 _GIT_SECONDS = 1.5
@@ -190,8 +191,7 @@ def _shown(files: Iterable[str]) -> list[str]:
     found: list[str] = []
     for file in files:
         try:
-            with open(file, encoding="utf-8", errors="replace") as opened:
-                lines = opened.read(1 << 16).splitlines()
+            lines = read_start(file, 1 << 16).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
         found += [piece for line in lines if line.startswith("!") for piece in line[1:].strip().split("/") if piece]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
@@ -11,6 +10,7 @@ from agent_cli.permission.effects_scan import REMOTE, Touch
 from agent_cli.permission.effects_table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES
 from agent_cli.permission.git_keys import harmless
 from agent_cli.permission.shell_values import Word
+from agent_tools.regular import read_regular
 
 # Options of one letter that have a value, also in the same word or behind others: what it is, by subcommand.
 _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {
@@ -153,16 +153,13 @@ def only_gets(words: Sequence[str]) -> bool:
 def named_by(patch: str) -> list[str] | None:
     """The files that a patch names; None where it cannot be read."""
     try:
-        if not os.path.isfile(patch):  # noqa: PTH113 - as text, as the shell has it
-            return None
-        with open(patch, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(_MOST_PATCH + 1)
+        text = read_regular(patch, _MOST_PATCH).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return None
     names = re.findall(r"^(?:\+\+\+|---|\*\*\*|Index:) ([^\t\n]+)", text, re.MULTILINE)
     names += re.findall(r"^(?:rename|copy) (?:from|to) (.+)$", text, re.MULTILINE)
     names += [n for pair in re.findall(r"^diff --git (\S+) (\S+)", text, re.MULTILINE) for n in pair]
-    if len(text) > _MOST_PATCH or any(n.startswith('"') for n in names):
+    if any(n.startswith('"') for n in names):
         return None
     # With any number of folders left out, as -p says.
     return sorted({"/".join(n.split("/")[k:]) for n in names for k in range(n.count("/") + 1)})

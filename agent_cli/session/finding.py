@@ -10,15 +10,18 @@ from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
 from agent_cli.session.glance import Glance, glances, project_folders, session_files
-from agent_cli.session.lines import unsealed
+from agent_cli.session.lines import read_log, unsealed
 from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore
 from agent_tools.clipping import counted, shorten
+from agent_tools.regular import read_start
 from agent_tools.values import Mismatch, from_plain
 
 _ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 _TEXTS = (b'"type":"MessageAdded"', b'"type":"SessionNamed"')
 _AROUND = 40
+# No header is as long as this.
+_FIRST = 1 << 20
 _NAMED = 8
 
 
@@ -94,8 +97,7 @@ def _other_files(store: SessionStore) -> Iterable[Path]:
 def root_of(path: Path) -> str:
     """The project of a session, from its header; empty where that cannot be read."""
     try:
-        with path.open("rb") as file:
-            record = unsealed(file.readline().rstrip(b"\n")) or {}
+        record = unsealed(read_start(path, _FIRST).partition(b"\n")[0]) or {}
     except OSError:
         return ""
     return str(record.get("data", {}).get("root", ""))
@@ -107,7 +109,7 @@ def says(path: Path, words: Sequence[str]) -> str:
     words: in lower case. Looked for in names and messages, results of tools included, not in the system prompt.
     """
     try:
-        data = path.read_bytes()
+        data = read_log(path)
     except OSError:
         return ""
     # Almost all files and lines are ruled out by their bytes: what is left is decoded.

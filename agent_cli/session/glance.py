@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.messages import of_program, typed
-from agent_cli.session.lines import unsealed
+from agent_cli.session.lines import read_log, unsealed
 from agent_cli.session.records import Header
 from agent_tools.values import Mismatch, Value, from_plain
 
@@ -56,7 +56,7 @@ class Glance(Value):
 def glance(path: Path) -> Glance | None:
     """A session at a glance; None where nothing in the file is a record."""
     try:
-        data = path.read_bytes()
+        data = read_log(path)
     except OSError:
         return None
     found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data)}

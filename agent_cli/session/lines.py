@@ -12,9 +12,14 @@ import json
 import re
 from binascii import crc32
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from agent_tools.regular import open_stream, read_regular
 
 VERSION = 1
+# Bytes of a log: no conversation comes near that, and what is not one may be endless.
+LARGEST = 1 << 30
 # Written by `SessionLog` in this order; `data` is the last key before `crc`. Patterns are made when a log is read.
 _HEAD = rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
 _BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
@@ -69,6 +74,16 @@ def _good(raw: bytes) -> Line | None:
     body = _whole(raw)
     head = re.match(_HEAD, body) if body is not None else None
     return Line(raw, body, head) if body is not None and head else None
+
+
+def read_log(path: Path) -> bytes:
+    """A whole log. Raises OSError, also for what is no regular file or larger than any log is."""
+    return read_regular(path, LARGEST)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """A log, open for reading. Raises as `read_log`."""
+    return open_stream(path, LARGEST)
 
 
 def read(source: Iterable[bytes]) -> Iterator[Line | None]:

@@ -42,6 +42,7 @@ from agent_cli.session.partial import Unfinished
 from agent_cli.session.private import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_tools.private import private_folder
+from agent_tools.regular import open_regular
 from agent_tools.values import Value, to_plain
 
 # How often a session that another process has open is tried again, in seconds.
@@ -301,7 +302,7 @@ class SessionLog:
         import fcntl
 
         for _ in range(5):
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+            fd = open_regular(self.path, os.O_RDWR | os.O_APPEND | flags)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # Where it was written anew meanwhile, this is no longer the file that others find.

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.session.lines import in_order, read
+from agent_cli.session.lines import in_order, open_log, read
 from agent_cli.session.private import fresh_copy, kept_copies, sync_folder
 
 
@@ -21,7 +21,7 @@ def mend(log: Path) -> tuple[str, int]:
         fresh.unlink()
     fd = _make(fresh)
     try:
-        with log.open("rb") as source, os.fdopen(os.dup(fd), "wb") as target:
+        with open_log(log) as source, os.fdopen(os.dup(fd), "wb") as target:
             for line in in_order(list(read(source))):
                 target.write(line.raw + b"\n")
         os.fsync(fd)
@@ -46,7 +46,7 @@ def _keep(log: Path) -> Path:
         os.link(log, kept)
     except OSError:
         # A file system without links.
-        with log.open("rb") as source, os.fdopen(_make(kept), "wb") as target:
+        with open_log(log) as source, os.fdopen(_make(kept), "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)
     return kept

@@ -12,13 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.session.private import owner_file
+from agent_tools.regular import open_regular, read_regular
+
+_LARGEST = 4096
 
 
 def claim(log: Path) -> None:
     """Say that this process has the log open. Where that cannot be written, nobody will know."""
     said = {"pid": os.getpid(), "host": os.uname().nodename, "terminal": _terminal(), "since": int(time.time())}
     with suppress(OSError):
-        fd = os.open(owner_file(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = open_regular(owner_file(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             os.write(fd, json.dumps(said).encode("ascii"))
         finally:
@@ -34,7 +37,7 @@ def release(log: Path) -> None:
 def holder(log: Path) -> str:
     """The process that has the log open, in words; empty where it is not known."""
     try:
-        said = json.loads(owner_file(log).read_bytes())
+        said = json.loads(read_regular(owner_file(log), _LARGEST))
         pid, host, terminal = int(said["pid"]), str(said["host"]), str(said["terminal"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
@@ -51,7 +54,7 @@ def is_open(log: Path) -> bool:
     import fcntl
 
     try:
-        fd = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(log)
     except OSError:
         return False
     try:

@@ -13,9 +13,11 @@ from typing import Any
 from agent_tools.clipping import counted
 from agent_tools.plan import plan_text
 from agent_tools.private import write_whole
+from agent_tools.regular import read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 _NAME = "plan.json"
+_LARGEST = 16 << 20
 
 
 class WaitingPlan(Value):
@@ -38,7 +40,7 @@ def take_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None
     taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
     try:
         (folder / _NAME).rename(taken)
-        plan: WaitingPlan = from_plain(WaitingPlan, json.loads(taken.read_bytes()))
+        plan: WaitingPlan = from_plain(WaitingPlan, json.loads(read_regular(taken, _LARGEST)))
     except (OSError, ValueError, Mismatch):
         with suppress(OSError):
             taken.unlink()

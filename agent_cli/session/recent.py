@@ -19,7 +19,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, by_person, typed
 from agent_cli.session.history import CUT
-from agent_cli.session.lines import Line, read
+from agent_cli.session.lines import Line, open_log, read
 from agent_cli.session.records import Partial
 from agent_tools.display import CommandOutput
 from agent_tools.values import Mismatch, Value, from_plain
@@ -46,7 +46,7 @@ class Exchange(Value):
 def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
     """Of the session in a log; None where nothing was said, or its beginning is too far away."""
     try:
-        with log.open("rb") as file:
+        with open_log(log) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - tail))
             lines = [line for line in read(file) if line is not None]

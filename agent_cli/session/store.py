@@ -11,9 +11,11 @@ from pathlib import Path
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
+from agent_cli.session.lines import open_log, read_log
 from agent_cli.session.log import SessionBusy, SessionLog
 from agent_cli.session.private import draft_file, fresh_copy, kept_copies, owner_file
 from agent_cli.session.records import NoSession, Restored, SessionInfo
+from agent_tools.regular import read_start
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -71,8 +73,7 @@ class SessionStore:
     def _has_begun(self, session_id: str) -> bool:
         """Whether more is in a file than a part of its first record, which is nothing that was said."""
         try:
-            with self.path(session_id).open("rb") as file:
-                start = file.read(_FIRST)
+            start = read_start(self.path(session_id), _FIRST)
         except OSError:
             return True
         # Not the line feed is looked for: other programs may have replaced those.
@@ -104,10 +105,10 @@ class SessionStore:
         from agent_cli.session.restore import restore  # a session that begins needs none of it
 
         try:
-            with self.path(session_id).open("rb") as file:
+            with open_log(self.path(session_id)) as file:
                 return restore(file, session_id)
         except OSError as error:
-            raise NoSession(f"Cannot read session {session_id}: {error.strerror}.") from None
+            raise NoSession(f"Cannot read session {session_id}: {error.strerror or error}.") from None
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions of the project, the latest changed first; unreadable ones are left out."""
@@ -115,7 +116,7 @@ class SessionStore:
 
         for session_id in self.ids():
             try:
-                data = self.path(session_id).read_bytes()
+                data = read_log(self.path(session_id))
                 session = restore(data, session_id)
             except (NoSession, OSError):
                 continue

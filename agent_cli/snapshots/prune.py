@@ -11,9 +11,10 @@ from pathlib import Path
 
 from agent_cli.snapshots.idle import Idle
 from agent_cli.snapshots.records import After, Before, Manifest, Record, Turn, Undone
-from agent_cli.snapshots.scan import Shot
+from agent_cli.snapshots.scan import LARGEST_STATE, Shot
 from agent_cli.snapshots.store import Store
 from agent_tools.private import write_whole
+from agent_tools.regular import read_regular
 from agent_tools.values import to_plain
 
 DAY = 86_400
@@ -142,7 +143,7 @@ def _pack(store: Store) -> None:
 def _roots(folder: Path) -> Iterator[str]:
     for path in folder.glob("index-*.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
-            known = json.loads(path.read_bytes())
+            known = json.loads(read_regular(path, LARGEST_STATE))
             yield from (str(known["tree"]), str(known["perms"]))
     for path in _manifests(folder):
         for record in Manifest(path).read():

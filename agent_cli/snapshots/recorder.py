@@ -15,11 +15,12 @@ from agent_cli.core.messages import Message, by_person, typed
 from agent_cli.snapshots.git import StoreError, TooMany
 from agent_cli.snapshots.named import Named, named_by
 from agent_cli.snapshots.records import After, Before, Turn
-from agent_cli.snapshots.scan import NESTED, Shot, look
+from agent_cli.snapshots.scan import LARGEST_STATE, NESTED, Shot, look
 from agent_cli.snapshots.store import Store, Where
 from agent_tools.base import Effect
 from agent_tools.clipping import counted, shorten
 from agent_tools.private import write_whole
+from agent_tools.regular import read_regular
 
 _MOST_SKIPPED = 500
 _LISTED = 5
@@ -155,7 +156,7 @@ class Recorder:
         """Which files no snapshot has, once in a project."""
         file = self._where.folder / "told.json"
         try:
-            told = set(json.loads(file.read_bytes()))
+            told = set(json.loads(read_regular(file, LARGEST_STATE)))
         except (OSError, ValueError, TypeError):
             told = set()
         new = {os.path.join(s.base, p): why for s in shots for p, (why, _) in s.skipped.items()}

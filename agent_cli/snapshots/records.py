@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.snapshots.scan import Shot
+from agent_cli.snapshots.scan import LARGEST_STATE, Shot
 from agent_tools.private import private_folder
+from agent_tools.regular import open_regular, read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 
@@ -75,7 +76,7 @@ class Manifest:
         """Append a record. Raises OSError."""
         line = json.dumps(to_plain(record), separators=(",", ":")).encode("ascii") + b"\n"
         private_folder(self.path.parent)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
@@ -92,7 +93,7 @@ class Manifest:
 
     def _records(self) -> Iterator[Record]:
         try:
-            data = self.path.read_bytes()
+            data = read_regular(self.path, LARGEST_STATE)
         except OSError:
             return
         for line in data.split(b"\n"):

@@ -15,6 +15,7 @@ from agent_cli.snapshots.states import State, Unclear, current
 from agent_cli.snapshots.store import Store
 from agent_tools.files import remove_empty
 from agent_tools.nofollow import is_at, open_directory
+from agent_tools.regular import open_regular
 
 # How many contents are held in memory.
 _AT_ONCE = 32
@@ -103,7 +104,7 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
 def _set_mode(folder: str, name: str, mode: int) -> None:
     directory = open_directory(Path(folder))
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        descriptor = open_regular(name, dir_fd=directory)
     finally:
         os.close(directory)
     try:

@@ -19,6 +19,7 @@ from typing import Any
 from agent_cli.snapshots.git import Git, StoreError, TooMany
 from agent_cli.snapshots.seed import seed, user_index
 from agent_tools.private import write_whole
+from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
 TOO_BIG = "too large"
@@ -28,6 +29,8 @@ NESTED = "a repository of its own"
 _ONE_BY_ONE = 200
 _OF_A_FILE = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
 MOST_FILES = 100_000
+# Bytes of a file of the store's own.
+LARGEST_STATE = 1 << 30
 # Of ignored files that a command destroys.
 MOST_BELOW = 2_000
 
@@ -141,7 +144,7 @@ class Scanner:
 
     def _known(self) -> dict[str, Any] | None:
         try:
-            known: dict[str, Any] = json.loads(self._state.read_bytes())
+            known: dict[str, Any] = json.loads(read_regular(self._state, LARGEST_STATE))
             return known if known["tree"] and known["perms"] and known["modes"] and "young" in known else None
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None

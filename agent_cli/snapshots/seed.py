@@ -14,7 +14,8 @@ from pathlib import Path
 
 from agent_cli.permission.git_standing import git_folders
 from agent_cli.snapshots.git import Git, StoreError
-from agent_tools.regular import NotPlain, read_regular
+from agent_tools.private import write_whole
+from agent_tools.regular import read_regular
 
 _LARGEST = 256 << 20
 _CONVERTS = re.compile(rb"(?m)^[^#\n]*\s(?:filter|working-tree-encoding)=")
@@ -34,12 +35,12 @@ def seed(git: Git, root: Path, index: Path) -> list[str] | None:
         return None
     try:
         data, state = read_regular(source, _LARGEST), os.stat(source)  # noqa: PTH116
-        index.write_bytes(data)
+        write_whole(index, data, sync=False)
         # When it was written says which of its entries are to be looked at again.
         os.utime(index, ns=(state.st_atime_ns, state.st_mtime_ns))
         listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
         return _cleaned(git, str(root), index, listed)
-    except (OSError, NotPlain, StoreError, ValueError):
+    except (OSError, StoreError, ValueError):
         index.unlink(missing_ok=True)
         return None
 
@@ -84,7 +85,8 @@ def _converted(git: Git, root: str, index: Path, paths: list[str]) -> list[str]:
         return []
     # A git folder without our own attributes, which say that nothing is converted, but with the user's.
     plain = Git(git.home.with_name("attributes.git"), git.program)
-    (plain.home / "info/attributes").write_bytes(b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes")))
+    own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
+    write_whole(plain.home / "info/attributes", own, sync=False)
     feed = b"".join(os.fsencode(p) + b"\0" for p in paths)
     words = ("check-attr", "-z", "--stdin", "filter", "working-tree-encoding")
     fields = plain.run(*words, feed=feed, tree=root, index=index).split(b"\0")

@@ -14,6 +14,7 @@ from agent_cli.snapshots.records import Change
 from agent_cli.snapshots.scan import Modes, Shot
 from agent_cli.snapshots.store import Store
 from agent_tools.nofollow import open_directory
+from agent_tools.regular import open_regular
 from agent_tools.values import Value
 
 _LINK = "120000"
@@ -193,7 +194,7 @@ def current(path: str) -> State | None:
             raise Unclear("something is there that is no file")
         if state.st_size > _LARGEST:
             raise Unclear("too large to be compared")
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        descriptor = open_regular(name, dir_fd=directory)
         with os.fdopen(descriptor, "rb") as file:
             return State(oid_of(file.read()), stat.S_IMODE(state.st_mode))
     except FileNotFoundError:

@@ -17,7 +17,7 @@ from agent_cli.snapshots.records import Manifest
 from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, look
 from agent_cli.snapshots.seed import user_index
 from agent_tools.private import private_folder, write_whole
-from agent_tools.regular import read_regular
+from agent_tools.regular import open_regular, read_regular
 from agent_tools.values import Value
 
 LOCK_SECONDS = 20.0
@@ -74,9 +74,9 @@ class Store:
         import fcntl
 
         try:
-            descriptor = os.open(self.where.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_regular(self.where.folder / LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise StoreError(f"{self.where.folder} cannot be written: {error.strerror}") from None
+            raise StoreError(f"{self.where.folder} cannot be written: {error.strerror or error}") from None
         try:
             until = time.monotonic() + LOCK_SECONDS
             while True:

@@ -7,9 +7,9 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from agent_tools.regular import read_regular
 from agent_tools.values import Value
 
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
@@ -18,6 +18,7 @@ NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 _PROBLEM = "<!-- Not used: "
 # So often an editor is opened again: one that is a script would never end.
 _TRIES = 20
+_LARGEST = 64 << 20
 
 
 class Edited(Value):
@@ -68,7 +69,7 @@ def edited_text(text: str, suffix: str = ".md") -> str | None:
             done = subprocess.run([*editor, file.name], check=False)
         except OSError:
             return None
-        changed = Path(file.name).read_bytes().decode("utf-8", "replace")
+        changed = read_regular(file.name, _LARGEST).decode("utf-8", "replace")
     if done.returncode:
         return None
     return changed if text.endswith("\n") else changed.removesuffix("\n")

@@ -11,8 +11,10 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from agent_tools.private import private_folder, write_whole
+from agent_tools.regular import open_regular, read_regular
 
 MOST = 1_000
+_LARGEST = 64 << 20
 
 
 class ProjectHistory(History):
@@ -37,7 +39,7 @@ class ProjectHistory(History):
             return
         try:
             private_folder(self._path.parent)
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            handle = open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
             with os.fdopen(handle, "ab") as file:
                 file.write(json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         except OSError:
@@ -52,7 +54,7 @@ class ProjectHistory(History):
         if self._path is None:
             return []
         try:
-            lines = self._path.read_bytes().splitlines()
+            lines = read_regular(self._path, _LARGEST).splitlines()
         except OSError:
             return []
         texts = []

@@ -27,7 +27,7 @@ def say(log: SessionLog, *messages: UserMessage) -> None:
         log.record(MessageAdded(message))
 
 
-def no_permission(*args: object) -> int:
+def no_permission(*args: object, **named: object) -> int:
     raise PermissionError(13, "Permission denied")
 
 

@@ -18,6 +18,7 @@ import json
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from agent_tools.regular import read_text
 from agent_tools.values import Mismatch, Value, from_plain, hints_of
 
 # What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
@@ -225,6 +226,6 @@ def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:
 def schema_of(name: str, cls: type[Value]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments: generated ahead for built-in tools, made now for others."""
     if not _generated:
-        _generated.update(json.loads((Path(__file__).parent / "schemas.json").read_text("utf-8")))
+        _generated.update(json.loads(read_text(Path(__file__).parent / "schemas.json", 4 << 20)))
     ready: dict[str, Any] | None = _generated.get(name)
     return ready or build_schema(cls)

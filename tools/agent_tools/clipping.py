@@ -142,7 +142,10 @@ class HeadTail:
         if self.spilled is None or not self.spilled.size or not os.path.exists(self.spilled.path):  # noqa: PTH110
             yield from BytesIO(self._head + self._tail[-self._keep :]).readlines()
             return
-        with self.spilled.path.open("rb") as file:
+        # Most output is never spilled.
+        from agent_tools.regular import open_stream
+
+        with open_stream(self.spilled.path, self.spilled.size) as file:
             while line := file.readline(width):
                 yield line
 

@@ -1,6 +1,8 @@
-"""Reading a small file that strangers may have put there: never a pipe, a device, or more than a bound.
+"""The one door to files that a repository or another program may have put there: regular files only, up to a size.
 
-Unlike `files.py` this follows links, as settings and notes are often linked; `inside` says how far they may lead.
+A pipe would keep an open waiting for ever, a device never ends, a file on a slow file system drips; a test holds the
+rest of the program to this door. Unlike `files.py` this follows links, as settings and notes are often linked; `inside`
+says how far they may lead.
 """
 
 from __future__ import annotations
@@ -8,14 +10,23 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from time import monotonic
+from typing import BinaryIO
 
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
-_PIECE = 1 << 16
+_ALWAYS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+_PIECE = 1 << 20
 _LINKS = 40
+# A file may take so long to be read, and a second more for each so many bytes of its bound.
+_SECONDS = 10.0
+_SLOWEST = 10_000_000
 
 
 class NotPlain(OSError):
-    """Something that is not read; `str` says why, as in "is not a regular file"."""
+    """Something that is not opened or read; `str` says why, as in "is not a regular file"."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.strerror = text
 
 
 def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> bytes:
@@ -80,23 +91,62 @@ def _below(path: Path | str, inside: Path) -> list[str]:
 
 def read_start(path: Path | str, count: int) -> bytes:
     """At most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
-    path = os.fspath(path)
-    state = os.lstat(path)
-    if stat.S_ISLNK(state.st_mode):
-        path = os.path.realpath(path, strict=True)
-        state = os.lstat(path)
-    # Looked at before it is opened: opening alone can set a device off.
-    _check(state)
-    descriptor = os.open(path, _READ)
+    until = monotonic() + _SECONDS + count / _SLOWEST
+    descriptor = open_regular(path)
     try:
-        _check(os.fstat(descriptor))
         parts, left = [], count
         while left > 0 and (part := os.read(descriptor, min(left, _PIECE))):
             parts.append(part)
             left -= len(part)
+            if monotonic() > until:
+                raise NotPlain("takes too long to read")
     finally:
         os.close(descriptor)
     return b"".join(parts)
+
+
+def read_text(path: Path | str, limit: int) -> str:
+    """The text of a UTF-8 file. Raises as `read_regular`, and UnicodeDecodeError."""
+    return read_regular(path, limit).decode("utf-8")
+
+
+def open_stream(path: Path | str, limit: int) -> BinaryIO:
+    """A regular file of at most `limit` bytes, open for reading, for what is too long to be read at once.
+
+    Raises as `read_regular`.
+    """
+    descriptor = open_regular(path)
+    if os.fstat(descriptor).st_size > limit:
+        os.close(descriptor)
+        raise NotPlain(f"has more than {limit:,} bytes")
+    return os.fdopen(descriptor, "rb")
+
+
+def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+    """A descriptor of the regular file that `path` leads to.
+
+    flags: as of `os.open`; with O_CREAT a missing file is made, with `mode`; with O_NOFOLLOW a link is refused. dir_fd:
+    the folder that the name is in; then links are not followed. Raises NotPlain for what is no regular file, and
+    OSErrors as they come.
+    """
+    path = os.fspath(path)
+    try:
+        state = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+        if stat.S_ISLNK(state.st_mode) and dir_fd is None and not flags & os.O_NOFOLLOW:
+            path = os.path.realpath(path, strict=not flags & os.O_CREAT)
+            state = os.lstat(path)
+        # Looked at before it is opened: opening alone can set a device off.
+        _check(state)
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+    descriptor = os.open(path, flags | _ALWAYS, mode, dir_fd=dir_fd)
+    try:
+        _check(os.fstat(descriptor))
+    except NotPlain:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _check(state: os.stat_result) -> None:

@@ -11,6 +11,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from agent_tools.regular import open_regular
+
 MOST_PER_FILE = 200_000_000
 MOST_IN_ALL = 1_000_000_000
 _PREFIX = "agent-output-"
@@ -127,7 +129,7 @@ def _remove_stale(parent: Path) -> None:
             state = folder.lstat()
             if state.st_uid != os.geteuid() or state.st_mode != stat.S_IFDIR | 0o700:
                 continue
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            lock = open_regular(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 if _is_free(lock):
                     _remove(folder)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.terms import has_own_key
 from agent_tools.private import private_folder, write_whole
-from agent_tools.regular import read_regular
+from agent_tools.regular import open_regular, read_regular
 from agent_tools.values import Mismatch, Value, from_plain, to_plain
 
 LIMIT = 1 << 20
@@ -98,7 +98,7 @@ class Logins:
         with suppress(OSError):
             if wanted:
                 self._make_folder()
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+                os.close(open_regular(path, os.O_WRONLY | os.O_CREAT))
             else:
                 path.unlink()
 
@@ -121,7 +121,7 @@ class Logins:
         import fcntl
 
         try:
-            descriptor = os.open(self._path(server, ".lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_regular(self._path(server, ".lock"), os.O_WRONLY | os.O_CREAT)
         except OSError:
             # Where nothing can be written, nobody renews anything either.
             yield True

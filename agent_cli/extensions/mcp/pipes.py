@@ -24,6 +24,7 @@ from mcp.shared.message import SessionMessage
 from agent_tools.clipping import harmless
 from agent_tools.private import private_folder
 from agent_tools.reaper import REAPER, marked
+from agent_tools.regular import open_regular
 
 LINE_LIMIT = 16 << 20
 LOG_LIMIT = 1 << 20
@@ -54,8 +55,7 @@ class Errors:
                 self._path.replace(self._path.with_suffix(".old"))
             if self._fd < 0:
                 private_folder(self._path.parent)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._fd = os.open(self._path, flags, 0o600)
+                self._fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
                 self._size = 0
             self._size += os.write(self._fd, data)
         except OSError:

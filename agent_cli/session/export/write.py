@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_cli.core.redact import Redactor
 from agent_cli.session.export.told import Told, told
+from agent_cli.session.lines import read_log
 from agent_tools.private import write_whole
 
 FORMATS = ("markdown", "html", "json")
@@ -23,7 +24,7 @@ def format_of(name: str) -> str:
 
 def document(log: Path, kind: str) -> str:
     """A session's log as a document, once more without secrets. Raises NoSession, OSError."""
-    return Redactor(os.environ)(_writer(kind)(told(log.read_bytes(), log.stem)))
+    return Redactor(os.environ)(_writer(kind)(told(read_log(log), log.stem)))
 
 
 def _writer(kind: str) -> Callable[[Told], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_cli.core.usage import Usage
+from agent_cli.session.lines import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import shorten
@@ -45,7 +46,7 @@ def _told(repl: Repl) -> Spending | None:
 
     store = SessionStore(state_folder(repl.place.env), repl.place.root)
     try:
-        return spending(store.path(repl.agent.header.session_id).read_bytes())
+        return spending(read_log(store.path(repl.agent.header.session_id)))
     except OSError:
         return None
 
