@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from agent_cli.session.records import NoSession
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
 from agent_tools.base import ToolContext, ToolError
+from agent_tools.child import run_child
 from agent_tools.clipping import counted
 from agent_tools.guarded_git import GitError, nowhere
 from agent_tools.ripgrep import find_rg
@@ -89,17 +89,10 @@ def _version_of(topic: str, path: str) -> str | None:
         if topic == "git":
             return _first_line(nowhere(path).run("--version", seconds=VERSION_SECONDS))
         # Not in the working directory: nothing that stands there may have a part in it.
-        done = subprocess.run(
-            [path, "--version"],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=VERSION_SECONDS,
-            check=False,
-        )
-    except (OSError, GitError, subprocess.TimeoutExpired):
+        done = run_child([path, "--version"], seconds=VERSION_SECONDS, cwd="/", brief=True)
+    except (OSError, GitError, TimeoutError, OverflowError):
         return None
-    return _first_line(done.stdout) if done.returncode == 0 else None
+    return _first_line(done.out) if done.code == 0 else None
 
 
 def _first_line(out: bytes) -> str | None:

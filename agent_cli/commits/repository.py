@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import IO, TYPE_CHECKING
 
 from agent_cli.place import Mistake
 from agent_tools.cancel import CancelToken
-from agent_tools.guarded_git import Checkout, GitError, as_user, collect, find_git
+from agent_tools.child import StuckError, collect
+from agent_tools.guarded_git import LARGEST, Checkout, GitError, as_user, find_git
 from agent_tools.key_shapes import without_secrets
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
@@ -33,6 +35,8 @@ _UNDER_WAY = {
 }  # fmt: skip
 _AT_ONCE = 500
 _PATIENCE = 300.0
+# Hooks may run all tests.
+_HOOKS_SECONDS = 3600
 
 
 class Change(Value):
@@ -152,20 +156,22 @@ class Repository:
         return made[:10], made.partition(" ")[2]
 
     def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
-        """A git that may run hooks, for as long as they take."""
+        """A git that may run hooks, for an hour at most."""
         with _names(paths) as names:
             process = self._git.start(
                 *words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names, stderr=subprocess.STDOUT,
                 # Without the terminal: what would ask there, such as a key's passphrase, fails instead of waiting.
                 start_new_session=True,
             )  # fmt: skip
-            out = b""
+            out, until = b"", time.monotonic() + _HOOKS_SECONDS
             try:
                 while True:
                     with suppress(subprocess.TimeoutExpired):
                         out = process.communicate(timeout=0.1)[0]
                         break
                     cancel.check()
+                    if time.monotonic() > until:
+                        raise Mistake(f"git, or a hook, took more than {_HOOKS_SECONDS:,} s; nothing was committed.")
             except BaseException:  # also an interrupt: no git and no hook is left running; the caller tells it
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGTERM)
@@ -203,11 +209,14 @@ class Repository:
         listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
         try:
             process = self._git.start(*words, *listed, env=env)
-            out, said = collect(process, b"\0".join(map(os.fsencode, paths)), _PATIENCE)
-        except GitError as error:
+            named = b"\0".join(map(os.fsencode, paths))
+            out, said = collect(process, named, _PATIENCE, LARGEST, self._git.stuck())
+        except (GitError, StuckError) as error:
             raise Mistake(f"{error}.") from None
         except TimeoutError:
             raise Mistake(f"git {words[0]} took too long.") from None
+        except OverflowError:
+            raise Mistake(f"git {words[0]} printed more than {LARGEST:,} bytes.") from None
         return process.returncode, out, said.decode("utf-8", "replace")
 
 

@@ -71,26 +71,22 @@ def missing(provider: Provider) -> KeyMissing:
 
 
 def _from_command(command: str, env: Mapping[str, str]) -> str:
-    import subprocess  # costs several ms, and few have a key command
-
-    from agent_tools.reaper import REAPER
+    from agent_tools.child import run_child  # costs several ms, and few have a key command
 
     try:
-        done = REAPER.run(
-            ["/bin/sh", "-c", command],
-            COMMAND_SECONDS,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        done = run_child(
+            ["/bin/sh", "-c", command], seconds=COMMAND_SECONDS, memory=None, env=dict(env), start_new_session=True
         )
-    except subprocess.TimeoutExpired:
+    except OverflowError:
+        raise ModelSetupError("key_command printed more than a key") from None
+    except TimeoutError:
         raise ModelSetupError(f"key_command gave no key within {COMMAND_SECONDS} s") from None
     except OSError as error:
         raise ModelSetupError(f"key_command could not be run: {error.strerror}") from None
-    if done.returncode != 0:
-        said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
-        raise ModelSetupError(f"key_command failed with exit code {done.returncode}: {said[:200]}")
-    if not (key := done.stdout.decode("utf-8", "replace").strip()):
+    if done.code != 0:
+        said = (done.err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+        raise ModelSetupError(f"key_command failed with exit code {done.code}: {said[:200]}")
+    if not (key := done.out.decode("utf-8", "replace").strip()):
         raise ModelSetupError("key_command printed nothing")
     return key
 

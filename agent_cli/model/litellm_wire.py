@@ -24,6 +24,7 @@ from agent_cli.core.outcome import Failure
 from agent_cli.model.http import Timeouts
 from agent_cli.model.transport import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
+from agent_tools.child import MEMORY, limit_memory
 from agent_tools.key_shapes import without_secrets
 from agent_tools.values import from_plain, to_plain
 
@@ -131,6 +132,7 @@ class Worker:
             env={**plain, "PYTHONPATH": os.pathsep.join(_import_path())},
             # Its own group: Ctrl-C is for us to pass on, and killing the group leaves nothing behind.
         )
+        limit_memory(self._process.pid, MEMORY)
         threading.Thread(target=self._drain, daemon=True).start()
         self.send({"environment": {name: value for name, value in os.environ.items() if name not in plain}})
 

@@ -21,6 +21,8 @@ LONGEST_WITH_DOCUMENTS = 262_144
 _DEEPEST = 30
 _MOST_JOINED = 60
 _SECONDS = 1.0
+# The tree of a long line is some hundred times as long.
+_MOST = 128 << 20
 _QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
 
 
@@ -112,23 +114,17 @@ def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
     program = find_shfmt()
     if program is None:
         raise Unparsed("has shell syntax, and the parser for it (shfmt) is not installed")
-    import subprocess  # plain commands never get here
+    from agent_tools.child import run_child  # plain commands never get here
 
     try:
-        ran = subprocess.run(
-            [program, f"-ln={dialect}", "--to-json"],
-            input=command.encode(),
-            capture_output=True,
-            timeout=_SECONDS,
-            cwd="/",
-            env={},
-        )
-    except (OSError, subprocess.SubprocessError, UnicodeEncodeError):
+        argv = [program, f"-ln={dialect}", "--to-json"]
+        ran = run_child(argv, seconds=_SECONDS, feed=command.encode(), most=_MOST, cwd="/", env={}, brief=True)
+    except (OSError, TimeoutError, OverflowError, UnicodeEncodeError):
         raise Unparsed("could not be parsed") from None
-    if ran.returncode:
+    if ran.code:
         raise Unparsed("is not valid bash, as far as can be told")
     try:
-        tree: dict[str, Any] = json.loads(ran.stdout)
+        tree: dict[str, Any] = json.loads(ran.out)
         return tree
     except (ValueError, RecursionError):
         raise Unparsed("is nested too deeply") from None

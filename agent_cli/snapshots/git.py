@@ -16,6 +16,7 @@ from zlib import compress
 
 from agent_cli.permission.git_standing import git_folders, look
 from agent_tools import guarded_git
+from agent_tools.child import StuckError, collect
 from agent_tools.guarded_git import GitError
 from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import read_regular
@@ -47,6 +48,8 @@ _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
 # What no project wants to have kept, where no .gitignore of a repository says so.
 _JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 SECONDS = 60.0
+# Bytes that git may print: contents of files are among that.
+MOST = 2 << 30
 
 # A file that differs between two trees: path, old and new mode, old and new object.
 Row = tuple[str, str, str, str, str]
@@ -115,9 +118,13 @@ class Git:
         """
         process = self.start(*words, tree=tree, index=index, own=own)
         try:
-            out, err = guarded_git.collect(process, feed, seconds)
+            out, err = collect(process, feed, seconds, MOST, self._run.stuck({"GIT_WORK_TREE": tree}))
+        except StuckError as error:
+            raise StoreError(str(error)) from None
         except TimeoutError:
             raise StoreError(f"git {words[0]} took more than {seconds:.0f} s") from None
+        except OverflowError:
+            raise StoreError(f"git {words[0]} printed more than {MOST:,} bytes") from None
         if process.returncode:
             if b"No space left on device" in err or not os.statvfs(self.home).f_bavail:
                 raise StoreError("the disk is full")

@@ -9,15 +9,16 @@ import json
 import os
 import re
 import stat
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.snapshots.git import Git, StoreError, TooMany
+from agent_cli.snapshots.git import MOST, SECONDS, Git, StoreError, TooMany
 from agent_cli.snapshots.seed import seed, user_index
+from agent_tools.child import StuckError, collect
+from agent_tools.ignore_files import find_obstacle
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
@@ -155,13 +156,18 @@ class Scanner:
         listing = self._git.start(*words, tree=self.base, index=self.index)
         try:
             raw = self._git.run("diff-files", "-z", "--raw", tree=self.base, index=self.index)
-            out, _ = listing.communicate(timeout=60)
-        except BaseException as error:  # whatever it was, no git is left running; it is told where it is caught
+        except BaseException:  # whatever it was, no git is left running; it is told where it is caught
             listing.kill()
             listing.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise StoreError("git took too long to list the files") from error
             raise
+        try:
+            out, _ = collect(listing, b"", SECONDS, MOST, lambda: find_obstacle(self.base))
+        except StuckError as error:
+            raise StoreError(str(error)) from None
+        except TimeoutError:
+            raise StoreError("git took too long to list the files") from None
+        except OverflowError:
+            raise StoreError("there are too many files to list") from None
         if listing.returncode:
             raise StoreError("git cannot list the files")
         fields = raw.split(b"\0")

@@ -18,6 +18,7 @@ from agent_tools.values import Value
 MOST, FILES = 50, 100_000
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w:.-]*)$")
+_LISTED = 64 << 20
 _ARGUMENT = re.compile(r"/([\w:.-]+) ([^\s@]*)")
 
 
@@ -104,9 +105,7 @@ class FileNames:
         self._ready()
 
     def _list(self) -> list[str]:
-        import subprocess
-
-        from agent_tools.reaper import REAPER
+        from agent_tools.child import run_child
 
         rg = find_rg(self._ctx)
         if rg is None:
@@ -115,7 +114,7 @@ class FileNames:
         env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
         command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--null"]
         try:
-            done = REAPER.run(command, 20, cwd=self._root, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        except (OSError, subprocess.TimeoutExpired):
+            done = run_child(command, seconds=20, most=_LISTED, cwd=self._root, env=env)
+        except (OSError, TimeoutError, OverflowError):
             return []
-        return [os.fsdecode(name).removeprefix("./") for name in done.stdout.split(b"\0") if name]
+        return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]

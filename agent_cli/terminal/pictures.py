@@ -74,19 +74,18 @@ def _is_file(path: Path) -> bool:
 
 def clipboard_image(folder: Path) -> Path | None:
     """The image in the clipboard as a file in `folder`; None where there is none, or no program to ask."""
-    import subprocess
+    from agent_tools.child import run_child
 
     commands = [_MAC] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
     env = without_secrets(os.environ)
     for command in commands:
         try:
-            done = subprocess.run(
-                command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
+            # AppleScript spells each byte with two digits.
+            done = run_child(command, seconds=_SECONDS, most=2 * _MOST + 100, env=env)
+        except (OSError, TimeoutError, OverflowError):
             continue
-        data = _decoded(done.stdout) if sys.platform == "darwin" else done.stdout
-        if done.returncode == 0 and data.startswith(b"\x89PNG") and len(data) <= _MOST:
+        data = _decoded(done.out) if sys.platform == "darwin" else done.out
+        if done.code == 0 and data.startswith(b"\x89PNG") and len(data) <= _MOST:
             path = folder / f"clipboard-{os.urandom(4).hex()}.png"
             path.write_bytes(data)
             return path

@@ -55,23 +55,25 @@ class StatusLine:
                     return
 
     def _line(self, facts: str, columns: int) -> str:
-        import subprocess
+        from subprocess import DEVNULL
 
-        from agent_tools.reaper import REAPER
+        from agent_tools.child import run_child
 
         try:
-            done = REAPER.run(
+            done = run_child(
                 ["/bin/sh", "-c", self._command],
-                SECONDS,
+                seconds=SECONDS,
                 feed=facts.encode(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                # A program of the user's own: how much it needs is not ours to say.
+                memory=None,
+                stderr=DEVNULL,
                 cwd=self._cwd,
                 env={**self._env, "COLUMNS": str(columns)},
+                start_new_session=True,
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except (OSError, TimeoutError, OverflowError):
             return ""
-        return harmless(done.stdout.decode("utf-8", "replace")) if done.returncode == 0 else ""
+        return harmless(done.out.decode("utf-8", "replace")) if done.code == 0 else ""
 
 
 def harmless(text: str) -> str:

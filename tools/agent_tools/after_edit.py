@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent_tools.process import Ending
 
 SECONDS = 60.0
+_MEMORY = 8 << 30
 _OUTPUT = 2_000
 _DIFF_LINES = 60
 _DIFF_WIDTH = 200
@@ -84,7 +85,9 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
     env, _ = command_env(ctx)
     kept = HeadTail(_OUTPUT // 2, _OUTPUT // 2)
     try:
-        argv = [bash, "--noprofile", "--norc", "-c", command]
+        # Node and its kin have a right to much; only what would take all there is ends.
+        limited = f"ulimit -Sd {_MEMORY >> 10} 2>/dev/null\n{command}"
+        argv = [bash, "--noprofile", "--norc", "-c", limited]
         running = run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
         try:
             while True:

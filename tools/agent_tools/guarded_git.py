@@ -13,11 +13,11 @@ one of these, and says so by the function that makes it:
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent_tools.child import MEMORY, StuckError, collect, start_child
+from agent_tools.ignore_files import find_obstacle, known_obstacle
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -110,17 +110,26 @@ class Checkout(Value):
 
 
 class GitRun:
-    """How git is started. program: absolute. cwd: where. env: all of its variables. settings: over all others."""
+    """How git is started. program: absolute. cwd: where. env: all of its variables. settings: over all others.
+
+    memory: bytes that it may allocate; None for any number, where it runs programs of the user.
+    """
 
     def __init__(
-        self, program: str, cwd: str, env: Mapping[str, str], settings: Mapping[str, str] | None = None
+        self,
+        program: str,
+        cwd: str,
+        env: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+        memory: int | None = MEMORY,
     ) -> None:
         self.program, self.cwd, self.env = program, cwd, dict(env)
         self._settings = dict(settings or {})
+        self.memory = memory
 
     def but(self, settings: Mapping[str, str]) -> GitRun:
         """The same with more settings."""
-        return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings))
+        return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings), self.memory)
 
     def argv(self, *words: str) -> list[str]:
         """The whole command line. A word of git's own (`--literal-pathspecs`) may stand before the subcommand."""
@@ -132,20 +141,33 @@ class GitRun:
         given = [part for key, value in self._settings.items() for part in ("-c", f"{key}={value}")]
         return [self.program, "--no-pager", *given, *before, *name, *options, *rest]
 
+    def tree(self, env: Mapping[str, str] | None = None) -> str:
+        """The work tree whose files it may open; "" for none."""
+        tree = {**self.env, **(env or {})}.get("GIT_WORK_TREE", "")
+        return "" if tree == "/" else tree
+
+    def stuck(self, env: Mapping[str, str] | None = None) -> Callable[[], str] | None:
+        """What tells why a git that takes long may never end."""
+        tree = self.tree(env)
+        return (lambda: find_obstacle(tree)) if tree else None
+
     def start(
         self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None, **how: Any
     ) -> subprocess.Popen[bytes]:
         """A running git, in a process group of its own. env: beside the variables of the run. Raises GitError."""
         import subprocess  # 8 ms; most runs start no git
 
-        from agent_tools.reaper import REAPER
-
+        if why := known_obstacle(self.tree(env)):
+            raise GitError(why)
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        # Ctrl-C is for the turn: what git is at, it finishes.
-        group = {} if how.get("start_new_session") else {"process_group": 0}
         try:
-            return REAPER.popen(
-                self.argv(*words), cwd=cwd or self.cwd, env={**self.env, **(env or {})}, **(pipes | group | how)
+            # In its own group: Ctrl-C is for the turn, and what git is at, it finishes.
+            return start_child(
+                self.argv(*words),
+                cwd=cwd or self.cwd,
+                env={**self.env, **(env or {})},
+                memory=self.memory,
+                **(pipes | how),
             )
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or error
@@ -159,7 +181,9 @@ class GitRun:
         named = next((word for word in words if not word.startswith("-")), "git")
         process = self.start(*words, cwd=cwd, env=env)
         try:
-            out, err = collect(process, feed, seconds, most)
+            out, err = collect(process, feed, seconds, most, self.stuck(env))
+        except StuckError as error:
+            raise GitError(str(error)) from None
         except TimeoutError:
             raise GitError(f"git {named} took more than {seconds:.3g} s") from None
         except OverflowError:
@@ -170,59 +194,6 @@ class GitRun:
             why = last.removeprefix("fatal: ") or f"git {named} failed"
             raise GitError(why, process.returncode)
         return out
-
-
-def collect(
-    process: subprocess.Popen[bytes], feed: bytes, seconds: float, most: int | None = None
-) -> tuple[bytes, bytes]:
-    """What a process prints, on both streams, until it ends; it never outlives this call.
-
-    Raises TimeoutError, and OverflowError for more than `most` bytes.
-    """
-    import selectors
-    import signal
-    from subprocess import TimeoutExpired
-
-    until = time.monotonic() + seconds
-    parts: dict[Any, list[bytes]] = {process.stdout: [], process.stderr: []}
-    total, left = 0, memoryview(feed)
-    try:
-        with selectors.DefaultSelector() as ready:
-            for stream in parts:
-                ready.register(stream, selectors.EVENT_READ)
-            if left:
-                ready.register(process.stdin, selectors.EVENT_WRITE)  # type: ignore[arg-type]
-            else:
-                process.stdin.close()  # type: ignore[union-attr]
-            while ready.get_map():
-                if (rest := until - time.monotonic()) <= 0:
-                    raise TimeoutError
-                for key, _ in ready.select(rest):
-                    if key.fileobj is process.stdin:
-                        with suppress(BrokenPipeError):
-                            left = left[os.write(key.fd, left[:4096]) :]
-                            if left:
-                                continue
-                        ready.unregister(key.fileobj)
-                        process.stdin.close()
-                    elif part := os.read(key.fd, 1 << 16):
-                        parts[key.fileobj].append(part)
-                        if most is not None and (total := total + len(part)) > most:
-                            raise OverflowError
-                    else:
-                        ready.unregister(key.fileobj)
-        process.wait(max(until - time.monotonic(), 0.1))
-    except TimeoutExpired:
-        raise TimeoutError from None
-    finally:
-        if process.poll() is None:
-            with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            with suppress(OSError):
-                stream.close()  # type: ignore[union-attr]
-    return b"".join(parts[process.stdout]), b"".join(parts[process.stderr])
 
 
 def find_git(path: str, root: str) -> str:
@@ -296,7 +267,8 @@ def as_user(program: str, checkout: Checkout, env: Mapping[str, str]) -> GitRun:
     """A git that does what the user asked for by name, with the hooks and programs that are configured."""
     fixed = {"GIT_DIR": checkout.folder, "GIT_WORK_TREE": checkout.root, "GIT_LITERAL_PATHSPECS": "1"}
     rest = {key: value for key, value in env.items() if key not in ASTRAY}
-    return GitRun(program, checkout.root, rest | fixed | {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"})
+    fixed |= {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
+    return GitRun(program, checkout.root, rest | fixed, memory=None)
 
 
 def _quoted(path: str) -> str:

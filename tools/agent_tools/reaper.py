@@ -7,7 +7,6 @@ the program ends, the shell knows (`reaper.bash`).
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -85,20 +84,6 @@ class Reaper:
             raise
         self.watch(process.pid, mark)
         return process
-
-    def run(
-        self, argv: Sequence[str], seconds: float, *, env: Mapping[str, str], feed: bytes | None = None, **how: Any
-    ) -> subprocess.CompletedProcess[bytes]:
-        """Run a process to its end; its group ends with it where it takes longer. Raises as `subprocess.run`."""
-        process = self.popen(argv, env=env, stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE, **how)
-        with process:
-            try:
-                out, err = process.communicate(feed, seconds)
-            except BaseException:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def _start(self) -> None:
         folders = (*_USUAL, *(p for p in os.environ.get("PATH", "").split(os.pathsep) if p.startswith("/")))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import shorten
@@ -18,15 +18,14 @@ from agent_tools.files import failed
 from agent_tools.key_shapes import without_secrets
 from agent_tools.nofollow import open_below, open_directory, state_below
 
-if TYPE_CHECKING:
-    import subprocess
-
 WITHOUT = "[ripgrep is not installed: searched without it, slowly, and .gitignore was not read]"
 # Directories that hold what others made; without ripgrep there is no .gitignore to say so.
 HEAVY = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
 MOST = 20_000_000
 _MOST_WALKED = 5_000
 _MOMENT = 1.0
+# A search of the largest trees from a cold disk.
+SECONDS = 120.0
 
 
 def find_rg(ctx: ToolContext) -> str | None:
@@ -48,22 +47,26 @@ def run_rg(
     arguments: list[str],
     directory: int,
     ctx: ToolContext,
-    seconds: float | None = None,
+    seconds: float = SECONDS,
     files: Sequence[int] = (),
 ) -> Ran:
     """Run ripgrep in an open directory, free of the user's configuration, for so long at most.
 
-    files: descriptors that it may read as /dev/fd/N. Raises ToolError where it cannot be started, Cancelled when the
-    turn is interrupted.
+    files: descriptors that it may read as /dev/fd/N. Raises ToolError where it cannot be started or does
+    not come to its end, Cancelled when the turn is interrupted.
     """
     import subprocess
-    from threading import Timer
+    from signal import SIGKILL
 
-    from agent_tools.reaper import REAPER  # with the process only
+    from agent_tools.child import follow, kill_group, start_child
+    from agent_tools.ignore_files import find_obstacle, known_obstacle
 
+    top = _name_of(directory)
+    if why := known_obstacle(top):
+        raise ToolError(f"Nothing can be searched here: {why}.")
     env = {k: v for k, v in without_secrets(ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
     try:
-        process = REAPER.popen(
+        process = start_child(
             [rg, "--no-config", "--color=never", *arguments],
             **_in_directory(directory),
             pass_fds=files,
@@ -76,20 +79,32 @@ def run_rg(
         raise ToolError(f"The search could not be started: {getattr(error, 'strerror', None) or error}.") from None
     except ValueError:
         raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . in its place.") from None
-    forget = ctx.cancel.on_cancel(process.kill)
-    timer = Timer(seconds, process.kill) if seconds else None
-    if timer is not None:
-        timer.start()
+    forget = ctx.cancel.on_cancel(lambda: kill_group(process, SIGKILL))
     try:
-        out, errors, cut = _collect(process)
+        done = follow(process, b"", seconds, MOST - 1, lambda: find_obstacle(top))
     finally:
-        if timer is not None:
-            timer.cancel()
         forget()
-        process.kill()
-        process.wait()
     ctx.cancel.check()
-    return Ran(out, errors, process.returncode, cut)
+    cut = done.cause == "output"
+    if done.cause == "time-out":
+        raise ToolError(f"The search took more than {seconds:g} s. Give a narrower path or glob.")
+    if not cut and (done.cause or process.returncode < 0):
+        why = done.cause or find_obstacle(top)
+        said = f"it needs too much memory, for a file with a line of some GB ({plainly(_text(done.err))})"
+        raise ToolError(f"Nothing can be searched here: {why}." if why else f"The search was ended: {said}.")
+    return Ran(done.out[:MOST], _text(done.err), process.returncode, cut)
+
+
+def _text(errors: bytes) -> str:
+    return errors[:20_000].decode("utf-8", "replace")
+
+
+def _name_of(directory: int) -> str:
+    """Where an open directory is, as far as the system tells; else the root, of which only the top is looked at soon."""
+    try:
+        return os.readlink(f"/proc/self/fd/{directory}")
+    except OSError:
+        return "/"
 
 
 def _in_directory(directory: int) -> dict[str, Any]:
@@ -140,24 +155,6 @@ def _is_there(directory: int, line: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _collect(process: subprocess.Popen[bytes]) -> tuple[bytes, str, bool]:
-    assert process.stdout is not None and process.stderr is not None
-    from threading import Thread
-
-    errors: list[bytes] = []
-    # Drained on the side: a full pipe of warnings must not stop the search.
-    side = Thread(target=lambda: errors.extend(iter(lambda: process.stderr.read(65_536), b"")), daemon=True)  # type: ignore[union-attr]
-    side.start()
-    with process.stdout, process.stderr:
-        out = process.stdout.read(MOST)
-        cut = len(out) == MOST
-        if cut:
-            process.kill()
-        side.join()
-        process.wait()
-    return out, b"".join(errors)[:20_000].decode("utf-8", "replace"), cut
 
 
 @contextmanager

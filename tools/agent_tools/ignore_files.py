@@ -1,0 +1,86 @@
+"""Ignore and attribute files that git and ripgrep would wait for, or take all memory for: pipes, devices, some GB.
+
+Both open such files wherever they find them. Which one it is, is looked for only once a program takes long; from then
+on it is known, and nothing is started there while it stands.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+
+_NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
+_INSIDE = (".git/info/exclude", ".git/info/attributes")
+_OWN = ("ignore", "attributes")
+LARGEST = 64 << 20
+_SECONDS = 1.5
+# By the folder in which it stood in the way.
+_known: dict[str, str] = {}
+
+
+def known_obstacle(top: str) -> str:
+    """What was found at or below a folder and stands there still, as a sentence; "" for nothing."""
+    path = _known.get(top, "")
+    if path and not (said := _problem(path)):
+        _known.pop(top, None)
+    return said if path else ""
+
+
+def find_obstacle(top: str) -> str:
+    """The first such file that a program in the folder `top` would open, as a sentence; "" where none is found soon."""
+    until = time.monotonic() + _SECONDS
+    for path in _candidates(top):
+        if said := _problem(path):
+            _known[top] = path
+            return said
+        if time.monotonic() > until:
+            break
+    return ""
+
+
+def _candidates(top: str) -> Iterator[str]:
+    here = top
+    while True:
+        yield from (os.path.join(here, name) for name in (*sorted(_NAMES), *_INSIDE))
+        above = os.path.dirname(here)  # noqa: PTH120
+        if above == here:
+            break
+        here = above
+    own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    yield from (os.path.join(own, "git", name) for name in _OWN)
+    # The nearest first.
+    left = deque([top])
+    while left:
+        folder = left.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name in _NAMES:
+                        yield entry.path
+                    elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+        except OSError:
+            continue
+        # An empty step, so that the clock is looked at in folders without such files.
+        yield folder
+
+
+def _problem(path: str) -> str:
+    try:
+        state = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISFIFO(state.st_mode):
+        what = "is a named pipe"
+    elif stat.S_ISCHR(state.st_mode) or stat.S_ISBLK(state.st_mode):
+        if state.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
+            return ""
+        what = "is a device"
+    elif stat.S_ISREG(state.st_mode) and state.st_size > LARGEST:
+        what = f"has {state.st_size:,} bytes"
+    else:
+        return ""
+    return f"{path} {what}, and git and ripgrep read it whole; remove it first"
