@@ -29,11 +29,13 @@ from agent_tools.values import Value
 
 PIECE = 65536
 MOST_KEPT = 4
+# A server that thinks for long sends signs of life; so many times the idle limit it may send nothing else.
+KEEP_ALIVES = 5
 
 
 class Timeouts(Value):
     """Seconds; 0 means no limit. `connect`: until the connection stands; `idle`: silence while an answer is awaited
-    or read; `total`: the whole exchange."""
+    or read, and KEEP_ALIVES times that while nothing of use comes; `total`: the whole exchange."""
 
     connect: float = 10.0
     idle: float = 120.0
@@ -52,6 +54,7 @@ class Line:
         self.host = host
         self.heard = False
         self._idle = 0.0
+        self._waited = 0.0
         self._total = 0.0
         self._until = float("inf")
         self._set: float | None = -1.0
@@ -62,6 +65,7 @@ class Line:
         """Take part in a request: from now on waits obey these limits and this token."""
         self._cancel, self._idle, self._total, self._until = cancel, idle or float("inf"), total, until
         self.heard = False
+        self._waited = 0.0
         self._forget = cancel.on_cancel(lambda: shut_down(self.sock))
         cancel.check()
 
@@ -90,6 +94,7 @@ class Line:
     def receive(self, buffer: Any) -> int:
         """Fill `buffer`; 0 at the end. Raises Cancelled, ModelError (too late) or Lost."""
         self._limit()
+        started = monotonic()
         try:
             count = self.sock.recv_into(buffer)
         except TimeoutError as error:
@@ -102,9 +107,17 @@ class Line:
             self._cancel.check()
         else:
             self.heard = True
+            self._waited += monotonic() - started
         return count
 
+    def progress(self) -> None:
+        """What was received was of use: the time that only keep-alives may take begins anew."""
+        self._waited = 0.0
+
     def _limit(self) -> None:
+        if self._waited > KEEP_ALIVES * self._idle:
+            said = f"{self.host} sent nothing but keep-alives for {self._waited:.3g} s."
+            raise network_error(said, retryable=False)
         wait = min(self._idle, self._until - monotonic())
         if wait <= 0:
             raise self._late()
@@ -214,6 +227,11 @@ class Reply:
             self.done()
         return data
 
+    def progress(self) -> None:
+        """Tell that what was read last was part of an answer, not a keep-alive."""
+        if self._line is not None:
+            self._line.progress()
+
     def read_all(self, most: int) -> bytes:
         """The whole body, but not more than `most` bytes."""
         pieces: list[bytes] = []
@@ -221,6 +239,8 @@ class Reply:
         while size < most and (data := self.read()):
             pieces.append(data)
             size += len(data)
+            if not data.isspace():
+                self.progress()
         return b"".join(pieces)[:most]
 
     def done(self) -> None:

@@ -10,15 +10,20 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Splitter:
-    """Feed it bytes; it returns the events they complete, as pairs of name (empty if unnamed) and data."""
+    """Feed it bytes; it returns the events they complete, as pairs of name (empty if unnamed) and data.
 
-    def __init__(self) -> None:
+    most: bytes of one event.
+    """
+
+    def __init__(self, most: int = 64 << 20) -> None:
+        self._most = most
+        self._size = 0
         self._rest: list[bytes] = []
         self._at_start = True
-        self._after_cr = False
+        self._after_cr = self._after_lf = False
 
     def feed(self, data: bytes) -> list[tuple[str, str]]:
-        """The events that end within `data`. Events without data are not events."""
+        """The events that end within `data`. Events without data are not events. Raises OverflowError."""
         if self._at_start:
             data = self._without_bom(data)
         if not data:
@@ -26,11 +31,17 @@ class Splitter:
         if self._after_cr or b"\r" in data:
             data = self._plain_line_ends(data)
         self._rest.append(data)
-        # A long event arrives in many pieces: join them only when it may have ended.
-        if b"\n" not in data:
+        self._size += len(data)
+        if self._size > self._most:
+            raise OverflowError
+        # A long event arrives in many pieces: join them only when it has ended.
+        ends = b"\n\n" in data or (self._after_lf and data.startswith(b"\n"))
+        self._after_lf = data.endswith(b"\n")
+        if not ends:
             return []
         blocks = b"".join(self._rest).split(b"\n\n")
         self._rest = [blocks.pop()]
+        self._size = len(self._rest[0])
         events: list[tuple[str, str]] = []
         for block in blocks:
             # Nearly every block is one data line.

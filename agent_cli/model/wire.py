@@ -150,7 +150,9 @@ class Wire(ABC):
         """The chunks that `reader` makes of a reply, up to the event that is the last."""
         try:
             for event in self._objects(reply):
-                yield from self._chunks_of(reader, event)
+                for chunk in self._chunks_of(reader, event):
+                    reply.progress()
+                    yield chunk
                 if last(event):
                     reply.done()
                     break
@@ -200,9 +202,13 @@ class Wire(ABC):
             body = reply.read_all(MOST_ANSWER)
             yield self._object(body.decode("utf-8", "replace"))
             return
-        splitter = Splitter()
+        splitter = Splitter(MOST_ANSWER)
         while data := reply.read():
-            for _, text in splitter.feed(data):
+            try:
+                found = splitter.feed(data)
+            except OverflowError:
+                raise malformed(f"{reply.host} sent an event of more than {MOST_ANSWER:,} bytes.") from None
+            for _, text in found:
                 if text.startswith("{"):
                     yield self._object(text)
                 elif text.strip() == "[DONE]":

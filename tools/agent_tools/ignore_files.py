@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
 _INSIDE = (".git/info/exclude", ".git/info/attributes")
@@ -41,14 +41,25 @@ def find_obstacle(top: str) -> str:
     return ""
 
 
+def obstacle_above(folders: Iterable[str]) -> str:
+    """The same for files in these folders and those above them alone; what is below is not looked for."""
+    every = dict.fromkeys(above for folder in folders for above in _upwards(folder))
+    return next((said for folder in every for path in _in_folder(folder) if (said := _problem(path))), "")
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+        yield (folder := above)
+
+
+def _in_folder(folder: str) -> Iterator[str]:
+    return (os.path.join(folder, name) for name in (*sorted(_NAMES), *_INSIDE))
+
+
 def _candidates(top: str) -> Iterator[str]:
-    here = top
-    while True:
-        yield from (os.path.join(here, name) for name in (*sorted(_NAMES), *_INSIDE))
-        above = os.path.dirname(here)  # noqa: PTH120
-        if above == here:
-            break
-        here = above
+    for folder in _upwards(top):
+        yield from _in_folder(folder)
     own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     yield from (os.path.join(own, "git", name) for name in _OWN)
     # The nearest first.
