@@ -30,6 +30,8 @@ class Splitter:
             return []
         if self._after_cr or b"\r" in data:
             data = self._plain_line_ends(data)
+            if not data:
+                return []
         self._rest.append(data)
         self._size += len(data)
         if self._size > self._most:
