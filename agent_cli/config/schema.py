@@ -257,7 +257,9 @@ class Settings(Value, tag="Settings"):
 
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
-    idle_timeout: Annotated[float, "seconds without a byte from the provider; five times as long while only keep-alives come"] = 120.0
+    idle_timeout: Annotated[
+        float, "seconds without a byte from the provider; five times as long while only keep-alives come"
+    ] = 120.0
     total_timeout: Annotated[float, "seconds for one answer; 0: no limit"] = 0.0
 
     stdin_limit: Annotated[int, "bytes of piped input that are read"] = 1_048_576

@@ -86,7 +86,10 @@ def test_nothing_but_keep_alives_is_given_up(
 
 def test_blanks_in_place_of_a_whole_answer_are_keep_alives_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "KEEP_ALIVES", 0.3 / IDLE)
-    with dripping(repeat(b"  \n"), b"application/json") as url, pytest.raises(ModelError, match="nothing but keep-alives"):
+    with (
+        dripping(repeat(b"  \n"), b"application/json") as url,
+        pytest.raises(ModelError, match="nothing but keep-alives"),
+    ):
         list(openai(url).stream(REQUEST, CancelToken()))
 
 

@@ -1,0 +1,145 @@
+"""Files are opened through `agent_tools.regular` and `agent_tools.files`, programs started through `agent_tools.child`.
+
+Whatever else opens or starts something is listed here with the reason why it may.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.helpers import ROOT
+from tests.test_layers import MODULES
+
+FILE_DOORS = {"tools/agent_tools/regular.py", "tools/agent_tools/files.py"}
+CHILD_DOOR = "tools/agent_tools/child.py"
+OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
+# By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
+OPENS = {
+    ("agent_cli/__main__.py", "guarded"): "/dev/null",
+    ("agent_cli/commands/mcp_login.py", "_open"): "an address in the browser",
+    ("agent_cli/engine/structured.py", "read_schema"): "the user names it on the command line: `<(...)` is a pipe",
+    ("agent_cli/session/private.py", "sync_folder"): "a folder, which is only synced",
+    ("agent_cli/session/mend.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/session/export/write.py", "write_document"): "a new file: O_EXCL",
+    ("agent_cli/snapshots/restore.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/terminal/commands/status.py", "_bug"): "a new file: O_EXCL",
+    ("agent_cli/terminal/pictures.py", "clipboard_image"): "a new file with a name by chance in a folder of ours",
+    ("agent_cli/commits/repository.py", "_diff"): "a new file in a new temporary folder",
+    ("agent_cli/worktrees.py", "bring_settings"): "a new file in a worktree just made",
+    ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
+    ("agent_cli/demo/run.py", "*"): "files of the package, into a new temporary folder",
+    ("tools/agent_tools/generate.py", ""): "run by hand: writes schemas.json",
+    ("tools/agent_tools/images.py", "show_image"): "an image from memory",
+    ("tools/agent_tools/own_process.py", "_hide_secrets"): "/proc/self",
+    ("tools/agent_tools/private.py", "write_whole"): "a new file: O_EXCL",
+    ("tools/agent_tools/process.py", "end_strays"): "/proc",
+    ("tools/agent_tools/sandbox_bwrap.py", "*"): "/dev/null",
+    ("tools/agent_tools/sandbox_holders.py", "*"): "folders; new files: O_EXCL",
+    ("tools/agent_tools/sandbox_launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
+    ("tools/agent_tools/sandbox_mounts.py", "*"): "/proc",
+    ("tools/agent_tools/sandbox_wrapped.py", "*"): "a file in memory",
+    ("tools/agent_tools/spill.py", "__init__"): "a new file: O_EXCL",
+    ("tools/agent_tools/spill.py", "_make"): "a new file: O_EXCL",
+}
+STARTS = {
+    ("agent_cli/model/litellm_wire.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
+    (
+        "agent_cli/terminal/editor.py",
+        "edited_text",
+    ): "the user's editor, which has the terminal",
+    ("agent_cli/terminal/dialogs.py", "in_pager"): "the user's pager, likewise",
+    ("agent_cli/demo/run.py", "run_tests"): "commands of the demo: with a clock",
+    ("agent_cli/extensions/mcp/pipes.py", "pipe"): "servers: bounded in time and output there",
+    ("tools/agent_tools/pages.py", "_html"): "a worker that limits its own memory; with a clock",
+    ("tools/agent_tools/pdf.py", "_ask_worker"): "a worker that limits its own memory; with a clock",
+    ("tools/agent_tools/process.py", "__init__"): "commands of the user, hooks: with the clocks of their settings",
+    ("tools/agent_tools/reaper.py", "_start"): "a shell that reads only what we write, and ends with us",
+    ("tools/agent_tools/sandbox.py", "_trial"): "runs `true`, with a clock",
+    ("tools/agent_tools/sandbox_launch.py", "main"): "becomes the command of the user",
+}
+
+
+def calls() -> Iterator[tuple[str, str, ast.Call]]:
+    """Every call of the program, with its file and the function that it stands in."""
+
+    def walk(node: ast.AST, name: str, file: str) -> Iterator[tuple[str, str, ast.Call]]:
+        for child in ast.iter_child_nodes(node):
+            inner = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else name
+            if isinstance(child, ast.Call):
+                yield file, inner, child
+            yield from walk(child, inner, file)
+
+    for path in MODULES.values():
+        yield from walk(ast.parse(path.read_text("utf-8")), "", str(path.relative_to(ROOT)))
+
+
+def opens(call: ast.Call) -> bool:
+    """Whether a call opens a file by its name."""
+    match call.func:
+        case ast.Name(id="open"):
+            return True
+        case ast.Attribute(value=ast.Name(id="tomllib" | "json"), attr="load"):
+            return True
+        case ast.Attribute(attr=name):
+            return name in OPENING and not _is_value(call)
+    return False
+
+
+def _is_value(call: ast.Call) -> bool:
+    """`copy` and `open` of something that is no path."""
+    func = call.func
+    assert isinstance(func, ast.Attribute)
+    return func.attr.startswith("copy") and not (isinstance(func.value, ast.Name) and func.value.id == "shutil")
+
+
+def starts(call: ast.Call) -> bool:
+    """Whether a call starts a program, or becomes one."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="subprocess")):
+            return True
+        case ast.Attribute(value=ast.Name(id="os"), attr=name):
+            return name in ("system", "popen", "fork", "forkpty") or name.startswith(("exec", "spawn", "posix_spawn"))
+        case ast.Attribute(attr="open_process" | "run_process" | "create_subprocess_exec" | "create_subprocess_shell"):
+            return True
+        case ast.Name(id="Popen"):
+            return True
+    return False
+
+
+def _key(file: str, name: str, listed: dict[tuple[str, str], str]) -> tuple[str, str]:
+    return (file, "*") if (file, "*") in listed else (file, name)
+
+
+def test_files_are_opened_through_the_door() -> None:
+    found = {_key(f, name, OPENS) for f, name, call in calls() if opens(call) and f not in FILE_DOORS}
+    assert found - OPENS.keys() == set(), "read_regular or open_regular of agent_tools.regular opens files"
+    assert OPENS.keys() - found == set(), "exceptions that are no longer needed"
+
+
+def test_programs_are_started_through_the_door() -> None:
+    found = {(f, name) for f, name, call in calls() if starts(call) and f != CHILD_DOOR}
+    assert found - STARTS.keys() == set(), "run_child or start_child of agent_tools.child starts programs"
+    assert STARTS.keys() - found == set(), "exceptions that are no longer needed"
+
+
+def test_the_test_sees_what_it_looks_for() -> None:
+    sources = ("open(x)", "os.open(x, 0)", "p.read_text()", "p.open('rb')", "json.load(f)", "shutil.copyfile(a, b)")
+    assert all(opens(_call(source)) for source in sources)
+    assert not any(
+        opens(_call(source)) for source in ("read_text(p, 9)", "open_regular(p)", "{}.copy()", "json.loads(x)")
+    )
+    sources = ("subprocess.run(x)", "subprocess.Popen(x)", "os.execvp(x, y)", "anyio.open_process(x)", "os.system(x)")
+    assert all(starts(_call(source)) for source in sources)
+    assert not any(starts(_call(source)) for source in ("run_child(x)", "start_child(x)"))
+
+
+def _call(source: str) -> ast.Call:
+    call = ast.parse(source, mode="eval").body
+    assert isinstance(call, ast.Call)
+    return call
+
+
+def test_exceptions_name_files_that_exist() -> None:
+    assert all(Path(ROOT, file).is_file() for file, _ in (*OPENS, *STARTS))
