@@ -1,7 +1,7 @@
-"""Ignore and attribute files that git and ripgrep would wait for, or take all memory for: pipes, devices, some GB.
+"""Files that git and ripgrep would wait for, or take all memory for: ignore and attribute files, and git's own.
 
-Both open such files wherever they find them. Which one it is, is looked for only once a program takes long; from then
-on it is known, and nothing is started there while it stands.
+They may be pipes, devices, or have some GB; both programs open them wherever they find them. Which one it is, is looked
+for only once a program takes long; from then on it is known, and nothing is started there while it stands.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from collections.abc import Iterable, Iterator
 
 _NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
 _INSIDE = (".git/info/exclude", ".git/info/attributes")
+# Of these only pipes and devices are in the way; some may have any size.
+_GIT = (
+    ".git/HEAD", ".git/config", ".git/config.worktree", ".git/commondir", ".git/index", ".git/packed-refs",
+    ".git/shallow", ".git/objects/info/alternates",
+)  # fmt: skip
 _OWN = ("ignore", "attributes")
 LARGEST = 64 << 20
 _SECONDS = 1.5
@@ -54,7 +59,7 @@ def _upwards(folder: str) -> Iterator[str]:
 
 
 def _in_folder(folder: str) -> Iterator[str]:
-    return (os.path.join(folder, name) for name in (*sorted(_NAMES), *_INSIDE))
+    return (os.path.join(folder, name) for name in (*sorted(_NAMES), *_INSIDE, *_GIT))
 
 
 def _candidates(top: str) -> Iterator[str]:
@@ -90,7 +95,7 @@ def _problem(path: str) -> str:
         if state.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
             return ""
         what = "is a device"
-    elif stat.S_ISREG(state.st_mode) and state.st_size > LARGEST:
+    elif stat.S_ISREG(state.st_mode) and state.st_size > LARGEST and not path.endswith(_GIT):
         what = f"has {state.st_size:,} bytes"
     else:
         return ""

@@ -35,10 +35,15 @@ def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> by
     inside: a resolved folder that links must not lead out of. Raises NotPlain for what is not read, FileNotFoundError
     where nothing is there, and other OSErrors as they come.
     """
-    data = read_start(path if inside is None else resolve_inside(path, inside), limit + 1)
-    if len(data) > limit:
-        raise NotPlain(f"has more than {limit:,} bytes")
-    return data
+    descriptor = open_regular(path if inside is None else resolve_inside(path, inside))
+    # Known at once of most files; others grow meanwhile, or do not say.
+    if os.fstat(descriptor).st_size <= limit:
+        data = _read(descriptor, limit + 1)
+        if len(data) <= limit:
+            return data
+    else:
+        os.close(descriptor)
+    raise NotPlain(f"has more than {limit:,} bytes")
 
 
 def resolve_inside(path: Path | str, inside: Path) -> Path:
@@ -91,8 +96,12 @@ def _below(path: Path | str, inside: Path) -> list[str]:
 
 def read_start(path: Path | str, count: int) -> bytes:
     """At most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
+    return _read(open_regular(path), count)
+
+
+def _read(descriptor: int, count: int) -> bytes:
+    """At most so many bytes of a descriptor, which is closed."""
     until = monotonic() + _SECONDS + count / _SLOWEST
-    descriptor = open_regular(path)
     try:
         parts, left = [], count
         while left > 0 and (part := os.read(descriptor, min(left, _PIECE))):

@@ -1,0 +1,159 @@
+"""Pipes, devices and files of some GB where the program, git or ripgrep reads: every command ends, and in time.
+
+Each run has a limit that is far below what waiting for one of git's or ripgrep's own clocks would take.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import agent, call, clean_env, script
+
+SECONDS = 45.0
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+
+
+KINDS = (fifo, device, huge)
+OWN = (
+    "CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", "sub/AGENTS.md", "sub/CLAUDE.md", ".agentrc", ".agentrc.local",
+    ".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".claude/CLAUDE.md", ".claude/commands/x.md",
+    ".claude/agents/x.md", ".claude/skills/x/SKILL.md", ".claude/rules/x.md", ".agent/commands/x.md",
+    ".agent/agents/x.md", ".agent/skills/x/SKILL.md", ".agent/hooks.json",
+)  # fmt: skip
+USERS = (".claude/CLAUDE.md", ".config/agent/AGENTS.md", ".agent/commands/x.md")
+GIT = (
+    ".git", ".git/HEAD", ".git/config", ".git/index", ".git/packed-refs", ".git/refs/heads/main", ".git/commondir",
+    ".git/shallow", ".git/config.worktree", ".git/objects/info/alternates", ".git/info/attributes", ".gitmodules",
+)  # fmt: skip
+IGNORES = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+ATTRIBUTES = (".gitattributes", "sub/.gitattributes")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("needle\n")
+    (folder / "sub/b.txt").write_text("x\n")
+    env = clean_env(tmp_path / "home")
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        named = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", *named, *words], cwd=folder, env=env, check=True)
+    return folder
+
+
+def put(make: Callable[[Path], None], path: Path) -> None:
+    """Put one in the place of whatever is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name("moved"))
+    path.unlink(missing_ok=True)
+    make(path)
+
+
+def work(tmp_path: Path) -> list[str]:
+    """A prompt for which the model searches and writes."""
+    model = script(
+        tmp_path / "script.toml",
+        [
+            {"text": "a", "calls": [call("Grep", pattern="needle"), call("Glob", pattern="**/*.txt")]},
+            {"text": "b", "calls": [call("Write", file_path="sub/new.txt", content="new\n")]},
+            {"text": "All done."},
+        ],
+    )
+    return ["-p", "hi", "--model", model, "--permission-mode", "acceptEdits", "--output-format", "stream-json"]
+
+
+def run(args: list[str], root: Path, code: int | None = 0) -> str:
+    done = agent(args, root, timeout=SECONDS)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said and "internal error" not in said, said
+    assert code is None or done.returncode == code, said
+    return said
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("trust", [False, True])
+def test_files_of_agents(root: Path, make: Callable[[Path], None], trust: bool) -> None:
+    for name in OWN:
+        put(make, root / name)
+    for name in USERS:
+        put(make, root.parent / "home" / name)
+    given = ["--trust"] if trust else []
+    said = run([*work(root.parent), *given], root)
+    assert "All done." in said
+    assert (root / "sub/new.txt").read_text() == "new\n"
+    # What is wrong with them is named: a file that does not count must not look as if it did.
+    assert run(["doctor"], root, None).count("is not a regular file" if make is not huge else "more than") >= 3
+    for command in (["sessions", "list"], ["trust", "--show"], ["memory", "show"], ["hooks", "list"], ["mcp", "list"]):
+        run(command, root, None)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_the_users_own_settings(root: Path, make: Callable[[Path], None]) -> None:
+    """Nothing runs with other settings than the user believes."""
+    put(make, root.parent / "home/.agentrc")
+    assert ".agentrc: cannot be read: " in run(work(root.parent), root, 2)
+    run(["doctor"], root, None)
+
+
+@pytest.mark.parametrize(("make", "trust"), [(fifo, False), (fifo, True), (device, True), (huge, True)])
+@pytest.mark.parametrize("name", GIT)
+def test_files_of_git(root: Path, name: str, make: Callable[[Path], None], trust: bool) -> None:
+    put(make, root / name)
+    assert "All done." in run([*work(root.parent), *(["--trust"] if trust else [])], root)
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("name", IGNORES)
+def test_ignore_files(root: Path, name: str, make: Callable[[Path], None]) -> None:
+    """The search fails in a sentence that names the file; the turn goes on."""
+    put(make, root / name)
+    said = run(work(root.parent), root)
+    assert "All done." in said and (root / "sub/new.txt").read_text() == "new\n"
+    what = {fifo: "is a named pipe", device: "is a device", huge: "has 3,221,225,472 bytes"}[make]
+    assert f"Nothing can be searched here: {root / name} {what}" in said
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_attribute_files(root: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Searches do not read them; the user is told that the change may not be undone."""
+    put(make, root / name)
+    said = run(work(root.parent), root)
+    assert "All done." in said and "a.txt" in said
+    assert (root / "sub/new.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_files_of_our_own_state(root: Path, make: Callable[[Path], None]) -> None:
+    run(work(root.parent), root)
+    state = root.parent / "home/state"
+    (log,) = state.glob("sessions/*/*.jsonl")
+    store = next(path.parent for path in state.glob("snapshots/*/*") if path.name == "lock")
+    beside = [path for path in store.iterdir() if path.is_file()]
+    own = [log, log.with_suffix(".draft"), log.with_suffix(".owner"), log.parent / "plan.json", *beside]
+    for path in own:
+        put(make, path)
+    assert "All done." in run(work(root.parent), root)
+    for command in (["sessions", "list"], ["sessions", "list", "--json"], ["permissions", "learn"], ["pending"]):
+        run(command, root)
+    for command in (["undo"], ["show", log.stem], ["-p", "more", "--resume", log.stem], ["doctor"]):
+        run(command, root, None)
