@@ -33,7 +33,9 @@ def config(name: str, server: McpServer) -> dict[str, Any]:
 
 
 @contextmanager
-def company(folder: Path, scope: Scope = "given", **servers: McpServer) -> Iterator[Servers]:
+def company(
+    folder: Path, scope: Scope = "given", start_timeout: float = PATIENCE, **servers: McpServer
+) -> Iterator[Servers]:
     """Servers that run, each up or failed."""
     env = {k: v for k, v in os.environ.items() if k in ("PATH", "PYTHONPATH", "HOME")}
     setup = Setup(
@@ -44,7 +46,7 @@ def company(folder: Path, scope: Scope = "given", **servers: McpServer) -> Itera
         logs=folder / "logs",
         approvals=lambda: Approvals(folder / "state", folder),
         trusted_for_run=False,
-        start_timeout=PATIENCE,
+        start_timeout=start_timeout,
         call_timeout=PATIENCE,
         logins=folder / "logins",
     )

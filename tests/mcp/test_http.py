@@ -128,3 +128,34 @@ def test_an_answer_without_end_is_dropped(tmp_path: Path, packed: bool) -> None:
 def test_a_silent_answer_is_not_given_up_by_the_client_itself() -> None:
     # The limit of a call is ours; the client would end a long one after five minutes.
     assert make_client().timeout.read is None
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_a_server_that_sends_only_keep_alives_is_given_up(tmp_path: Path, kind: Literal["http", "sse"]) -> None:
+    class Silent(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b": keep-alive\n\n")
+
+        do_GET = do_POST
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+    listener.daemon_threads = True
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{listener.server_port}/mcp"
+        with company(tmp_path, start_timeout=1.0, silent=McpServer(url=url, type=kind)) as servers:
+            silent = servers.all["silent"]
+            eventually(lambda: silent.status not in ("", "starting"))
+            assert silent.status != "ready"
+            assert "did not answer" in silent.reason or "time" in silent.reason
+    finally:
+        listener.shutdown()
+        listener.server_close()

@@ -187,3 +187,9 @@ def test_nothing_runs_after_an_edit_that_fails(bench: Bench) -> None:
     bench.fails("MultiEdit", file_path="a.txt", edits=[{"old_string": "zzz", "new_string": "y"}])
     bench("Write", file_path="a.txt", content="one\n")
     assert not (bench.root / "ran").exists()
+
+
+def test_its_memory_is_bounded(bench: Bench) -> None:
+    (bench.root / "a.txt").write_text("one\n")
+    bench.ctx.settings["after_edit"] = {"*": "ulimit -Sd"}
+    assert "\n8388608" in edited(bench, "a.txt").text

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.regular import NotPlain, read_regular, read_start, resolve_inside
+from agent_tools.regular import NotPlain, open_regular, open_stream, read_regular, read_start, resolve_inside
 
 
 @pytest.fixture
@@ -73,6 +73,49 @@ def test_the_bound(root: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(NotPlain, match="more than 4 bytes"):
         read_regular(root / "huge", 4)
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC, os.O_RDWR, os.O_RDONLY])
+@pytest.mark.parametrize("create", [0, os.O_CREAT])
+def test_a_pipe_or_a_device_is_opened_for_nothing(root: Path, flags: int, create: int) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "link").symlink_to("pipe")
+    (root / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "link", "zero", "sub"):
+        with pytest.raises(NotPlain, match="is not a regular file"):
+            open_regular(root / name, flags | create)
+
+
+def test_files_are_made_and_links_followed_as_the_flags_say(root: Path) -> None:
+    os.close(open_regular(root / "new", os.O_WRONLY | os.O_CREAT, 0o600))
+    assert (root / "new").stat().st_mode & 0o777 == 0o600
+    (root / "link").symlink_to("new")
+    os.close(open_regular(root / "link", os.O_RDWR))
+    for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT):
+        with pytest.raises(OSError):
+            open_regular(root / "link", flags | os.O_NOFOLLOW)
+    with pytest.raises(FileNotFoundError):
+        open_regular(root / "nothing")
+    directory = os.open(root, os.O_RDONLY)
+    os.close(open_regular("new", dir_fd=directory))
+    with pytest.raises(OSError):
+        open_regular("link", dir_fd=directory)
+    os.close(directory)
+
+
+def test_a_stream_has_a_bound(root: Path) -> None:
+    with open_stream(root / "sub/a.txt", 5) as file:
+        assert file.read() == b"hello"
+    with pytest.raises(NotPlain, match="more than 4 bytes"):
+        open_stream(root / "sub/a.txt", 4)
+
+
+def test_a_file_that_drips_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that gives a byte now and then."""
+    monkeypatch.setattr(os, "read", lambda descriptor, count: b"x")
+    monkeypatch.setattr("agent_tools.regular._SECONDS", 0.05)
+    with pytest.raises(NotPlain, match="takes too long to read"):
+        read_start(root / "sub/a.txt", 1 << 20)
 
 
 NAMES = ("a", "b", "c/a", "c/b")

@@ -19,7 +19,7 @@ _GIT = (
     ".git/HEAD", ".git/config", ".git/config.worktree", ".git/commondir", ".git/index", ".git/packed-refs",
     ".git/shallow", ".git/objects/info/alternates",
 )  # fmt: skip
-_OWN = ("ignore", "attributes")
+_OWN = ("ignore", "attributes", "config")
 LARGEST = 64 << 20
 _SECONDS = 1.5
 # By the folder in which it stood in the way.
@@ -65,6 +65,7 @@ def _in_folder(folder: str) -> Iterator[str]:
 def _candidates(top: str) -> Iterator[str]:
     for folder in _upwards(top):
         yield from _in_folder(folder)
+    yield os.path.expanduser("~/.gitconfig")
     own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     yield from (os.path.join(own, "git", name) for name in _OWN)
     # The nearest first.
