@@ -141,7 +141,8 @@ def test_a_server_that_sends_only_keep_alives_is_given_up(tmp_path: Path, kind: 
                 while True:
                     self.wfile.write(b": keep-alive\n\n")
 
-        do_GET = do_POST
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def log_message(self, *args: object) -> None:
             pass
