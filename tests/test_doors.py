@@ -37,6 +37,8 @@ OPENS = {
     ("tools/agent_tools/process.py", "end_strays"): "/proc",
     ("tools/agent_tools/sandbox_bwrap.py", "*"): "/dev/null",
     ("tools/agent_tools/sandbox_holders.py", "*"): "folders; new files: O_EXCL",
+    ("tools/agent_tools/sandbox_inside.py", "*"): "/proc",
+    ("tools/agent_tools/sandbox_temp.py", "*"): "folders: O_DIRECTORY",
     ("tools/agent_tools/sandbox_launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
     ("tools/agent_tools/sandbox_mounts.py", "*"): "/proc",
     ("tools/agent_tools/sandbox_wrapped.py", "*"): "a file in memory",
@@ -57,6 +59,8 @@ STARTS = {
     ("tools/agent_tools/process.py", "__init__"): "commands of the user, hooks: with the clocks of their settings",
     ("tools/agent_tools/reaper.py", "_start"): "a shell that reads only what we write, and ends with us",
     ("tools/agent_tools/sandbox.py", "_trial"): "runs `true`, with a clock",
+    ("tools/agent_tools/sandbox_space.py", "__init__"): "holds the namespace of a session and ends with it",
+    ("tools/agent_tools/sandbox_space.py", "_try"): "the trial of that namespace",
     ("tools/agent_tools/sandbox_launch.py", "main"): "becomes the command of the user",
 }
 

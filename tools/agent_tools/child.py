@@ -8,7 +8,9 @@ do that (macOS), there is no such bound.
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -137,7 +139,6 @@ def follow(
     be waiting for; "" for nothing.
     """
     import selectors
-    import signal
     from subprocess import TimeoutExpired
 
     now = time.monotonic()
@@ -145,6 +146,7 @@ def follow(
     parts: dict[Any, list[bytes]] = {process.stdout: [], process.stderr: []}
     sizes = dict.fromkeys(parts, 0)
     left, cause = memoryview(feed), ""
+    _running.add(process)
     try:
         with selectors.DefaultSelector() as ready:
             for stream in parts:
@@ -184,6 +186,7 @@ def follow(
         if process.poll() is None:
             kill_group(process, signal.SIGKILL)
             process.wait()
+        _running.discard(process)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with suppress(OSError):
@@ -198,3 +201,14 @@ def kill_group(process: subprocess.Popen[bytes], number: int) -> None:
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
+
+
+# Those that a thread is following: it may be cut off in the middle when the program ends.
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in list(_running):
+        if process.poll() is None:
+            kill_group(process, signal.SIGKILL)
