@@ -12,17 +12,19 @@ from pathlib import Path
 from tests.helpers import ROOT
 from tests.test_layers import MODULES
 
-FILE_DOORS = {"tools/agent_tools/regular.py", "tools/agent_tools/files.py"}
+FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("regular", "files", "nofollow")}
 CHILD_DOOR = "tools/agent_tools/child.py"
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
 OPENS = {
     ("agent_cli/__main__.py", "guarded"): "/dev/null",
     ("agent_cli/commands/mcp_login.py", "_open"): "an address in the browser",
+    ("agent_cli/engine/checking.py", "_content"): "a descriptor from `files.open_file`",
     ("agent_cli/engine/structured.py", "read_schema"): "the user names it on the command line: `<(...)` is a pipe",
     ("agent_cli/session/private.py", "sync_folder"): "a folder, which is only synced",
     ("agent_cli/session/mend.py", "_make"): "a new file: O_EXCL",
     ("agent_cli/session/export/write.py", "write_document"): "a new file: O_EXCL",
+    ("agent_cli/snapshots/capture.py", "_look"): "O_NONBLOCK, and looked at before it is read",
     ("agent_cli/snapshots/restore.py", "_make"): "a new file: O_EXCL",
     ("agent_cli/terminal/commands/status.py", "_bug"): "a new file: O_EXCL",
     ("agent_cli/terminal/pictures.py", "clipboard_image"): "a new file with a name by chance in a folder of ours",
@@ -42,6 +44,7 @@ OPENS = {
     ("tools/agent_tools/sandbox_launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
     ("tools/agent_tools/sandbox_mounts.py", "*"): "/proc",
     ("tools/agent_tools/sandbox_wrapped.py", "*"): "a file in memory",
+    ("tools/agent_tools/search_check.py", "_open"): "O_NONBLOCK, and looked at before it is read",
     ("tools/agent_tools/spill.py", "__init__"): "a new file: O_EXCL",
     ("tools/agent_tools/spill.py", "_make"): "a new file: O_EXCL",
 }

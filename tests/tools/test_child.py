@@ -12,7 +12,7 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.child import MEMORY, StuckError, collect, run_child, start_child
-from agent_tools.ripgrep import run_rg
+from agent_tools.ripgrep import opened, run_rg
 from tests.tools.toolbench import Bench
 
 LINUX = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits a running process")
@@ -67,12 +67,17 @@ def test_what_it_waits_for_is_told(tmp_path: Path) -> None:
     assert process.returncode is not None
 
 
+def search(program: str, bench: Bench, seconds: float) -> None:
+    with opened(bench.root) as directory:
+        run_rg(program, [], directory, bench.ctx, seconds)
+
+
 def test_a_slow_search_ends_in_a_sentence(bench: Bench, tmp_path: Path) -> None:
     slow = tmp_path / "rg"
     slow.write_text("#!/bin/sh\nsleep 600\n")
     slow.chmod(0o755)
     with pytest.raises(ToolError, match=r"took more than 0\.2 s"):
-        run_rg(str(slow), [], bench.root, bench.ctx, 0.2)
+        search(str(slow), bench, 0.2)
 
 
 def test_a_search_without_memory_ends_in_a_sentence(bench: Bench, tmp_path: Path) -> None:
@@ -80,4 +85,4 @@ def test_a_search_without_memory_ends_in_a_sentence(bench: Bench, tmp_path: Path
     greedy.write_text('#!/bin/sh\necho "memory allocation of 4294967296 bytes failed" >&2\nkill -ABRT $$\n')
     greedy.chmod(0o755)
     with pytest.raises(ToolError, match="needs too much memory"):
-        run_rg(str(greedy), [], bench.root, bench.ctx)
+        search(str(greedy), bench, 60)

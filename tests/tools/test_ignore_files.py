@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.ignore_files import LARGEST, find_obstacle, known_obstacle, obstacle_above
+from agent_tools.ignore_files import LARGEST, find_obstacle, known_obstacle
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +63,3 @@ def test_devices_and_sizes(root: Path) -> None:
     with ignore.open("wb") as file:
         file.truncate(LARGEST + 1)
     assert "has 67,108,865 bytes" in find_obstacle(str(root))
-
-
-def test_only_what_is_above_a_file(root: Path) -> None:
-    os.mkfifo(root / "a/.gitattributes")
-    assert obstacle_above([str(root)]) == ""
-    assert "is a named pipe" in obstacle_above([str(root), str(root / "a/b")])

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 _NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
 _INSIDE = (".git/info/exclude", ".git/info/attributes")
@@ -44,12 +44,6 @@ def find_obstacle(top: str) -> str:
         if time.monotonic() > until:
             break
     return ""
-
-
-def obstacle_above(folders: Iterable[str]) -> str:
-    """The same for files in these folders and those above them alone; what is below is not looked for."""
-    every = dict.fromkeys(above for folder in folders for above in _upwards(folder))
-    return next((said for folder in every for path in _in_folder(folder) if (said := _problem(path))), "")
 
 
 def _upwards(folder: str) -> Iterator[str]:

@@ -100,9 +100,9 @@ def _text(errors: bytes) -> str:
 
 
 def _name_of(directory: int) -> str:
-    """Where an open directory is, as far as the system tells; else the root, of which only the top is looked at soon."""
+    """Where an open directory is; "/" where the system does not tell."""
     try:
-        return os.readlink(f"/proc/self/fd/{directory}")
+        return os.readlink(f"/proc/self/fd/{directory}")  # noqa: PTH115
     except OSError:
         return "/"
 
