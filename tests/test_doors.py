@@ -110,6 +110,8 @@ def starts(call: ast.Call) -> bool:
             return name in ("system", "popen", "fork", "forkpty") or name.startswith(("exec", "spawn", "posix_spawn"))
         case ast.Attribute(attr="open_process" | "run_process" | "create_subprocess_exec" | "create_subprocess_shell"):
             return True
+        case ast.Attribute(value=ast.Name(id="REAPER"), attr="popen"):
+            return True
         case ast.Name(id="Popen"):
             return True
     return False

@@ -12,9 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_tools.private import write_whole
+from agent_tools.regular import read_regular
 
 # What a jump can add to an age, and all that counts of a longer pause.
 STEP = 3 * 86_400
+_LARGEST = 64 << 20
 
 
 class Idle:
@@ -26,7 +28,7 @@ class Idle:
         # By name: the time of the last change, and how much had passed by then.
         self._seen: dict[str, tuple[float, float]] = {}
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            kept = json.loads(path.read_bytes())
+            kept = json.loads(read_regular(path, _LARGEST))
             self._lived = float(kept["lived"]) + min(max(now - float(kept["at"]), 0.0), STEP)
             self._seen = {str(name): (float(t), float(lived)) for name, (t, lived) in kept["seen"].items()}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_tools.nofollow import open_directory
 from agent_tools.private import write_whole
-from agent_tools.regular import read_regular
+from agent_tools.regular import open_regular, read_regular
 
 _NOTE, LOCK = "restoring", "lock"
 _LARGEST = 64 << 20
@@ -64,7 +64,7 @@ def remove_at_start(store: Path) -> None:
     if not os.path.lexists(store / _NOTE):
         return
     with suppress(OSError):
-        descriptor = os.open(store / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_regular(store / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_leftovers(store)

@@ -8,7 +8,6 @@ do that (macOS), there is no such bound.
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import time
@@ -146,7 +145,6 @@ def follow(
     parts: dict[Any, list[bytes]] = {process.stdout: [], process.stderr: []}
     sizes = dict.fromkeys(parts, 0)
     left, cause = memoryview(feed), ""
-    _running.add(process)
     try:
         with selectors.DefaultSelector() as ready:
             for stream in parts:
@@ -186,7 +184,6 @@ def follow(
         if process.poll() is None:
             kill_group(process, signal.SIGKILL)
             process.wait()
-        _running.discard(process)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with suppress(OSError):
@@ -201,14 +198,3 @@ def kill_group(process: subprocess.Popen[bytes], number: int) -> None:
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-
-
-# Those that a thread is following: it may be cut off in the middle when the program ends.
-_running: set[subprocess.Popen[bytes]] = set()
-
-
-@atexit.register
-def _end_all() -> None:
-    for process in list(_running):
-        if process.poll() is None:
-            kill_group(process, signal.SIGKILL)
