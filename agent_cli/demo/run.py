@@ -142,7 +142,9 @@ class _Demo:
         script.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
         allow = [] if self._asks else [f"Bash({command})", "Edit(/**)"]
         layers = Layers()
-        settings = {"model": f"scripted:{script}", "save_sessions": False, "permissions": {"allow": allow}}
+        # What it runs is its own, and may be run by an interpreter that the sandbox does not show.
+        settings = {"sandbox": "off", "model": f"scripted:{script}", "save_sessions": False}
+        settings["permissions"] = {"allow": allow}
         layers.add(settings, "the demo", self._project)
         place = Place(cwd=self._project, root=self._project, home=None, env=self._env)
         model = Actor(script, PAUSE if os.isatty(1) else 0.0)

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import tempfile
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,10 @@ _PREFIX = "agent-sandbox-"
 
 
 class Folder:
-    """A folder that is removed with `close`, or by the next program that makes one: its lock says that it is in use."""
+    """A folder that is removed with `close`, when the program ends, or by the next program that makes one.
+
+    Its lock says that it is in use.
+    """
 
     def __init__(self) -> None:
         parent = Path(os.path.realpath(tempfile.gettempdir()))
@@ -23,11 +27,13 @@ class Folder:
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Also where the program ends without closing its sessions.
+        self.close = weakref.finalize(self, _end, self.path, self._lock)
 
-    def close(self) -> None:
-        """Remove it with all that is in it."""
-        _remove(self.path)
-        os.close(self._lock)
+
+def _end(path: Path, lock: int) -> None:
+    _remove(path)
+    os.close(lock)
 
 
 def remove_left(parent: Path) -> None:
