@@ -62,9 +62,9 @@ picture: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
-# The whole suite on the oldest and the newest Python that are supported.
+# The whole suite on the oldest and the newest Python that are supported; every test starts the program as a user does.
 versions:
-	for v in 3.11 3.13; do $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
+	for v in 3.11 3.13; do STARTS=exec $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m hatchling build -t wheel

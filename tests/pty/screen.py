@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import re
-import signal
-import sys
+import struct
+import termios
 from pathlib import Path
 from typing import Any
 
 import pexpect
+from pexpect.fdpexpect import fdspawn
 
+from tests.forking import start
 from tests.helpers import clean_env
 
 
@@ -18,17 +22,14 @@ class Terminal:
     """`agent` in a pty, line by line. `expect` waits for text; nothing sleeps for a fixed time."""
 
     def __init__(self, args: list[str], cwd: Path, **env: str) -> None:
-        home = cwd.parent / "home"
         self._at_prompt = False
-        self._child: Any = pexpect.spawn(
-            sys.executable,
-            ["-m", "agent_cli", *args],
-            cwd=str(cwd),
-            env=clean_env(home, **{"TERM": "dumb", **env}),
-            dimensions=(40, 100),
-            timeout=20,
-            encoding="utf-8",
-        )
+        self._ear, mouth = pty.openpty()
+        fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
+        env = clean_env(cwd.parent / "home", **{"TERM": "dumb", **env})
+        self._process = start(args, cwd, env, terminal=True, **streams)
+        os.close(mouth)
+        self._child: Any = fdspawn(self._ear, timeout=20, encoding="utf-8")
 
     def expect(self, text: str) -> str:
         """Wait for `text`; what came before it, without colours."""
@@ -55,35 +56,35 @@ class Terminal:
         return bool(found == 0)
 
     def press(self, key: str) -> None:
-        self._child.sendcontrol(key)
+        self._child.send(chr(ord(key) & 0x1F))
 
     def leave(self) -> str:
         """Ctrl-D, and the rest of the output."""
         if not self._at_prompt:
             self.ready()
-        self._child.sendeof()
+        self.press("d")
         return self.end()
 
     def end(self) -> str:
         self._child.expect(pexpect.EOF)
-        self._child.close()
+        self._process.wait()
+        os.close(self._ear)
         return plain(self._child.before)
 
     def kill(self) -> None:
         """SIGKILL, and the end of the process."""
-        self._child.kill(signal.SIGKILL)
-        self._child.wait()
-        self._child.close()
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ear)
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does, and wait for the end of the process."""
-        os.close(self._child.child_fd)
-        self._child.wait()
+        os.close(self._ear)
+        self._process.wait()
 
     @property
     def exit_code(self) -> int | None:
-        code: int | None = self._child.exitstatus
-        return code
+        return self._process.returncode
 
 
 def plain(text: str) -> str:
