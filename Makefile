@@ -27,12 +27,15 @@ tests: $(VENV)/.dev
 
 # The gate for commands: very many lines by chance, run by the real bash, and all that runs unasked under strace; git
 # configurations by chance, compared with git's own reading; and folders swapped for links under every tool for files.
+# Then all examples of the dearest properties.
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
 	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_differential.py \
 	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py \
-	  tests/permission/test_hostile_git.py tests/permission/test_hostile_commands.py tests/races
+	  tests/permission/test_hostile.py tests/permission/test_hostile_git.py \
+	  tests/permission/test_hostile_commands.py tests/races
+	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rl 'max_examples=examples(' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev

@@ -117,6 +117,9 @@ class _Forked(subprocess.Popen[bytes]):
         self.pid = int(self._answers.readline())
         self._child_created = True
 
+    def __del__(self, *_: Any) -> None:
+        """Nothing is left behind to be waited for: the server has done it."""
+
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         with suppress(subprocess.TimeoutExpired):
             self._wait(0)

@@ -12,6 +12,11 @@ from tests.forking import PYTHONPATH, start
 from tests.forking import ROOT as ROOT
 
 
+def examples(count: int) -> int:
+    """How many examples of many Hypothesis tries: a third, and all with EXAMPLES=all, as `make fuzz` does."""
+    return count if os.environ.get("EXAMPLES") == "all" else count // 3
+
+
 def clean_env(home: Path, **more: str) -> dict[str, str]:
     """An environment without keys, settings or state of the machine the tests run on. `home` is made."""
     home.mkdir(parents=True, exist_ok=True)

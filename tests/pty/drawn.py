@@ -17,7 +17,7 @@ import pyte
 from tests.forking import start
 from tests.helpers import clean_env
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Drawn:

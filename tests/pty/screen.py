@@ -8,6 +8,7 @@ import pty
 import re
 import struct
 import termios
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class Terminal:
         env = clean_env(cwd.parent / "home", **{"TERM": "dumb", **env})
         self._process = start(args, cwd, env, terminal=True, **streams)
         os.close(mouth)
-        self._child: Any = fdspawn(self._ear, timeout=20, encoding="utf-8")
+        self._child: Any = fdspawn(self._ear, timeout=60, encoding="utf-8")
 
     def expect(self, text: str) -> str:
         """Wait for `text`; what came before it, without colours."""
@@ -44,7 +45,7 @@ class Terminal:
     def type(self, text: str) -> None:
         """A line and Enter."""
         self._at_prompt = False
-        self._child.send(text + "\r")
+        self._send(text + "\r")
 
     def send(self, text: str) -> None:
         """Keys, as they are."""
@@ -56,7 +57,12 @@ class Terminal:
         return bool(found == 0)
 
     def press(self, key: str) -> None:
-        self._child.send(chr(ord(key) & 0x1F))
+        self._send(chr(ord(key) & 0x1F))
+
+    def _send(self, keys: str) -> None:
+        # Nobody types in the moment in which a prompt appears, and what is typed before it is thrown away.
+        time.sleep(0.05)
+        self._child.send(keys)
 
     def leave(self) -> str:
         """Ctrl-D, and the rest of the output."""
