@@ -73,6 +73,7 @@ class Day:
             "OPENAI_API_KEY": "story-key",
             "OPENAI_BASE_URL": model.server.openai_url,
             "AGENT_MODEL": "openai/test-model",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
         if fault == "clock":
             self.env["STORY_CLOCK"] = str(self.clock)
