@@ -1,13 +1,15 @@
-"""The program started by a fork of a process that has imported it, which takes a third of the time and less.
+"""The program started by a fork of a process that has imported it, which takes a sixth of the time.
 
 `start` is `subprocess.Popen` for `python -m agent_cli ARGUMENTS`: a process of its own with its own folder,
 environment, streams and session, that is waited for and killed as any. What comes before `main()`, Python's own start
-and the imports, it shares with the others. A test of that (of imports, /proc/PID/environ, the command line) starts the
-program as a user does; with STARTS=exec every test does, as in `make versions`.
+and the imports, it shares with the others; of what Python does at the end, threads are waited for, `atexit` is run, and
+the streams are written out. A test of all that (of imports, /proc/PID/environ, the command line) starts the program as
+a user does; with STARTS=exec every test does, as in `make versions`.
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import gc
 import importlib
@@ -19,6 +21,7 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
@@ -31,13 +34,16 @@ _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
 # Imported before the fork: the program, and what a session in a terminal needs of libraries.
 _IMPORTED = (
-    "agent_cli.cli", "agent_cli.start", "agent_cli.attach", "agent_cli.headless.run", "agent_cli.model.scripted",
-    "agent_cli.commands.decide", "agent_cli.commands.doctor", "agent_cli.commands.sessions",
-    "agent_cli.permission.saved_rules", "agent_cli.terminal.live_repl", "agent_cli.terminal.blocks",
-    "agent_cli.terminal.highlight", "agent_cli.terminal.markdown", "agent_tools.own_process", "ctypes", "markdown_it",
-    "prompt_toolkit.input.vt100", "pygments.lexers.python", "tomllib",
+    "agent_cli.attach", "agent_cli.cli", "agent_cli.commands.decide", "agent_cli.commands.doctor",
+    "agent_cli.commands.sessions", "agent_cli.extensions.mcp.http", "agent_cli.extensions.mcp.sdk",
+    "agent_cli.headless.run", "agent_cli.model.scripted", "agent_cli.permission.saved_rules",
+    "agent_cli.snapshots.prune", "agent_cli.snapshots.undoing", "agent_cli.start",
+    "agent_cli.terminal.blocks", "agent_cli.terminal.highlight", "agent_cli.terminal.live_repl",
+    "agent_cli.terminal.markdown", "agent_tools.own_process", "ctypes", "markdown_it", "prompt_toolkit.input.vt100",
+    "pygments.lexers.python", "tomllib",
 )  # fmt: skip
-_servers: dict[tuple[str | None, ...], _Server | None] = {}
+# By the language, which Python reads at its start.
+_servers: dict[str | None, _Server | None] = {}
 
 
 def start(
@@ -50,22 +56,26 @@ def start(
     """
     command = [sys.executable, "-m", "agent_cli", *args]
     popen["start_new_session"] = popen.get("start_new_session", False) or terminal
-    # What a server keeps from its own start: the language, and which mounts it sees.
-    key = (env.get("LANG"), _mounts())
+    language = env.get("LANG")
     set_by = {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
-    odd = set_by != {"PYTHONPATH": PYTHONPATH} or sys.platform != "linux" or os.environ.get("STARTS") == "exec"
-    if odd or key not in _servers:
+    odd = set_by != {"PYTHONPATH": PYTHONPATH} or _mounts() != _MOUNTS or os.environ.get("STARTS") == "exec"
+    if odd or language not in _servers:
         if not odd:
-            _servers[key] = None
+            _servers[language] = None
         return subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=_own_terminal if terminal else None, **popen)
-    server = _servers[key] = _servers[key] or _Server(env.get("LANG"))
+    server = _servers[language] = _servers[language] or _Server(language)
     return _Forked(server, command, terminal=terminal, cwd=cwd, env=env, **popen)
 
 
 def _mounts() -> str:
+    """Which file systems this process sees; empty where all see the same."""
     with suppress(OSError):
         return str(Path("/proc/self/ns/mnt").readlink())
     return ""
+
+
+# Without them nothing is forked: elsewhere a fork of a process with threads of the system's own is not safe.
+_MOUNTS = _mounts() if sys.platform == "linux" else "none"
 
 
 def _own_terminal() -> None:
@@ -139,6 +149,7 @@ def _serve(control: socket.socket) -> None:
     """Fork for each request, and return in the new process; the server itself ends here when the tests have."""
     for name in _IMPORTED:
         importlib.import_module(name)
+    sys.modules["agent_cli.cli"].as_typer_reads()
     gc.collect()
     gc.freeze()
     connections: dict[int, socket.socket] = {}
@@ -206,8 +217,23 @@ def _stream(before: TextIOWrapper, mode: str) -> TextIOWrapper:
     return made
 
 
-if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+def _run() -> None:
+    """Run the program. The process then ends at once: Python would take apart all that was imported, which takes twice
+    as long as a short run."""
     from agent_cli.__main__ import main
 
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(end.code or 0))
+        raise
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _run()

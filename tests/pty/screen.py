@@ -74,19 +74,28 @@ class Terminal:
     def end(self) -> str:
         self._child.expect(pexpect.EOF)
         self._process.wait()
-        os.close(self._ear)
+        self._close()
         return plain(self._child.before)
 
     def kill(self) -> None:
         """SIGKILL, and the end of the process."""
         self._process.kill()
         self._process.wait()
-        os.close(self._ear)
+        self._close()
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does, and wait for the end of the process."""
-        os.close(self._ear)
+        self._close()
         self._process.wait()
+
+    def __del__(self) -> None:
+        """What a test has left open ends with its terminal."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._ear >= 0:
+            os.close(self._ear)
+            self._ear = -1
 
     @property
     def exit_code(self) -> int | None:
