@@ -3,7 +3,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := $(VENV)/bin
-JOBS ?= 2
+# One more than the cores of a small machine: many tests wait for a program.
+JOBS ?= 3
 
 .PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas picture bench versions wheel clean
 
