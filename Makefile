@@ -3,7 +3,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := $(VENV)/bin
-JOBS ?= 2
+# One more than the cores of a small machine: many tests wait for a program.
+JOBS ?= 3
 
 .PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas picture bench versions wheel clean
 
@@ -27,12 +28,15 @@ tests: $(VENV)/.dev
 
 # The gate for commands: very many lines by chance, run by the real bash, and all that runs unasked under strace; git
 # configurations by chance, compared with git's own reading; and folders swapped for links under every tool for files.
+# Then all examples of the dearest properties.
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
 	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_differential.py \
 	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py \
-	  tests/permission/test_hostile_git.py tests/permission/test_hostile_commands.py tests/races
+	  tests/permission/test_hostile.py tests/permission/test_hostile_git.py \
+	  tests/permission/test_hostile_commands.py tests/races
+	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rl 'max_examples=examples(' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev
@@ -62,9 +66,9 @@ picture: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
-# The whole suite on the oldest and the newest Python that are supported.
+# The whole suite on the oldest and the newest Python that are supported; every test starts the program as a user does.
 versions:
-	for v in 3.11 3.13; do $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
+	for v in 3.11 3.13; do STARTS=exec $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m hatchling build -t wheel

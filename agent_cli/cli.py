@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -144,11 +145,16 @@ def trust(
     raise typer.Exit(list_trusted() if every else trust_folder(folder, show=show, revoke=revoke))
 
 
+@cache
+def as_typer_reads() -> Any:
+    """What Typer makes of the commands, which takes longer than most of them."""
+    return typer.main.get_command(app)
+
+
 def run_cli(argv: list[str]) -> int:
     """Let Typer read the command line; the exit code."""
-    command = typer.main.get_command(app)
     try:
-        code = command.main(args=spell_out(argv), prog_name="agent", standalone_mode=True)
+        code = as_typer_reads().main(args=spell_out(argv), prog_name="agent", standalone_mode=True)
     except SystemExit as exit_:
         if isinstance(exit_.__context__, BrokenPipeError):  # which Typer turns into a plain 1
             raise exit_.__context__ from None

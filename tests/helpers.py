@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.forking import PYTHONPATH, start
+from tests.forking import ROOT as ROOT
+
+
+def examples(count: int) -> int:
+    """How many examples of many Hypothesis tries: a third, and all with EXAMPLES=all, as `make fuzz` does."""
+    return count if os.environ.get("EXAMPLES") == "all" else count // 3
 
 
 def clean_env(home: Path, **more: str) -> dict[str, str]:
@@ -20,7 +25,7 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
         **kept,
         "HOME": str(home),
         "AGENT_STATE_DIR": str(home / "state"),
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}",
+        "PYTHONPATH": PYTHONPATH,
         "TERM": "xterm-256color",
         "NO_PROXY": "127.0.0.1,localhost",
         # No server on this machine is to be found by chance.
@@ -40,17 +45,15 @@ def agent(
     timeout: float = 60,
 ) -> subprocess.CompletedProcess[str]:
     """Run the program to its end. `env` adds to a clean environment whose HOME is beside `cwd`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "agent_cli", *args],
-        cwd=cwd,
-        env=clean_env(cwd.parent / "home", **(env or {})),
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True,
-        timeout=timeout,
-        check=False,
-    )
-    out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with start(args, cwd, clean_env(cwd.parent / "home", **(env or {})), **pipes) as process:
+        try:
+            told = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    out, err = (text.decode("utf-8", "replace") for text in told)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def script(path: Path, replies: list[dict[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,8 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(path: Path, *, top_only: bool) -> set[str]:
+@cache
+def imports(path: Path, *, top_only: bool) -> frozenset[str]:
     """The dotted names a file imports; `top_only` leaves out those inside functions and type checking blocks."""
     tree = ast.parse(path.read_text("utf-8"))
     nodes = list(tree.body) if top_only else list(ast.walk(tree))
@@ -108,7 +110,7 @@ def imports(path: Path, *, top_only: bool) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
             names |= {f"{node.module}.{a.name}" for a in node.names if f"{node.module}.{a.name}" in MODULES}
-    return names
+    return frozenset(names)
 
 
 def room(module: str) -> str | None:

@@ -13,6 +13,7 @@ from agent_cli import cli, start
 from agent_cli.__main__ import COMMANDS
 from agent_cli.options import RunOptions, flags, parse, spell_out
 from agent_tools.values import Value
+from tests.helpers import examples
 
 
 def by_typer(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions | None:
@@ -87,7 +88,7 @@ words = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(words, max_size=6))
 def test_what_the_quick_parser_reads_typer_reads_alike(argv: list[str]) -> None:
     quick = parse(argv)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_cli.config import front_matter
 from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from tests.helpers import examples
 
 KEYS = st.sampled_from(["tools", "x", "Key", "allowed-tools", "yes", "color"])
 VALUES = st.one_of(
@@ -20,7 +21,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(st.tuples(KEYS, VALUES), max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_quick_reading_is_yamls_or_none(lines: list[tuple[str, str]]) -> None:
     head = "".join(f"{key}: {value}\n" for key, value in lines)
     quick = front_matter._read_plain(head)
@@ -29,7 +30,7 @@ def test_the_quick_reading_is_yamls_or_none(lines: list[tuple[str, str]]) -> Non
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_no_head_raises_anything_else(text: str) -> None:
     head, body = split_front_matter(f"---\n{text}\n---\nbody")
     assert body.endswith("body")

@@ -134,12 +134,16 @@ def test_without_a_folder_for_temporary_files_it_says_so(work: Path) -> None:
     assert output.startswith("agent: There is no folder for temporary files")
 
 
-def on_a_terminal(work: Path, answers: list[str], *args: str, columns: int = 160) -> tuple[str, int]:
+# As the program starts, but its words come at once, and not at the pace of a reader.
+AT_ONCE = "from agent_cli.demo import run; run.PAUSE = 0.0; from agent_cli.__main__ import main; main()"
+
+
+def on_a_terminal(
+    work: Path, answers: list[str], *args: str, columns: int = 160, code: tuple[str, ...] = ("-c", AT_ONCE)
+) -> tuple[str, int]:
     """Run the demo on a terminal and answer its questions in order."""
     env = clean_env(work.parent / "home", **tmp(work))
-    child = pexpect.spawn(
-        sys.executable, ["-m", "agent_cli", "demo", *args], env=env, cwd=str(work), encoding="utf-8", timeout=30
-    )
+    child = pexpect.spawn(sys.executable, [*code, "demo", *args], env=env, cwd=str(work), encoding="utf-8", timeout=60)
     child.setwinsize(50, columns)
     shown = ""
     for answer in answers:
@@ -164,7 +168,7 @@ def test_on_a_terminal_a_person_approves(work: Path) -> None:
 
 
 def test_yes_asks_nothing_on_a_terminal(work: Path) -> None:
-    shown, status = on_a_terminal(work, [], "--yes")
+    shown, status = on_a_terminal(work, [], "--yes", code=("-m", "agent_cli"))
     assert status == 0, shown
 
 

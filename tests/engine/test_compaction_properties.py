@@ -27,6 +27,7 @@ from agent_tools.todo import TodoWrite
 from agent_tools.values import Value
 from agent_tools.workspace import Workspace
 from tests.engine.narrow import SUMMARY, Narrow, whole
+from tests.helpers import examples
 
 
 class BlobArgs(Value):
@@ -129,7 +130,7 @@ class Life:
             assert pin(conversation, UserMessage(KEPT), self.events.append) == ""
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     story=turns,
     size=st.sampled_from([4_000, 9_000, 20_000]),

@@ -31,6 +31,7 @@ from agent_tools.read import Read
 from agent_tools.todo import TodoWrite
 from agent_tools.values import Value
 from agent_tools.workspace import Workspace
+from tests.helpers import examples
 
 ROUNDS = 6
 DONE: list[int] = []
@@ -177,7 +178,7 @@ def _ignore(event: Event) -> None:
     """Nobody looks."""
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(replies, answers, ends)
 def test_whatever_happens(script: list[dict[str, Any]], said: list[str], ends: list[tuple[str, int]]) -> None:
     DONE.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from agent_cli.commands import decide
 from agent_cli.options import RunOptions
 from agent_cli.waiting import reopen
+from tests.forking import start
 from tests.headless.test_suspended import log, once, pending, suspend
 from tests.helpers import agent, call, clean_env, script
 
@@ -24,14 +24,8 @@ def fifo(path: Path) -> str:
 
 
 def started(work: Path, *args: str, **env: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "agent_cli", *args],
-        cwd=work,
-        env=clean_env(work.parent / "home", **env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return start(args, work, clean_env(work.parent / "home", **env), **streams)
 
 
 def suspend_with_hook(work: Path, replies: list[dict[str, Any]]) -> None:

@@ -70,8 +70,9 @@ EOF
 
 
 @on_linux
-def test_no_secret_stands_in_the_environment_that_proc_shows(work: Path) -> None:
+def test_no_secret_stands_in_the_environment_that_proc_shows(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even for root, which may read it; and the program itself, and what needs them, has them still."""
+    monkeypatch.setenv("STARTS", "exec")
     command = "cat /proc/$PPID/environ > environ"
     home = work.parent / "home"
     home.mkdir()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forking import start
 from tests.helpers import agent, call, clean_env, script
 
 
@@ -103,16 +103,7 @@ def test_what_changed_since_it_was_shown_is_proposed_again(work: Path) -> None:
 def test_two_people_cannot_run_a_call_twice(work: Path) -> None:
     suspend(work, [{"calls": [call("Bash", command="echo one >> log; sleep 0.5")]}, {"text": "Ok."}])
     env = clean_env(work.parent / "home")
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-m", "agent_cli", "approve"],
-            cwd=work,
-            env=env,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
+    both = [start(["approve"], work, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     codes = sorted(p.wait(30) for p in both)
     for process in both:
         process.communicate()

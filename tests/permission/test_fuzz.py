@@ -24,7 +24,7 @@ from tests.permission.grammar import Grammar
 from tests.permission.grammar_words import READERS, SPECIAL
 from tests.permission.running import Place, Ran
 
-LINES = int(os.environ.get("FUZZ_LINES", "2000"))
+LINES = int(os.environ.get("FUZZ_LINES", "1000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 AT_ONCE = 500
 # What no rule is needed for, and those whose rules the gate below has.

@@ -15,6 +15,7 @@ from agent_cli.permission.shell_scope import Scope
 from agent_cli.permission.shell_values import Part
 from agent_cli.permission.shell_walk import Walk
 from tests.counting import steps
+from tests.helpers import examples
 
 CWD = "/repo"
 
@@ -284,7 +285,7 @@ PIECES = st.sampled_from(
 @example("a;;b")
 @example("\n\na\n")
 @example("a && \n b")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_plain_words_are_read_as_the_parser_reads_them(command: str) -> None:
     plain = plain_parts(command, (CWD,))
     if plain:
@@ -296,7 +297,7 @@ def test_plain_words_are_read_as_the_parser_reads_them(command: str) -> None:
 
 
 @given(st.lists(st.text("abc ;&|'$`\\\"()<>\n*{}~!#=", min_size=1), min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_quoted_words_are_what_the_shell_would_see(words: list[str]) -> None:
     [part] = analyse("run " + " ".join(shlex.quote(w) for w in words), CWD).parts
     assert part.texts == ("run", *words)

@@ -7,8 +7,6 @@ import os
 import pty
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable
@@ -16,9 +14,10 @@ from pathlib import Path
 
 import pyte
 
+from tests.forking import start
 from tests.helpers import clean_env
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Drawn:
@@ -27,16 +26,8 @@ class Drawn:
     def __init__(self, args: list[str], cwd: Path, columns: int = 100, rows: int = 30, **env: str) -> None:
         self._ear, mouth = pty.openpty()
         fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.child = subprocess.Popen(
-            [sys.executable, "-m", "agent_cli", *args],
-            cwd=cwd,
-            env=clean_env(cwd.parent / "home", LANG="C.UTF-8", **env),
-            stdin=mouth,
-            stdout=mouth,
-            stderr=mouth,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
+        self.child = start(args, cwd, clean_env(cwd.parent / "home", LANG="C.UTF-8", **env), terminal=True, **streams)
         self._mouth = mouth
         self.screen = pyte.HistoryScreen(columns, rows, history=20_000)
         self._stream = pyte.ByteStream(self.screen)

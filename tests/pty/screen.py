@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import re
-import signal
-import sys
+import struct
+import termios
+import time
 from pathlib import Path
 from typing import Any
 
 import pexpect
+from pexpect.fdpexpect import fdspawn
 
+from tests.forking import start
 from tests.helpers import clean_env
 
 
@@ -18,17 +23,14 @@ class Terminal:
     """`agent` in a pty, line by line. `expect` waits for text; nothing sleeps for a fixed time."""
 
     def __init__(self, args: list[str], cwd: Path, **env: str) -> None:
-        home = cwd.parent / "home"
         self._at_prompt = False
-        self._child: Any = pexpect.spawn(
-            sys.executable,
-            ["-m", "agent_cli", *args],
-            cwd=str(cwd),
-            env=clean_env(home, **{"TERM": "dumb", **env}),
-            dimensions=(40, 100),
-            timeout=20,
-            encoding="utf-8",
-        )
+        self._ear, mouth = pty.openpty()
+        fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
+        env = clean_env(cwd.parent / "home", **{"TERM": "dumb", **env})
+        self._process = start(args, cwd, env, terminal=True, **streams)
+        os.close(mouth)
+        self._child: Any = fdspawn(self._ear, timeout=60, encoding="utf-8")
 
     def expect(self, text: str) -> str:
         """Wait for `text`; what came before it, without colours."""
@@ -43,7 +45,7 @@ class Terminal:
     def type(self, text: str) -> None:
         """A line and Enter."""
         self._at_prompt = False
-        self._child.send(text + "\r")
+        self._send(text + "\r")
 
     def send(self, text: str) -> None:
         """Keys, as they are."""
@@ -55,35 +57,49 @@ class Terminal:
         return bool(found == 0)
 
     def press(self, key: str) -> None:
-        self._child.sendcontrol(key)
+        self._send(chr(ord(key) & 0x1F))
+
+    def _send(self, keys: str) -> None:
+        # Nobody types in the moment in which a prompt appears, and what is typed before it is thrown away.
+        time.sleep(0.05)
+        self._child.send(keys)
 
     def leave(self) -> str:
         """Ctrl-D, and the rest of the output."""
         if not self._at_prompt:
             self.ready()
-        self._child.sendeof()
+        self.press("d")
         return self.end()
 
     def end(self) -> str:
         self._child.expect(pexpect.EOF)
-        self._child.close()
+        self._process.wait()
+        self._close()
         return plain(self._child.before)
 
     def kill(self) -> None:
         """SIGKILL, and the end of the process."""
-        self._child.kill(signal.SIGKILL)
-        self._child.wait()
-        self._child.close()
+        self._process.kill()
+        self._process.wait()
+        self._close()
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does, and wait for the end of the process."""
-        os.close(self._child.child_fd)
-        self._child.wait()
+        self._close()
+        self._process.wait()
+
+    def __del__(self) -> None:
+        """What a test has left open ends with its terminal."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._ear >= 0:
+            os.close(self._ear)
+            self._ear = -1
 
     @property
     def exit_code(self) -> int | None:
-        code: int | None = self._child.exitstatus
-        return code
+        return self._process.returncode
 
 
 def plain(text: str) -> str:

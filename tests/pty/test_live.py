@@ -135,7 +135,8 @@ def test_a_command_is_changed_before_it_runs(work: Path) -> None:
 
 
 def test_what_is_typed_meanwhile_goes_to_the_next_step_in_order(work: Path) -> None:
-    first = {**SLOW, "text": "one two three four five six seven eight nine ten", "calls": READ["calls"]}
+    # Long enough for all that is typed, also where the machine is busy.
+    first = {**SLOW, "text": "one two three four five six seven eight nine ten " * 4, "calls": READ["calls"]}
     model = script(work / "s.toml", [first, {"text": "Both heard.", "expect": "and the second"}])
     with Drawn(["--model", model, "go"], work) as screen:
         screen.wait("two")

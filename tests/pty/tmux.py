@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.helpers import clean_env
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Tmux:

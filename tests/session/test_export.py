@@ -23,6 +23,7 @@ from agent_cli.session.export.write import document, write_document
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.display import Diff, TodoItem, TodoView
+from tests.helpers import examples
 from tests.session.kept import answered, called, ended, keep, log_bytes, said, session_id
 
 HOSTILE = [
@@ -141,13 +142,13 @@ SIGNS = r"""< > </ <!-- --> script <b onx=" ' &lt; ` ``` ~~~ # | [ ]( ) javascri
 pieces = st.sampled_from([*SIGNS.split(), "\n", "\n\n", "    ", "> ", "- ", " ", "\x1b", "\u202e"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=st.lists(pieces, min_size=1, max_size=12).map("".join))
 def test_no_soup_of_signs_is_markup(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=st.lists(pieces, max_size=20).map("".join))
 def test_words_in_a_document_end_where_they_end(text: str) -> None:
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

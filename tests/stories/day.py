@@ -18,7 +18,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import ROOT, clean_env
+from tests.helpers import ROOT, agent
 from tests.stories.fronts import PATIENCE, Application, Lines
 from tests.stories.headless import Headless
 from tests.stories.model import Model
@@ -74,6 +73,7 @@ class Day:
             "OPENAI_API_KEY": "story-key",
             "OPENAI_BASE_URL": model.server.openai_url,
             "AGENT_MODEL": "openai/test-model",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
         if fault == "clock":
             self.env["STORY_CLOCK"] = str(self.clock)
@@ -201,11 +201,7 @@ class Day:
 
     def agent(self, *words: str, code: int | None = 0, stdin: str = "") -> str:
         """Run a command of the program in another process; what it says."""
-        env = clean_env(self.home, **self.env)
-        done = subprocess.run(
-            [sys.executable, "-m", "agent_cli", *words],
-            cwd=self.work, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+        done = agent(list(words), self.work, self.env, stdin, timeout=PATIENCE)
         said = done.stdout + done.stderr
         harmless(said)
         assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{said}"

@@ -14,9 +14,9 @@ from pathlib import Path
 from tests.pty.drawn import Drawn
 from tests.pty.screen import plain
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 # So long the program may wait for the user before it is clear that something else is waited for in vain.
-STARES = 8.0
+STARES = 20.0
 COLUMNS = 80
 
 

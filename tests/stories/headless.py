@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.helpers import clean_env
+from tests.forking import start
+from tests.helpers import agent, clean_env
 from tests.stories.fronts import PATIENCE, Front, files_put_back, flat
 
 SUSPENDED = 3
@@ -46,10 +46,10 @@ class Headless(Front):
         """Start the program, once what runs has ended."""
         self.settled()
         with self._out.open("wb") as out:
-            self.run = subprocess.Popen(
-                [sys.executable, "-m", "agent_cli", *words],
-                cwd=self.work,
-                env=clean_env(self.work.parent / "home", **self.env),
+            self.run = start(
+                words,
+                self.work,
+                clean_env(self.work.parent / "home", **self.env),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -122,10 +122,8 @@ class Headless(Front):
 
     def agent(self, *words: str, code: int | None = 0) -> str:
         """Run a command of the program to its end; what it says."""
-        env = clean_env(self.work.parent / "home", **self.env)
-        command = [sys.executable, "-m", "agent_cli", *words]
-        done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, timeout=PATIENCE, check=False)
-        said = (done.stdout + done.stderr).decode("utf-8", "replace")
+        done = agent(list(words), self.work, self.env, timeout=PATIENCE)
+        said = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{said}"
         self._before += said
         return said

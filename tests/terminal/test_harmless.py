@@ -38,6 +38,7 @@ from agent_tools.base import Effect
 from agent_tools.clipping import UNSAFE, one_line
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.inert import inert
+from tests.helpers import examples
 
 HOSTILE = st.lists(
     st.sampled_from([
@@ -76,7 +77,7 @@ def console() -> tuple[Console, io.StringIO]:
     return Console(file=file, width=60, force_terminal=True, color_system="standard", soft_wrap=True), file
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE, st.integers(1, 7), st.booleans())
 def test_answers_and_what_is_unfinished_of_them(text: str, size: int, color: bool) -> None:
     stream = MarkdownStream(40, color=color)
@@ -87,7 +88,7 @@ def test_answers_and_what_is_unfinished_of_them(text: str, size: int, color: boo
     assert_harmless("\n".join(stream.finish()))
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE)
 def test_a_line_of_any_text(text: str) -> None:
     assert_harmless(to_ansi(Text(text, "bold red link http://x/")))
@@ -103,7 +104,7 @@ def displays(text: str) -> list[Display]:
     ]  # fmt: skip
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE)
 def test_every_view(text: str) -> None:
     for display in displays(text):
@@ -114,7 +115,7 @@ def test_every_view(text: str) -> None:
         assert_harmless(file.getvalue())
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE, st.booleans())
 def test_a_whole_turn(text: str, terminal: bool) -> None:
     target, file = console()
@@ -140,7 +141,7 @@ def test_a_whole_turn(text: str, terminal: bool) -> None:
     assert_harmless(file.getvalue())
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE)
 def test_the_question_before_a_call(text: str) -> None:
     target, file = console()

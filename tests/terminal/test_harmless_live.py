@@ -27,6 +27,7 @@ from agent_cli.terminal.status_line import harmless
 from agent_tools.base import Effect
 from agent_tools.clipping import UNSAFE
 from agent_tools.display import CommandOutput, TodoItem
+from tests.helpers import examples
 from tests.terminal.stage import Stage, play
 from tests.terminal.test_harmless import HOSTILE
 
@@ -50,7 +51,7 @@ def events(text: str) -> list[Event]:
     ]  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(HOSTILE, min_size=1, max_size=4))
 def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
     def story(stage: Stage) -> None:

@@ -10,6 +10,7 @@ from agent_tools.diffing import changes, excerpt, unified
 from agent_tools.escapes import readings
 from agent_tools.matching import Edited, replace
 from agent_tools.textfile import decode, split_lines
+from tests.helpers import examples
 
 ends = st.sampled_from(["\n", "\r\n"])
 words = st.text(alphabet='ab \t“"–-\u00a0é\\n', max_size=5)
@@ -35,7 +36,7 @@ def spliced(content: str, edited: Edited) -> str:
     return out + content[at:]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(part_of_a_file(), st.text(alphabet="xyz \n", max_size=8))
 def test_everything_outside_an_exact_match_is_kept(place: tuple[str, int, int], new: str) -> None:
     content, start, end = place
@@ -53,7 +54,7 @@ def test_everything_outside_an_exact_match_is_kept(place: tuple[str, int, int], 
     assert plain.count(seen) == 1 and edited.content.replace("\r\n", "\n") == plain.replace(seen, new)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     files,
     st.lists(words, min_size=1, max_size=4).map("\n".join),
@@ -96,7 +97,7 @@ def slips(draw: st.DrawFn) -> tuple[str, str, str]:
     return "".join(lines), "".join(lines[first : last + 1]), "".join(spelled)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(slips(), st.booleans())
 def test_lines_with_the_slips_of_a_model_are_found_or_refused(slip: tuple[str, str, str], added: bool) -> None:
     content, meant, old = slip
@@ -113,7 +114,7 @@ def test_lines_with_the_slips_of_a_model_are_found_or_refused(slip: tuple[str, s
         assert splice.new.startswith(meant) and splice.new[len(meant) :].strip() == "added"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(files, words.filter(bool), words)
 def test_replace_all_replaces_every_occurrence_and_nothing_else(content: str, old: str, new: str) -> None:
     if old not in content or old == new:
@@ -121,7 +122,7 @@ def test_replace_all_replaces_every_occurrence_and_nothing_else(content: str, ol
     assert replace(content, old, new, everywhere=True).content == content.replace(old, new)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(alphabet="a\"\\\n\t'n", max_size=8), st.text(alphabet="b\"\\\n\t'n", max_size=8), st.booleans())
 def test_a_level_of_escaping_that_was_added_can_be_taken_away(old: str, new: str, all_of_it: bool) -> None:
     def escaped(text: str) -> str:
@@ -137,7 +138,7 @@ many = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(many, many, st.integers(0, 30))
 def test_a_diff_turns_the_old_text_into_the_new(a: list[str], b: list[str], copies: int) -> None:
     # Long enough for both ways to compare.
@@ -151,7 +152,7 @@ def test_a_diff_turns_the_old_text_into_the_new(a: list[str], b: list[str], copi
     assert made + a[at:] == b
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(files, files)
 def test_a_patch_counts_its_lines_and_an_excerpt_shows_them(old: str, new: str) -> None:
     patch, added, removed = unified(old, new)
@@ -164,7 +165,7 @@ def test_a_patch_counts_its_lines_and_an_excerpt_shows_them(old: str, new: str) 
     assert changed <= shown
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=200),

@@ -13,6 +13,7 @@ from agent_tools.base import ToolError
 from agent_tools.json_splice import Pieces
 from agent_tools.notebook import parse
 from agent_tools.notebook_change import change_cell
+from tests.helpers import examples
 from tests.tools.nbformat_rules import mistakes
 from tests.tools.samples import notebook
 
@@ -79,7 +80,7 @@ def files(draw: st.DrawFn) -> File:
     return File(before, made, f",{lead(2)}" if indent is not None else separators[0], after)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(files(), texts, st.sampled_from([None, *KINDS]), st.data())
 def test_replacing_a_cell(file: File, source: str, kind: Any, data: st.DataObject) -> None:
     if not file.cells:
@@ -106,7 +107,7 @@ def test_replacing_a_cell(file: File, source: str, kind: Any, data: st.DataObjec
     assert mistakes(json.loads(changed.content)) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(files(), texts, st.sampled_from([None, *KINDS]), st.data())
 def test_inserting_a_cell_and_deleting_it_again(file: File, source: str, kind: Any, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(file.cells)))
@@ -127,7 +128,7 @@ def test_inserting_a_cell_and_deleting_it_again(file: File, source: str, kind: A
         assert json.loads(deleted.content) == json.loads(file.content)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(files(), st.data())
 def test_deleting_a_cell(file: File, data: st.DataObject) -> None:
     if not file.cells:
@@ -142,7 +143,7 @@ def test_deleting_a_cell(file: File, data: st.DataObject) -> None:
     assert mistakes(json.loads(changed.content)) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(plain, max_size=4) | st.dictionaries(texts, plain, max_size=4), st.sampled_from([None, 0, 2, "\t"]))
 def test_json_taken_apart_and_put_together_is_the_same(value: Any, indent: Any) -> None:
     text = f" \n{json.dumps(value, indent=indent)}\t"

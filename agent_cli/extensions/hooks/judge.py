@@ -6,7 +6,6 @@ Where it is not, that is what exit code 2 is for a command, with the model's rea
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from threading import Timer
 from time import monotonic
@@ -65,9 +64,10 @@ def _answer(hook: Hook, given: str, model: Opened, cancel: CancelToken, used: li
 
 def read_verdict(text: str) -> tuple[int | None, str]:
     """The exit code that an answer stands for, and its reason; None with the answer where it is none."""
-    found = re.search(r"\{.*\}", text, re.DOTALL)
+    # Not by a pattern, which takes a hundred thousand opening braces for as many beginnings.
+    start, end = text.find("{"), text.rfind("}") + 1
     try:
-        data = json.loads(found[0]) if found else None
+        data = json.loads(text[start:end]) if 0 <= start < end else None
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or not isinstance(data.get("ok"), bool):
