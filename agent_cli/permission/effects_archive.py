@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from agent_cli.permission.effects_scan import REMOTE, Touch, scan, told
 from agent_cli.permission.effects_table import PROGRAMS
 from agent_cli.permission.shell_values import Word
+from agent_tools.regular import read_regular
 
 # Archives that are larger, or hold more, are not looked into.
 _MOST_BYTES = 16 << 20
 _MOST_MEMBERS = 20_000
+# How files begin that are packed in ways that are not looked into.
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
 
 _TAR_VALUED = "fbCTXIFgHVKNL"
 _TAR_RUNS = (
@@ -148,25 +151,25 @@ def members(archive: str) -> list[str] | None:
 
     Empty for what is no archive, None where it is not known.
     """
+    import io
     import tarfile  # only for an archive that is unpacked under a rule
     import zipfile
     import zlib
 
     try:
-        if not os.path.isfile(archive) or os.path.getsize(archive) > _MOST_BYTES:  # noqa: PTH113, PTH202 - as text
-            return None
+        data = read_regular(archive, _MOST_BYTES)
         found: list[str] = []
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as opened:
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 found = [name.lstrip("/") for name in opened.namelist()]
                 if any(info.external_attr >> 16 & 0o170000 == 0o120000 for info in opened.infolist()):
                     return None  # a link, whose end is in the content
             return found if len(found) <= _MOST_MEMBERS else None
-        if not tarfile.is_tarfile(archive):
+        if not tarfile.is_tarfile(io.BytesIO(data)):
             # Another kind of archive, or none; packed more than the bound allows, tar would say so as well.
-            return None if _packed(archive) else []
+            return None if data.startswith(_PACKED) else []
         read = 0
-        with tarfile.open(archive) as tar:
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             for member in tar:
                 read += member.size
                 if len(found) > _MOST_MEMBERS or read > 8 * _MOST_BYTES:
@@ -179,11 +182,3 @@ def members(archive: str) -> list[str] | None:
     except (OSError, EOFError, ValueError, RuntimeError, tarfile.TarError, zipfile.BadZipFile, zlib.error):
         return None
     return found
-
-
-def _packed(archive: str) -> bool:
-    """Whether a file begins like one that is packed in a way that is not looked into."""
-    with open(archive, "rb") as file:
-        return file.read(6).startswith(
-            (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
-        )
