@@ -20,6 +20,7 @@ OPENS = {
     ("agent_cli/__main__.py", "guarded"): "/dev/null",
     ("agent_cli/commands/mcp_login.py", "_open"): "an address in the browser",
     ("agent_cli/engine/checking.py", "_content"): "a descriptor from `files.open_file`",
+    ("agent_cli/permission/effects_archive.py", "members"): "an archive from memory",
     ("agent_cli/engine/structured.py", "read_schema"): "the user names it on the command line: `<(...)` is a pipe",
     ("agent_cli/session/private.py", "sync_folder"): "a folder, which is only synced",
     ("agent_cli/session/mend.py", "_make"): "a new file: O_EXCL",
