@@ -127,7 +127,7 @@ def violations(trace: str, cwd: str, root: str) -> list[str]:
     started = 0
     for pid, parent, call in whole_calls(trace):
         here = folders.setdefault(pid, folders.get(parent, cwd))
-        if (moved := re.match(r'chdir\("(.*)"\) += 0', call)) is not None:
+        if (moved := re.match(r'chdir\("(.*)" *\) += 0', call)) is not None:
             folders[pid] = moved[1]
         elif call.startswith("fchdir(") and call.endswith("= 0"):
             folders[pid] = "unknown"
@@ -184,6 +184,8 @@ def test_the_watch_sees_what_it_should() -> None:
         '1 chdir("/") = 0\n1 clone( <unfinished ...>\n1 <... clone resumed>) = 2\n2 execve("/bin/true", [""], 0x1) = 0'
     )
     assert violations(start + moved, "/r", "/r") == []
+    halves = '2 chdir("/" <unfinished ...>\n1 clone( <unfinished ...>\n2 <... chdir resumed>) = 0\n'
+    assert violations(start + halves + '2 execve("/usr/bin/git", [], 0x1) = 0', "/r", "/r") == []
     assert violations(start + '2 chdir("/") = 0\n2 execve("/usr/bin/git", [], 0x1) = 0', "/r", "/r") == []
 
 
