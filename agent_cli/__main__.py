@@ -54,9 +54,9 @@ def dispatch(argv: list[str]) -> int:
         sys.stdout.write(f"agent {__version__}\n")
         return 0
     if "_AGENT_COMPLETE" not in os.environ and (not argv or argv[0] not in COMMANDS):
-        from agent_cli.options import parse
+        from agent_cli.options import parse_options
 
-        options = parse(argv)
+        options = parse_options(argv)
         if options is not None:
             from agent_cli.start import start
 
@@ -72,10 +72,10 @@ def _tell(error: Exception, debug: bool) -> int:
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """
     from agent_cli.core.redact import Redactor
-    from agent_cli.place import Mistake
+    from agent_cli.place import UsageError
     from agent_tools.inert import inert
 
-    code = 2 if isinstance(error, Mistake) else 1
+    code = 2 if isinstance(error, UsageError) else 1
     if debug:
         import traceback
 

@@ -1,6 +1,6 @@
 """The one place where objects are built and joined: options and settings in, a conversation ready to run out.
 
-Nothing here prints or decides how a run looks; the front ends do. Mistakes are `Mistake`s: one sentence and exit 2.
+Nothing here prints or decides how a run looks; the front ends do. Mistakes are `UsageError`s: one sentence and exit 2.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.attach import attach_images
-from agent_cli.config.commands import expanded
+from agent_cli.config.commands import expand_message
 from agent_cli.config.layers import Layers
 from agent_cli.config.memory import Memory, load_memory
-from agent_cli.config.nearby import Nearby
+from agent_cli.config.nearby import NestedMemory
 from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
 from agent_cli.confine import make_confinement
@@ -36,7 +36,7 @@ from agent_cli.hooking import make_hooks
 from agent_cli.keeping import keeper
 from agent_cli.mcp_servers import Joined, make_servers
 from agent_cli.model.catalog import ModelInfo, lookup
-from agent_cli.model.select import Resolved
+from agent_cli.model.select import ResolvedModel
 from agent_cli.model.transport import ToolSpec
 from agent_cli.opening import (
     ATTENDED_PATIENCE,
@@ -48,7 +48,7 @@ from agent_cli.opening import (
     open_session,
 )
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, check_mode, memory_sources
+from agent_cli.place import Place, UsageError, check_mode, memory_sources
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
@@ -72,7 +72,7 @@ class Agent:
         place: Place,
         layers: Layers,
         settings: Settings,
-        model: Resolved,
+        model: ResolvedModel,
         info: ModelInfo | None,
         header: Header,
         log: SessionLog | None,
@@ -141,7 +141,7 @@ def build(
     asker: Asker = later,
     attended: bool = False,
 ) -> Agent:
-    """Join everything for one run. Raises Mistake."""
+    """Join everything for one run. Raises UsageError."""
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     store = SessionStore(state_folder(place.env), place.root)
@@ -167,7 +167,7 @@ def build(
     if not options.bare:
         sources = memory_sources(place, settings, layers.trust, context.readable)
         memory = load_memory(sources)
-        context.nearby = Nearby(sources, memory)
+        context.nearby = NestedMemory(sources, memory)
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
     header = make_header(options, place, settings, model, tools, restored, memory)
@@ -221,7 +221,7 @@ def build(
         kit.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     conversation.attached = attached
     conversation.inbox += changed_memory(header, memory, restored)
-    conversation.expand = lambda text: expanded(text, added.commands, context)
+    conversation.expand = lambda text: expand_message(text, added.commands, context)
     if restored is not None and restored.last is None:
         started = restored.started
         conversation.closing = lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN
@@ -234,7 +234,7 @@ def build(
 
 
 def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None]) -> None:
-    """Give the session its MCP servers; where no person watches, they are waited for here. Raises Mistake."""
+    """Give the session its MCP servers; where no person watches, they are waited for here. Raises UsageError."""
     try:
         servers = make_servers(options, agent.place, agent.layers, agent.settings, warn)
         if servers is None:
@@ -244,7 +244,7 @@ def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None])
         conversation.prepare = joined.settle
 
         def expand(text: str) -> str | Prompted:
-            given = expanded(text, agent.commands, context)
+            given = expand_message(text, agent.commands, context)
             return joined.expand(given) if isinstance(given, str) else given
 
         conversation.expand = expand
@@ -256,7 +256,7 @@ def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None])
 
 
 def switch_model(agent: Agent, name: str) -> None:
-    """Go on with another model in the same conversation. Raises Mistake."""
+    """Go on with another model in the same conversation. Raises UsageError."""
     model = choose_model(name, agent.settings, agent.place)
     check_price(model, lookup(model.provider, model.model), agent.settings)
     conversation = agent.conversation
@@ -270,11 +270,11 @@ def switch_model(agent: Agent, name: str) -> None:
 
 
 def make_workspace(place: Place, settings: Settings) -> Workspace:
-    """The folders that tools may work in freely. Raises Mistake for one that is not there."""
+    """The folders that tools may work in freely. Raises UsageError for one that is not there."""
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
-            raise Mistake(f"--add-dir: {folder} is not a folder.")
+            raise UsageError(f"--add-dir: {folder} is not a folder.")
     return Workspace(place.root, extra, place.cwd)
 
 
@@ -296,12 +296,12 @@ def choose_tools(
 ) -> list[Tool[Any]]:
     """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
 
-    more: tools beside the built-in ones. Raises Mistake for a name that is no tool.
+    more: tools beside the built-in ones. Raises UsageError for a name that is no tool.
     """
     known = {tool.name: tool for tool in [*BUILTIN, *more]}
     named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
     if unknown := [n for n in named if n not in known]:
-        raise Mistake(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
+        raise UsageError(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
     if restored is not None and not restored.rebuilt:
         return [known[n] for n in restored.header.tools if n in known]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
@@ -327,13 +327,13 @@ def _schema(text: str) -> dict[str, Any]:
     try:
         return read_schema(text)
     except ValueError as error:
-        raise Mistake(f"--json-schema: {error}") from None
+        raise UsageError(f"--json-schema: {error}") from None
 
 
-def turn_options(settings: Settings, model: Resolved, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
-    """The flat options of a turn, from the settings. Raises Mistake."""
+def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
+    """The flat options of a turn, from the settings. Raises UsageError."""
     if not 0 <= settings.compact_at <= 1:
-        raise Mistake("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
+        raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     return TurnOptions(
         model=model.model,
         label=model.name,

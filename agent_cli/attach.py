@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.media import Media, MediaKind
@@ -14,7 +14,9 @@ from agent_tools.workspace import Workspace
 def attach_images(
     paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str = "--image: "
 ) -> tuple[Media, ...]:
-    """The images at these paths, made to fit a model. named: how a mistake begins. Raises Mistake for one that cannot
+    """The images at these paths, made to fit a model. named: how a mistake begins.
+
+    Raises UsageError for one that cannot
     be shown to it."""
     return tuple(_attach(path, workspace, model, takes, named) for path in paths)
 
@@ -25,7 +27,7 @@ def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaK
     from agent_tools.images import show_image
 
     if "image" not in takes:
-        raise Mistake(
+        raise UsageError(
             f"{named}{model} takes no images, as far as is known. Choose a model that does, or set "
             'model_takes = ["image"].'
         )
@@ -33,7 +35,7 @@ def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaK
         data = workspace.read(workspace.resolve(path))
         image = sniff(data)
         if image is None:
-            raise Mistake(f"{named}{one_line(path)} is not an image.")
+            raise UsageError(f"{named}{one_line(path)} is not an image.")
         return show_image(data, image, one_line(path))[0]
     except ToolError as error:
-        raise Mistake(f"{named}{error}") from None
+        raise UsageError(f"{named}{error}") from None

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.config.schema import Settings
-from agent_cli.core.rules import BadRule, read_rule
-from agent_cli.place import Mistake, Place
+from agent_cli.core.rules import RuleError, read_rule
+from agent_cli.place import Place, UsageError
 from agent_cli.session.store import state_folder
-from agent_tools.confined import Confinement, Limits
+from agent_tools.confined import Confinement, SandboxLimits
 from agent_tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_confinement(workspace: Workspace, settings: Settings, place: Place) -> Confinement | None:
-    """The sandbox of a conversation, as the settings say; None where they say that there is none. Raises Mistake."""
+    """The sandbox of a conversation, as the settings say; None where they say that there is none. Raises UsageError."""
     asked = settings.sandbox
     if asked.mode == "off":
         return None
@@ -27,12 +27,12 @@ def make_confinement(workspace: Workspace, settings: Settings, place: Place) -> 
         asked.mode,
         lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
         place.env,
-        Limits(asked.landlock, asked.caches, asked.domains, asked.ports),
+        SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
     )
 
 
 def _check(settings: Settings) -> None:
-    """Raises Mistake for what no pattern of a host, no pattern of a command and no port is."""
+    """Raises UsageError for what no pattern of a host, no pattern of a command and no port is."""
     asked = settings.sandbox
     try:
         if asked.domains:
@@ -41,14 +41,14 @@ def _check(settings: Settings) -> None:
             for domain in asked.domains:
                 parse_domain(domain)
     except ValueError as error:
-        raise Mistake(f"The setting sandbox.domains: {error}.") from None
+        raise UsageError(f"The setting sandbox.domains: {error}.") from None
     if wrong := next((p for p in asked.ports if not 0 < p < 1 << 16), None):
-        raise Mistake(f"The setting sandbox.ports: {wrong} is not a port.")
+        raise UsageError(f"The setting sandbox.ports: {wrong} is not a port.")
     try:
         for pattern in asked.outside:
             read_rule("allow", f"Bash({pattern})", "sandbox.outside", Path("/"))
-    except BadRule as error:
-        raise Mistake(f"The setting sandbox.outside: {error}.") from None
+    except RuleError as error:
+        raise UsageError(f"The setting sandbox.outside: {error}.") from None
 
 
 def sandbox_profile(

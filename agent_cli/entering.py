@@ -6,36 +6,36 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.options import ASK_WHICH, RunOptions
-from agent_cli.place import Mistake, Place, find_place, read_settings
-from agent_cli.session.finding import SeveralSessions, find_session, is_id_like
+from agent_cli.place import Place, UsageError, find_place, read_settings
+from agent_cli.session.finding import SeveralSessionsError, find_session, is_id_like
 from agent_cli.session.glance import Glance, glances
-from agent_cli.session.records import NoSession
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.worktrees import Worktree, bring_settings, enter
+from agent_cli.worktrees import Worktree, bring_settings, enter_worktree
 from agent_tools.clipping import shorten
 
 
-def entered(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
-    """Run where and with what is asked for; the exit code. Raises Mistake."""
+def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+    """Run where and with what is asked for; the exit code. Raises UsageError."""
     worktree = None
     if options.worktree is not None:
         place = find_place(os.environ)
         trusted = read_settings(options, place).trust.trusted
         options = _with_absolute_paths(options)
-        worktree = enter(options.worktree or "", place, trusted)
+        worktree = enter_worktree(options.worktree or "", place, trusted)
         options = options.but(worktree=worktree.name)
     try:
         if worktree is not None:
-            say(worktree.told)
+            print_notice(worktree.told)
             _bring(worktree, options, place)
         chosen = with_session(options)
         return go(chosen) if chosen is not None else 0
     finally:
         if worktree is not None:
             for line in worktree.leave(state_folder(os.environ)):
-                say(line)
+                print_notice(line)
 
 
 def _with_absolute_paths(options: RunOptions) -> RunOptions:
@@ -52,7 +52,7 @@ def _with_absolute_paths(options: RunOptions) -> RunOptions:
 
 
 def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
-    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises Mistake."""
+    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises UsageError."""
     trust = read_settings(options, Place(worktree.repo, worktree.repo, place.home, place.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
@@ -60,7 +60,7 @@ def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
 
 
 def with_session(options: RunOptions) -> RunOptions | None:
-    """The options with the ID of the session that is meant; None where the person chose none. Raises Mistake."""
+    """The options with the ID of the session that is meant; None where the person chose none. Raises UsageError."""
     if options.resume is None or options.print:
         return options
     store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
@@ -68,17 +68,17 @@ def with_session(options: RunOptions) -> RunOptions | None:
     if text == ASK_WHICH:
         found = list(glances(store.folder))
         if not found:
-            raise Mistake("There is no earlier session in this project.")
+            raise UsageError("There is no earlier session in this project.")
         return _picked(options, found, "")
     if prompt and not is_id_like(text) and not _is_name(store, text):
         # Words that were not quoted: they are all for the search, and nothing is sent by mistake.
         text, prompt = " ".join((text, *prompt)), ()
     try:
         path = find_session(store, text, anywhere=options.fork_session)
-    except SeveralSessions as several:
+    except SeveralSessionsError as several:
         return _picked(options.but(prompt=prompt), several.found, str(several))
-    except NoSession as error:
-        raise Mistake(str(error)) from None
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
     return options.but(resume=path.stem, prompt=prompt)
 
 
@@ -87,18 +87,18 @@ def _is_name(store: SessionStore, text: str) -> bool:
 
 
 def _picked(options: RunOptions, found: list[Glance], several: str) -> RunOptions | None:
-    """Let the person choose. Raises Mistake where nobody can be asked."""
+    """Let the person choose. Raises UsageError where nobody can be asked."""
     if not (os.isatty(0) and os.isatty(1)):
-        raise Mistake(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
+        raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
     if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
         from agent_cli.terminal.picking import pick_in_lines
 
         chosen = pick_in_lines(found)
     else:
-        from agent_cli.terminal.picker import pick  # prompt-toolkit
+        from agent_cli.terminal.picker import pick_session  # prompt-toolkit
 
-        chosen = pick(found)
+        chosen = pick_session(found)
     return options.but(resume=chosen.session_id) if chosen is not None else None
 
 

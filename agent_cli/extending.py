@@ -92,7 +92,7 @@ def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
 def load_extensions(
     options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
-    """Read what there is. Raises Mistake for a package of the setting `plugins` that cannot be used."""
+    """Read what there is. Raises UsageError for a package of the setting `plugins` that cannot be used."""
     found = Extensions()
     if settings.plugins:
         from agent_cli.plugins import load_tools  # the metadata of all installed packages

@@ -99,11 +99,11 @@ def make_hooks(
         return by_name(name or settings.small_model or model() or settings.model or "")
 
     def table() -> HookTable:
-        from agent_cli.extensions.hooks.table import HookTable, Session
+        from agent_cli.extensions.hooks.table import HookSession, HookTable
 
         return HookTable(
             hooks,
-            session=Session(session[0], str(session[1] or ""), place.root),
+            session=HookSession(session[0], str(session[1] or ""), place.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
             asked=asked,

@@ -13,7 +13,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.messages import Message
 from agent_cli.core.redact import Redactor
 from agent_cli.engine.turn import Watch
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
 from agent_tools.display import Diff
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MB = 1_000_000
 
 
-class Keeper(Watch):
+class CheckpointKeeper(Watch):
     """Keeps the state around calls. model: the name of who works."""
 
     def __init__(self, place: Place, settings: Settings, session: str, model: Callable[[], str]) -> None:
@@ -115,7 +115,7 @@ def keeper(place: Place, settings: Settings, session: str, model: Callable[[], s
         from agent_cli.snapshots.leftovers import remove_at_start
 
         remove_at_start(folder)
-    return Keeper(place, settings, session, model)
+    return CheckpointKeeper(place, settings, session, model)
 
 
 def kept_folder(place: Place) -> Path:
@@ -139,7 +139,7 @@ def where_kept(place: Place, settings: Settings, session: str) -> Where:
 
 
 def undoing(place: Place, settings: Settings, session: str) -> Undoing:
-    """Undo and redo in a session of the project. Raises Mistake where nothing can be kept or read."""
+    """Undo and redo in a session of the project. Raises UsageError where nothing can be kept or read."""
     from agent_cli.snapshots.git import StoreError
     from agent_cli.snapshots.store import Store
     from agent_cli.snapshots.undoing import Undoing
@@ -147,4 +147,4 @@ def undoing(place: Place, settings: Settings, session: str) -> Undoing:
     try:
         return Undoing(Store(where_kept(place, settings, session)))
     except StoreError as error:
-        raise Mistake(f"There are no snapshots to undo by: {error}.") from None
+        raise UsageError(f"There are no snapshots to undo by: {error}.") from None

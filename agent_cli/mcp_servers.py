@@ -14,13 +14,13 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_cli.session.store import state_folder
 from agent_tools.base import Tool, ToolError
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 
 if TYPE_CHECKING:
     from agent_cli.assembly import Agent
     from agent_cli.extensions.mcp.approvals import Approvals
     from agent_cli.extensions.mcp.servers import Servers
-    from agent_cli.extensions.mcp.sources import Found
+    from agent_cli.extensions.mcp.sources import DeclaredServer
 
 # So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
 ATTENDED_WAIT = 3.0
@@ -39,7 +39,7 @@ def declares_servers(options: RunOptions, place: Place, layers: Layers) -> bool:
 def make_servers(
     options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Servers | None:
-    """The servers of a run, not begun yet; None where none is declared. Raises Mistake."""
+    """The servers of a run, not begun yet; None where none is declared. Raises UsageError."""
     if not declares_servers(options, place, layers):
         return None
     from agent_cli.extensions.mcp.servers import Servers
@@ -93,8 +93,8 @@ def server_environment(place: Place, settings: Settings) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in STARTUP}
 
 
-def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[Found, str]]:
-    """The project's servers that wait for the person's yes, each with what stands against it. Raises Mistake."""
+def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[DeclaredServer, str]]:
+    """The project's servers that wait for the person's yes, each with what stands against it. Raises UsageError."""
     if options.trust or not declares_servers(options, place, layers):
         return []
     from agent_cli.extensions.mcp.approvals import may_start
@@ -178,7 +178,7 @@ class Joined:
             self._warn(text)
 
     def expand(self, text: str) -> str:
-        """The message with the resources of servers that it mentions. Raises ToolError, Cancelled."""
+        """The message with the resources of servers that it mentions. Raises ToolError, CancelledError."""
         if "@" not in text:
             return text
         from agent_cli.extensions.mcp.words import with_resources
@@ -186,7 +186,7 @@ class Joined:
         conversation = self._agent.conversation
         try:
             expanded, media = with_resources(text, self.servers.all, conversation.kit.context)
-        except Cancelled:
+        except CancelledError:
             raise ToolError("Interrupted; nothing was sent.") from None
         conversation.attached = (*conversation.attached, *media)
         return expanded

@@ -1,6 +1,6 @@
 """The session of a run: opened, gone on with, forked or begun; what stays fixed in it.
 
-Mistakes are `Mistake`s: one sentence and exit 2.
+Mistakes are `UsageError`s: one sentence and exit 2.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.structured import StructuredOutput
-from agent_cli.model.select import Resolved
+from agent_cli.model.select import ResolvedModel
 from agent_cli.options import ASK_WHICH, RunOptions
-from agent_cli.place import Mistake, Place
-from agent_cli.session.log import SessionBusy, SessionLog
-from agent_cli.session.records import Header, NoSession, Restored
+from agent_cli.place import Place, UsageError
+from agent_cli.session.log import SessionBusyError, SessionLog
+from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 
@@ -31,7 +31,7 @@ PATIENCE = 5.0
 ATTENDED_PATIENCE = 2.0
 
 
-class SessionInUseError(Mistake):
+class SessionInUseError(UsageError):
     """Another process has the session open. where: which one, in a sentence."""
 
     def __init__(self, text: str, where: str) -> None:
@@ -53,14 +53,14 @@ def open_session(
     warn: Callable[[str], None],
     patience: float = PATIENCE,
 ) -> tuple[SessionLog | None, Restored | None]:
-    """The session to go on with, as the options ask: taken for this process first, then read. Raises Mistake.
+    """The session to go on with, as the options ask: taken for this process first, then read. Raises UsageError.
 
     patience: seconds to wait for another process that has it open.
     """
     log = None
     try:
         if options.resume == ASK_WHICH:
-            raise Mistake("--resume needs a session's ID, name or words here. See: agent sessions list")
+            raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
         path = _meant(options, store)
@@ -69,12 +69,12 @@ def open_session(
             log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire(patience)
         restored = store.load(session_id)
-    except (NoSession, SessionBusy) as error:
+    except (SessionNotFoundError, SessionBusyError) as error:
         if log is not None:
             log.close()
-        if isinstance(error, SessionBusy):
+        if isinstance(error, SessionBusyError):
             raise SessionInUseError(str(error), error.where) from None
-        raise Mistake(str(error)) from None
+        raise UsageError(str(error)) from None
     if log is not None:
         log.go_on(restored.seq, restored.parent)
     if restored.bad:
@@ -85,7 +85,7 @@ def open_session(
 
 
 def _meant(options: RunOptions, store: SessionStore) -> Path:
-    """The log of the session to go on with. Raises NoSession."""
+    """The log of the session to go on with. Raises SessionNotFoundError."""
     if not options.resume:
         return store.path(store.latest())
     from agent_cli.session.finding import find_session  # only to go on with one that is named
@@ -97,7 +97,7 @@ def make_header(
     options: RunOptions,
     place: Place,
     settings: Settings,
-    model: Resolved,
+    model: ResolvedModel,
     tools: list[Tool[Any]],
     restored: Restored | None,
     memory: Memory,
@@ -124,7 +124,7 @@ def make_header(
     return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__, branch=branch)
 
 
-def system_prompt(place: Place, settings: Settings, model: Resolved, memory: Memory) -> str:
+def system_prompt(place: Place, settings: Settings, model: ResolvedModel, memory: Memory) -> str:
     """The system prompt with the environment and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
     parts.append(environment_block(place.cwd, place.root, model.name))
@@ -150,14 +150,14 @@ def _session_id(chosen: str | None) -> str:
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
     bare = chosen.replace("-", "").lower()
     if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
-        raise Mistake(f"--session-id: {chosen} is not a UUID.")
+        raise UsageError(f"--session-id: {chosen} is not a UUID.")
     return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
 
 
 def new_log(
     settings: Settings, store: SessionStore, header: Header, restored: Restored | None, warn: Callable[[str], None]
 ) -> SessionLog | None:
-    """The log of a new session, or of a fork; None where nothing is kept. Raises Mistake."""
+    """The log of a new session, or of a fork; None where nothing is kept. Raises UsageError."""
     if not settings.save_sessions:
         return None
     log = SessionLog(store.path(header.session_id), warn, os.environ)
@@ -166,5 +166,7 @@ def new_log(
         if restored is not None and restored.name:
             log.record(SessionNamed(f"{restored.name} (copy)"))
     except FileExistsError:
-        raise Mistake(f"--session-id: session {header.session_id} exists already; resume it with --resume.") from None
+        raise UsageError(
+            f"--session-id: session {header.session_id} exists already; resume it with --resume."
+        ) from None
     return log

@@ -176,7 +176,7 @@ def flags() -> dict[str, tuple[Flag, Any]]:
     }
 
 
-def parse(argv: list[str]) -> RunOptions | None:
+def parse_options(argv: list[str]) -> RunOptions | None:
     """The options of a command line, or None where Typer has to look at it."""
     table = {n: (field, flag, kind) for field, (flag, kind) in flags().items() for n in flag.names}
     found: dict[str, Any] = {}

@@ -13,16 +13,16 @@ from agent_cli.config.memory import Sources, own_folders
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.reading import SettingsError, from_environment
 from agent_cli.config.schema import Settings
-from agent_cli.core.rules import BadRule, split_rules
+from agent_cli.core.rules import RuleError, split_rules
 from agent_cli.core.trust import Trust
 from agent_cli.options import RunOptions, flags
-from agent_cli.permission.trust import agree, fingerprints, judge
+from agent_cli.permission.trust import agree, evaluate_trust, fingerprints
 from agent_cli.session.store import state_folder
 from agent_tools.clipping import shorten
 from agent_tools.values import Value
 
 
-class Mistake(Exception):
+class UsageError(Exception):
     """Something the person has to correct: one sentence, exit code 2."""
 
 
@@ -36,17 +36,17 @@ class Place(Value):
 
 
 def find_place(env: Mapping[str, str]) -> Place:
-    """The working directory and its workspace. Raises Mistake where the directory is gone."""
+    """The working directory and its workspace. Raises UsageError where the directory is gone."""
     try:
         cwd = Path(os.path.realpath(Path.cwd()))
     except FileNotFoundError:
-        raise Mistake("The working directory no longer exists.") from None
+        raise UsageError("The working directory no longer exists.") from None
     home = home_folder(env)
     return Place(cwd, workspace_root(cwd, home), home, env)
 
 
 def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None = None) -> Layers:
-    """All layers in order, the project's as far as it is trusted. Raises Mistake.
+    """All layers in order, the project's as far as it is trusted. Raises UsageError.
 
     mistakes: takes what is wrong in a file or a variable instead, and the rest is read.
     """
@@ -67,8 +67,8 @@ def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None 
             layers.ignored.append("There is no home folder, so this session is not saved")
         _check_bypass(layers, options)
         _check_examples(layers, place)
-    except (SettingsError, BadRule) as error:
-        raise Mistake(str(error)) from None
+    except (SettingsError, RuleError) as error:
+        raise UsageError(str(error)) from None
     return layers
 
 
@@ -80,14 +80,16 @@ def _add_own_files(layers: Layers, place: Place) -> None:
 
 
 def judge_project(layers: Layers, place: Place, patterns: Iterable[str], *, by_flag: bool) -> None:
-    """Find out how the project stands with the person. Raises Mistake for a pattern that is none."""
+    """Find out how the project stands with the person. Raises UsageError for a pattern that is none."""
     if place.root == place.home:
         layers.trust = Trust(str(place.root), "trusted", "your home folder")
         return
     try:
-        layers.trust, problem = judge(place.root, state_folder(place.env), patterns, place.home, by_flag=by_flag)
+        layers.trust, problem = evaluate_trust(
+            place.root, state_folder(place.env), patterns, place.home, by_flag=by_flag
+        )
     except ValueError as error:
-        raise Mistake(f"The setting trusted: {error}.") from None
+        raise UsageError(f"The setting trusted: {error}.") from None
     if problem:
         layers.ignored.append(problem)
 
@@ -112,7 +114,7 @@ def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
         state = "plain"
     layers.trust = layers.trust.but(state=state)
     if state != "plain":
-        layers.ignored.append(left_out(layers))
+        layers.ignored.append(untrusted_notice(layers))
 
 
 def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ...]:
@@ -145,7 +147,7 @@ def project_files(place: Place) -> dict[str, str] | None:
     return fingerprints(place.root)
 
 
-def left_out(layers: Layers) -> str:
+def untrusted_notice(layers: Layers) -> str:
     """The one line about what was not loaded for lack of trust."""
     sources: dict[str, list[str]] = {}
     for held in layers.held:
@@ -188,12 +190,12 @@ def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
 
 
 def add_flags(layers: Layers, options: RunOptions, place: Place) -> None:
-    """Add the settings and rules that the command line gives. Raises Mistake."""
+    """Add the settings and rules that the command line gives. Raises UsageError."""
     try:
         for flag, data in _overrides(options):
             layers.add(data, flag, place.root)
-    except (SettingsError, BadRule) as error:
-        raise Mistake(str(error)) from None
+    except (SettingsError, RuleError) as error:
+        raise UsageError(str(error)) from None
 
 
 def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
@@ -220,8 +222,8 @@ def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
     ):
         try:
             rules = [rule for text in texts for rule in split_rules(text)]
-        except BadRule as error:
-            raise BadRule(f"{flag_name}: {error}") from None
+        except RuleError as error:
+            raise RuleError(f"{flag_name}: {error}") from None
         if rules:
             parts.append((flag_name, {"permissions": {kind: rules}}))
     return [*parts, ("the command line", data | ({"permissions": permissions} if permissions else {}))]
@@ -232,9 +234,9 @@ def _split_names(values: tuple[str, ...]) -> list[str]:
 
 
 def check_mode(mode: str, env: Mapping[str, str]) -> None:
-    """Raises Mistake for a mode that is refused here."""
+    """Raises UsageError for a mode that is refused here."""
     if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not _contained(env):
-        raise Mistake(
+        raise UsageError(
             "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."
         )
 
@@ -261,9 +263,9 @@ def git_would_start(place: Place, layers: Layers) -> str:
     """What git would run of a project that is not trusted if the user's own git were started; "" for nothing."""
     if layers.trust.trusted:
         return ""
-    from agent_cli.permission.git_standing import look
+    from agent_cli.permission.git_standing import look_at_repository
 
-    found = look(place.root)
+    found = look_at_repository(place.root)
     if layers.trust.git_use == "unknown":
         return "the hooks and programs that it configures"
     return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))

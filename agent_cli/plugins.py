@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_tools.base import Tool
 from agent_tools.builtin import BUILTIN
 
@@ -28,39 +28,41 @@ def installed() -> dict[str, list[EntryPoint]]:
 
 
 def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
-    """The tools of these entry points, in order. Raises Mistake for one that is missing, broken or in the way."""
+    """The tools of these entry points, in order. Raises UsageError for one that is missing, broken or in the way."""
     there = installed()
     tools: list[Tool[Any]] = []
     taken = {tool.name: "a built-in tool" for tool in BUILTIN}
     for name in dict.fromkeys(names):
         points = there.get(name, [])
         if not points:
-            raise Mistake(f"plugins: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}.")
+            raise UsageError(f"plugins: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}.")
         if len(points) > 1:
             packages = " and ".join(point.dist.name if point.dist else point.value for point in points)
-            raise Mistake(f"plugins: {name!r} is offered by {packages}; uninstall one.")
+            raise UsageError(f"plugins: {name!r} is offered by {packages}; uninstall one.")
         for tool in _tools_of(points[0]):
             if tool.name in taken:
-                raise Mistake(f"plugins: the tool {tool.name} of {name!r} has the name of {taken[tool.name]}.")
+                raise UsageError(f"plugins: the tool {tool.name} of {name!r} has the name of {taken[tool.name]}.")
             taken[tool.name] = f"a tool of {name!r}"
             tools.append(tool)
     return tools
 
 
 def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
-    """What an entry point leads to: a tool class, a tool, or several of these. Raises Mistake."""
+    """What an entry point leads to: a tool class, a tool, or several of these. Raises UsageError."""
     try:
         found = point.load()
         listed = list(found) if isinstance(found, (list, tuple)) else [found]
         tools = [item() if isinstance(item, type) else item for item in listed]
     except Exception as error:  # noqa: BLE001 - a package of anybody's: whatever it raises is one sentence
-        raise Mistake(f"plugins: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
+        raise UsageError(f"plugins: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
     for tool in tools:
         if not isinstance(tool, Tool):
-            raise Mistake(f"plugins: {point.name!r} leads to {type(tool).__name__}, which is no agent_tools.base.Tool.")
+            raise UsageError(
+                f"plugins: {point.name!r} leads to {type(tool).__name__}, which is no agent_tools.base.Tool."
+            )
         name = getattr(tool, "name", None)
         if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][\w-]{0,63}", name) is None or name.startswith("mcp__"):
-            raise Mistake(f"plugins: {point.name!r} has a tool whose name cannot be one: {name!r}.")
+            raise UsageError(f"plugins: {point.name!r} has a tool whose name cannot be one: {name!r}.")
         if not hasattr(tool, "Args"):
-            raise Mistake(f"plugins: the tool {name} of {point.name!r} has no Args, the class of its arguments.")
+            raise UsageError(f"plugins: the tool {name} of {point.name!r} has no Args, the class of its arguments.")
     return tools

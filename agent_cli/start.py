@@ -15,21 +15,21 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, assents, later
 from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.engine.drive import Conversation
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.headless.run import (
-    Asked,
     FailOnQuestion,
-    Misuse,
-    Report,
+    HeadlessOptions,
+    HeadlessUsageError,
+    RunReport,
     decide_alone,
     deny,
-    run,
+    run_headless,
 )
 from agent_cli.opening import open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.place import Place, UsageError, find_place, read_settings
 from agent_cli.session.plans import expired_at, expired_words, feedback_block, is_expired, take_plan
-from agent_cli.session.store import SessionStore, close_call, state_folder
+from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.lent import Prompted
@@ -37,13 +37,13 @@ from agent_tools.media import Media
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
-    """Run as asked; the exit code. `typed` is the command line as it was written. Raises Mistake."""
+    """Run as asked; the exit code. `typed` is the command line as it was written. Raises UsageError."""
     if not options.print:
         _question_lone_word(options, typed)
     if options.worktree is not None or (options.resume is not None and not options.print):
-        from agent_cli.entering import entered  # few runs have a choice to make before they begin
+        from agent_cli.entering import run_in_worktree  # few runs have a choice to make before they begin
 
-        return entered(options, _go)
+        return run_in_worktree(options, _go)
     return _go(options)
 
 
@@ -60,20 +60,20 @@ def one_shot(options: RunOptions) -> int:
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
+        print_notice(f"agent: {one_line(text)}.")
     approver, asker, fails = unattended(options.on_ask)
     if options.on_ask == "suspend" and not layers.settings().save_sessions:
-        raise Mistake(
+        raise UsageError(
             "--on-ask suspend needs a saved session, from which the turn is continued later: leave out "
             "--no-session-persistence (the setting save_sessions), or use --on-ask deny."
         )
     asked = asked_of(options, layers.settings()).but(fails=fails)
     built: list[Agent] = []
 
-    def begin() -> tuple[Conversation, Report]:
+    def begin() -> tuple[Conversation, RunReport]:
         if options.fork_session and (options.continue_ or options.resume):
             _refuse_fork_if_waiting(options, layers.settings(), place)
-        agent = build(options, place, layers, approver, lambda text: say(f"agent: {text}"), asker=asker)
+        agent = build(options, place, layers, approver, lambda text: print_notice(f"agent: {text}"), asker=asker)
         built.append(agent)
         _answer_what_waits(agent)
         _take_up_plan(agent)
@@ -81,9 +81,9 @@ def one_shot(options: RunOptions) -> int:
         return agent.conversation, report_of(agent)
 
     try:
-        return run(asked, begin, lambda text: _images(built[0], text))
-    except Misuse as error:
-        raise Mistake(str(error)) from None
+        return run_headless(asked, begin, lambda text: _images(built[0], text))
+    except HeadlessUsageError as error:
+        raise UsageError(str(error)) from None
     except StillWaitingError as waiting:
         from agent_cli.headless.pending import report_unsent
 
@@ -97,7 +97,7 @@ def one_shot(options: RunOptions) -> int:
 
 
 def _images(agent: Agent, text: str) -> tuple[Media, ...]:
-    """The images that a message mentions as `@path`. Raises Mistake for one that cannot be shown to the model."""
+    """The images that a message mentions as `@path`. Raises UsageError for one that cannot be shown to the model."""
     context = agent.conversation.kit.context
     return attach_images(mentioned_images(text, context), context.workspace, agent.model.name, context.takes, "")
 
@@ -128,7 +128,7 @@ def _answer_what_waits(agent: Agent) -> None:
     folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
     expired = expired_at(waiting.asked_at, ttl)
     if expired:
-        say(expired_words(ttl))
+        print_notice(expired_words(ttl))
     conversation.closing = expired_words(ttl) if expired else "The user answered in words; see their next message."
     plan = waiting.questions[waiting.undecided[0]].data
     conversation.frame = str if expired else lambda text: feedback_block(plan, text)
@@ -146,7 +146,7 @@ def _answer_what_waits(agent: Agent) -> None:
 
 
 def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: Place) -> None:
-    """Refuse a copy of a session that waits for the user before it is made. Raises StillWaitingError, Mistake."""
+    """Refuse a copy of a session that waits for the user before it is made. Raises StillWaitingError, UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
     _, restored = open_session(options, settings, store, lambda text: None)
     if restored is None or restored.waiting is None:
@@ -167,7 +167,7 @@ def _take_up_plan(agent: Agent) -> None:
     if plan is None:
         return
     text = f"The plan was taken up by session {agent.header.session_id}."
-    close_call(store, plan.session_id, ToolMessage(plan.call_id, "ExitPlanMode", text, is_error=True))
+    close_stored_call(store, plan.session_id, ToolMessage(plan.call_id, "ExitPlanMode", text, is_error=True))
     if not is_expired(plan.created, agent.settings.plan_ttl):
         agent.conversation.frame = lambda words: feedback_block(plan.plan, words)
 
@@ -182,9 +182,9 @@ def unattended(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
     return deny, decide_alone, None
 
 
-def asked_of(options: RunOptions, settings: Settings) -> Asked:
+def asked_of(options: RunOptions, settings: Settings) -> HeadlessOptions:
     """How a one-shot run was asked for."""
-    return Asked(
+    return HeadlessOptions(
         prompt=options.prompt,
         output_format=options.output_format,
         input_format=options.input_format,
@@ -200,10 +200,10 @@ def asked_of(options: RunOptions, settings: Settings) -> Asked:
     )
 
 
-def report_of(agent: Agent) -> Report:
+def report_of(agent: Agent) -> RunReport:
     """What the result and the first line of stream-json say about a session."""
     settings, place = agent.settings, agent.place
-    return Report(
+    return RunReport(
         session_id=agent.header.session_id,
         model=agent.model.name,
         key_source=agent.model.key_source,
@@ -244,7 +244,10 @@ def _question_commands(agent: Agent) -> None:
 
 
 def _question_lone_word(options: RunOptions, typed: list[str]) -> None:
-    """A lone word close to a command is asked about before it costs anything. Raises Mistake where nobody is there."""
+    """A lone word close to a command is asked about before it costs anything.
+
+    Raises UsageError where nobody is there.
+    """
     if len(options.prompt) != 1 or "--" in typed:
         return
     word = options.prompt[0]
@@ -255,8 +258,8 @@ def _question_lone_word(options: RunOptions, typed: list[str]) -> None:
         return
     hint = f"`{word}` looks like the command `agent {near[0]}`; to send it as a prompt, write: agent -- {word}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Mistake(hint)
+        raise UsageError(hint)
     sys.stderr.write(f"{hint}\nSend it as a prompt now? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Mistake("Nothing was sent.")
+        raise UsageError("Nothing was sent.")

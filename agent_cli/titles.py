@@ -12,7 +12,7 @@ from agent_cli.core.messages import AssistantMessage, UserMessage, by_person, ty
 from agent_cli.core.usage import Usage
 from agent_cli.model.transport import ModelError, PlainAnswer, Request
 from agent_cli.wires import later_model
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.clipping import one_line
 
 LONGEST = 80
@@ -50,7 +50,7 @@ class Titles:
             opened = later_model(settings.small_model, settings, agent.place)()
             request = Request(opened.model, prompt("title"), (UserMessage(_material(agent)),), max_tokens=400)
             answer.read(opened.transport.stream(request, self._cancel))
-        except (ModelError, Cancelled):
+        except (ModelError, CancelledError):
             return
         usage = opened.price(answer.usage) if answer.usage is not None else Usage()
         title = clean_name(answer.text)

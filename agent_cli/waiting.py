@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli.assembly import Agent, build
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
-from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Reject, Reply
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
@@ -24,10 +24,10 @@ from agent_cli.core.window import Window
 from agent_cli.headless.pending import pending_items
 from agent_cli.opening import SessionInUseError, open_session
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, add_flags, check_mode, judge_project, read_settings
+from agent_cli.place import Place, UsageError, add_flags, check_mode, judge_project, read_settings
 from agent_cli.session.glance import glances
 from agent_cli.session.owner import holder, is_open
-from agent_cli.session.records import NoSession, Restored, Waiting
+from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.values import from_plain
 
@@ -45,7 +45,7 @@ def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
             continue
         try:
             restored = store.load(glanced.session_id)
-        except NoSession:
+        except SessionNotFoundError:
             continue
         if items := pending_of(restored):
             found[glanced.session_id] = items
@@ -66,7 +66,7 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
     return items
 
 
-def _decision(waiting: Waiting, call_id: str) -> str:
+def _decision(waiting: WaitingTurn, call_id: str) -> str:
     """What the user decided about a call, in one word."""
     found, said = waiting.decisions.get(call_id), waiting.answers.get(call_id)
     word = found.decision if found is not None else said.verdict if said is not None else ""
@@ -86,7 +86,7 @@ def project_store(place: Place) -> SessionStore:
 class Decided:
     """The user's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
 
-    def __init__(self, waiting: Waiting, approver: Approver, asker: Asker) -> None:
+    def __init__(self, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
         self._waiting = waiting
         self._approver = approver
         self._asker = asker
@@ -110,12 +110,12 @@ class Decided:
         found = self._waiting.decisions.get(call_id)
         return found.reason if found is not None and found.decision == "reject" else ""
 
-    def answer(self, asked: QuestionAsked) -> Reply | Defer:
+    def answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
         found = self._waiting.answers.get(asked.call_id)
         if found is None or found.verdict == "defer":
             return self._asker(asked)
         mode = next((m for m in MODES if m == found.mode), None)
-        return Reply(found.verdict, found.text, mode, found.by)
+        return QuestionReply(found.verdict, found.text, mode, found.by)
 
 
 def reopen(
@@ -127,7 +127,7 @@ def reopen(
     *,
     attended: bool = False,
 ) -> Agent:
-    """The agent of a suspended session, as it was saved with its turn. Raises Mistake.
+    """The agent of a suspended session, as it was saved with its turn. Raises UsageError.
 
     answering: who answers further questions, by the saved `--on-ask`. The session is locked when this returns; its
     `restored.waiting` was read under the lock.
@@ -142,7 +142,7 @@ def reopen(
         if agent.restored is None or _saved(agent.restored) == saved:
             return agent
         agent.close()
-    raise Mistake(f"Session {session_id} is being changed by other processes. Try again when they have ended.")
+    raise UsageError(f"Session {session_id} is being changed by other processes. Try again when they have ended.")
 
 
 def _saved(restored: Restored) -> Mapping[str, Any]:
@@ -188,7 +188,7 @@ def _reopen(
     except SessionInUseError as busy:
         if attended:
             raise
-        raise Mistake(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
+        raise UsageError(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
     take_up(agent, approver, asker)
     return agent
 
@@ -215,24 +215,26 @@ def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
 
 
 def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
-    """Raise Mistake for a copy of a session that waits for the user: what is asked is asked in one place."""
+    """Raise UsageError for a copy of a session that waits for the user: what is asked is asked in one place."""
     store = project_store(place)
     _, restored = open_session(options, settings, store, lambda text: None)
     if restored is not None and restored.waiting is not None:
         short = store.short(restored.header.session_id)
-        raise Mistake(f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}")
+        raise UsageError(
+            f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}"
+        )
 
 
 def load(session_id: str, place: Place) -> Restored:
-    """Raises Mistake."""
+    """Raises UsageError."""
     try:
         return project_store(place).load(session_id)
-    except NoSession as error:
-        raise Mistake(str(error)) from None
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
 
 
 def saved_layers(saved: Mapping[str, Any], place: Place) -> Layers:
-    """The settings and rules that were saved with a turn, and how its project stands now. Raises Mistake."""
+    """The settings and rules that were saved with a turn, and how its project stands now. Raises UsageError."""
     layers = Layers()
     if saved:
         layers.take(from_plain(Settings, saved["settings"]), [from_plain(Rule, r) for r in saved["rules"]])
@@ -242,12 +244,12 @@ def saved_layers(saved: Mapping[str, Any], place: Place) -> Layers:
 
 
 def saved_place(saved: Mapping[str, Any], place: Place) -> Place:
-    """Where the turn ran. Raises Mistake where that folder is gone."""
+    """Where the turn ran. Raises UsageError where that folder is gone."""
     if not saved:
         return place
     cwd = Path(saved["cwd"])
     if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
-        raise Mistake(f"The folder that this session ran in is gone: {cwd}")
+        raise UsageError(f"The folder that this session ran in is gone: {cwd}")
     return place.but(cwd=cwd, root=Path(saved["root"]))
 
 

@@ -9,9 +9,9 @@ from agent_cli.core.outcome import Failure
 from agent_cli.core.usage import Usage
 from agent_cli.engine.turn import Opened
 from agent_cli.model.catalog import ModelInfo, lookup, price
-from agent_cli.model.select import ModelSetupError, Resolved, open_transport, resolve
+from agent_cli.model.select import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.model.transport import Chunk, ModelError, Request, Transport
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
@@ -19,8 +19,8 @@ from agent_tools.media import MediaKind
 from agent_tools.private import private_folder
 
 
-def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved:
-    """The model to use: the one named, or what is found. Raises Mistake."""
+def choose_model(name: str | None, settings: Settings, place: Place) -> ResolvedModel:
+    """The model to use: the one named, or what is found. Raises UsageError."""
     try:
         if not name:
             from agent_cli.model.discover import default_model  # most runs name their model
@@ -36,20 +36,20 @@ def choose_model(name: str | None, settings: Settings, place: Place) -> Resolved
         )
     except ModelSetupError as error:
         text = str(error)
-        raise Mistake(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+        raise UsageError(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
 
 
-def pricing(model: Resolved, info: ModelInfo | None) -> Callable[[Usage], Usage]:
+def pricing(model: ResolvedModel, info: ModelInfo | None) -> Callable[[Usage], Usage]:
     """What adds the cost to a model call's usage; a script costs nothing."""
     return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
 
 
-def check_price(model: Resolved, info: ModelInfo | None, settings: Settings) -> None:
-    """Raises Mistake where a budget in dollars could not hold, because the price of the model is not known."""
+def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
+    """Raises UsageError where a budget in dollars could not hold, because the price of the model is not known."""
     # OpenRouter reports what each call cost.
     known = model.wire == "scripted" or model.provider == "openrouter" or (info and (info.local or info.prices))
     if settings.max_cost and not known and not settings.allow_unknown_cost:
-        raise Mistake(
+        raise UsageError(
             f"The price of {model.name} is not known, so a budget in dollars cannot hold. Leave out --max-budget-usd "
             "(max_cost), or add --allow-unknown-cost and bound the turn by --max-turns."
         )
@@ -82,8 +82,8 @@ class _OnFirstUse:
         return self._transport.stream(request, cancel)
 
 
-def open_wire(model: Resolved, settings: Settings) -> Transport:
-    """The wire of a model, opened with its first request. Raises Mistake for a script that cannot be read."""
+def open_wire(model: ResolvedModel, settings: Settings) -> Transport:
+    """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
 
     def opened() -> Transport:
         from agent_cli.model.http import Timeouts  # HTTP and TLS, which a script does without
@@ -96,11 +96,11 @@ def open_wire(model: Resolved, settings: Settings) -> Transport:
     try:
         return open_transport(model)
     except ModelSetupError as error:
-        raise Mistake(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def debugged(
-    transport: Transport, model: Resolved, place: Place, header: Header, warn: Callable[[str], None]
+    transport: Transport, model: ResolvedModel, place: Place, header: Header, warn: Callable[[str], None]
 ) -> Transport:
     """The wire with its requests and responses written down, without secrets."""
     from agent_cli.core.redact import Redactor
@@ -111,7 +111,7 @@ def debugged(
     try:
         private_folder(folder)
     except OSError as error:
-        raise Mistake(f"--debug: cannot write to {folder}: {error.strerror}.") from None
+        raise UsageError(f"--debug: cannot write to {folder}: {error.strerror}.") from None
     warn(f"requests and responses are written to {path}")
     return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
 
@@ -127,7 +127,7 @@ def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Ope
             check_price(model, info, settings)
             takes, window = taken_by(info, settings), window_of(info, settings)
             return Opened(model.name, model.model, wire, pricing(model, info), takes, window)
-        except Mistake as mistake:
+        except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 
     return opened

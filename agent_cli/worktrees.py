@@ -17,7 +17,7 @@ from agent_cli.options import ASK_WHICH
 from agent_cli.permission.git_use import NotUsableError, Use, filters_off, git_to_read, usable
 from agent_cli.permission.trust import TrustStore, agree, fingerprints
 from agent_cli.permission.trust_scan import GIT
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.clipping import counted, one_line, shorten
 from agent_tools.guarded_git import GitError
@@ -32,7 +32,7 @@ _PATIENCE = 300.0
 _LONG = ("worktree", "status")
 
 
-class GitFailed(Exception):
+class WorktreeError(Exception):
     """What git said."""
 
 
@@ -70,7 +70,7 @@ class Worktree:
                     return [f"The worktree {self.path} is in use by another session and stays."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
-        except (GitFailed, GitError, OSError) as error:
+        except (WorktreeError, GitError, OSError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
@@ -93,28 +93,28 @@ class Worktree:
 
         That the branch was pushed does not count: a user who comes back wants to find it here.
         """
-        here = git(self.path, self.use, "rev-parse", "HEAD")
-        there = git(self.repo, self.use, "rev-parse", "HEAD")
+        here = run_git(self.path, self.use, "rev-parse", "HEAD")
+        there = run_git(self.repo, self.use, "rev-parse", "HEAD")
         own = self.has_branch()
         tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
         pushed = (f"--exclude=*/{self.branch}", "--remotes")
         others = ["--not", there, f"--exclude={self.branch}", "--branches", *pushed]
-        return int(git(self.path, self.use, "rev-list", "--count", *tips, *others))
+        return int(run_git(self.path, self.use, "rev-list", "--count", *tips, *others))
 
     def has_branch(self) -> bool:
         """Whether its branch is there."""
         try:
-            return bool(git(self.repo, self.use, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
-        except GitFailed:
+            return bool(run_git(self.repo, self.use, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
+        except WorktreeError:
             return False
 
     def _changed(self) -> list[str]:
         """Files that were changed or made and are not committed; not those that git ignores, and not our copies."""
-        listing = git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+        listing = run_git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         names = [entry[3:] for entry in listing.split("\0") if entry]
         changed = [name for name in names if not _same(self.path / name, self.repo / name)]
         # Nobody looks into submodules, so one that somebody made use of may have anything in it.
-        staged = (row.partition("\t") for row in git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
+        staged = (row.partition("\t") for row in run_git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
         inner = [name for mode, _, name in staged if mode.startswith("160000 ")]
         return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
 
@@ -122,9 +122,9 @@ class Worktree:
         own = self.has_branch()
         # Out of the folder first: it may be the working directory.
         os.chdir(self.repo)
-        git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
+        run_git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
         if own:
-            git(self.repo, self.use, "branch", "-q", "-D", self.branch)
+            run_git(self.repo, self.use, "branch", "-q", "-D", self.branch)
         with suppress(OSError):
             TrustStore(state).forget(self.path)
         with suppress(OSError):
@@ -132,31 +132,34 @@ class Worktree:
             self.path.parent.rmdir()
 
 
-def git(folder: Path, use: Use, *words: str) -> str:
-    """What a git command prints that may change the repository. Raises GitFailed with what it says when it fails."""
+def run_git(folder: Path, use: Use, *words: str) -> str:
+    """What a git command prints that may change the repository.
+
+    Raises WorktreeError with what it says when it fails.
+    """
     try:
         run = git_to_read(folder, os.environ, use, locks=True)
         return os.fsdecode(run.run(*words, seconds=_PATIENCE if words[0] in _LONG else _SECONDS)).strip("\n")
     except (NotUsableError, GitError) as error:
-        raise GitFailed(str(error)) from None
+        raise WorktreeError(str(error)) from None
 
 
-def enter(wanted: str, place: Place, trusted: bool) -> Worktree:
-    """Make or find the worktree and go there, into the same folder of it. Raises Mistake.
+def enter_worktree(wanted: str, place: Place, trusted: bool) -> Worktree:
+    """Make or find the worktree and go there, into the same folder of it. Raises UsageError.
 
     trusted: whether the project is. One that is not can have worktrees where its git folder brings nothing, and the
     filters of the user's own configuration do not run for it.
     """
     name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
-        raise Mistake(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
+        raise UsageError(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
     if not os.path.exists(place.root / ".git"):  # noqa: PTH110
-        raise Mistake(f"--worktree needs a git repository, and {place.root} is none.")
+        raise UsageError(f"--worktree needs a git repository, and {place.root} is none.")
     try:
         use: Use = "trusted" if trusted else "plain"
         checkout = usable(place.root, use).checkout
         if checkout is None:
-            raise GitFailed(f"{place.root} has a .git that git cannot use")
+            raise WorktreeError(f"{place.root} has a .git that git cannot use")
         common = Path(checkout.common)
         repo = common.parent if common.name == ".git" else place.root
         folder = SessionStore(state_folder(place.env), repo).folder
@@ -165,9 +168,9 @@ def enter(wanted: str, place: Place, trusted: bool) -> Worktree:
         worktree.hold()
         _make(worktree)
     except NotUsableError as error:
-        raise Mistake(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
-    except (GitFailed, GitError, OSError) as error:
-        raise Mistake(f"--worktree: {one_line(str(error))}.") from None
+        raise UsageError(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
+    except (WorktreeError, GitError, OSError) as error:
+        raise UsageError(f"--worktree: {one_line(str(error))}.") from None
     inside = worktree.path / place.cwd.relative_to(place.root)
     os.chdir(inside if inside.is_dir() else worktree.path)
     return worktree
@@ -181,17 +184,17 @@ def _make(worktree: Worktree) -> None:
     old = worktree.has_branch()
     how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
     try:
-        git(repo, worktree.use, "rev-parse", "--verify", "--quiet", "HEAD")
-    except GitFailed:
-        raise GitFailed(f"{repo} has no commit yet to start from") from None
+        run_git(repo, worktree.use, "rev-parse", "--verify", "--quiet", "HEAD")
+    except WorktreeError:
+        raise WorktreeError(f"{repo} has no commit yet to start from") from None
     try:
-        git(repo, worktree.use, "worktree", "add", *how)
-    except GitFailed as error:
+        run_git(repo, worktree.use, "worktree", "add", *how)
+    except WorktreeError as error:
         if "already registered" not in str(error):
             raise
         # Its folder was removed by hand.
-        git(repo, worktree.use, "worktree", "add", "--force", *how)
-    changed = git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
+        run_git(repo, worktree.use, "worktree", "add", "--force", *how)
+    changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
     worktree.told = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
@@ -204,9 +207,9 @@ def _unfiltered(worktree: Worktree) -> str:
     if worktree.use == "trusted" or checkout is None:
         return ""
     names = sorted({key.split(".", 1)[1].rpartition(".")[0] for key in filters_off(checkout, os.environ)})
-    with suppress(GitFailed):  # a name that no pathspec can have
+    with suppress(WorktreeError):  # a name that no pathspec can have
         for name in names:
-            if git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):
+            if run_git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):
                 return f" The filter {name} did not run, as the project is not trusted (--trust lets it)."
     return ""
 

@@ -19,7 +19,7 @@ from benchmarks.extending import files
 from benchmarks.hooked import hooked
 from benchmarks.keys import keys
 from benchmarks.logs import sessions
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.rendering import render
 from benchmarks.requests import prefix, size
 from benchmarks.rounds import rounds
@@ -60,7 +60,7 @@ def main() -> int:
                 print(f"{case.__name__} ...", end=" ", file=sys.stderr, flush=True)
                 try:
                     found += case(stage, max(1, asked.runs))
-                except Broken as error:
+                except BenchmarkError as error:
                     broken = True
                     print(f"broke: {error}", file=sys.stderr)
                 else:

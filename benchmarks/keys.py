@@ -14,7 +14,7 @@ import termios
 import time
 from collections.abc import Iterator
 
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage, say
 from benchmarks.table import Row
 from benchmarks.terminal import READY, until
@@ -49,7 +49,10 @@ def keys(stage: Stage, runs: int) -> Iterator[Row]:
 
 
 def _typed(stage: Stage, count: int) -> tuple[list[float], float, float, float]:
-    """Seconds per key, the share of a core, seconds until the interrupt is acknowledged and over. Raises Broken."""
+    """Seconds per key, the share of a core, seconds until the interrupt is acknowledged and over.
+
+    Raises BenchmarkError.
+    """
     ear, mouth = pty.openpty()
     fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     child = subprocess.Popen(stage.command(), cwd=stage.project, env=stage.env, stdin=mouth, stdout=mouth, stderr=mouth)
@@ -106,7 +109,7 @@ def _read(ear: int) -> bytes:
     try:
         return os.read(ear, 65_536)
     except OSError:
-        raise Broken("the session ended while keys were typed") from None
+        raise BenchmarkError("the session ended while keys were typed") from None
 
 
 def _cpu(pid: int) -> float:

@@ -15,7 +15,7 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_tools.values import to_plain
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row
 
@@ -79,7 +79,7 @@ def cpu_open(path: Path) -> float:
     with path.open("rb") as file:
         found = restore(file, "s")
     if found.bad or found.seq != RECORDS:
-        raise Broken("records are missing")
+        raise BenchmarkError("records are missing")
     return time.process_time() - began
 
 
@@ -88,7 +88,7 @@ def cpu_floor(path: Path) -> float:
     with path.open("rb") as file:
         kept = [json.loads(line) for line in file]
     if len(kept) != RECORDS:
-        raise Broken("lines are missing")
+        raise BenchmarkError("lines are missing")
     return time.process_time() - began
 
 

@@ -19,7 +19,7 @@ LAUNCHER = Path(__file__).with_name("launch.py")
 LONGEST = 120.0
 
 
-class Broken(Exception):
+class BenchmarkError(Exception):
     """A measured program did not do what it was started for, so that its figures mean nothing."""
 
 
@@ -40,7 +40,7 @@ class Sample(Value):
 def measured(argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: Path | None = None) -> Sample:
     """Run `argv` to its end, its standard output a pipe, its standard input a file or nothing.
 
-    Raises Broken for one that has to be stopped.
+    Raises BenchmarkError for one that has to be stopped.
     """
     source = stdin.open("rb") if stdin else None
     ear, report = os.pipe()
@@ -59,23 +59,23 @@ def measured(argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: Path
         os.close(report)
         words = os.read(ear, 4096).split()
     except subprocess.TimeoutExpired:
-        raise Broken(f"{argv[0]} took longer than {LONGEST:g} s") from None
+        raise BenchmarkError(f"{argv[0]} took longer than {LONGEST:g} s") from None
     finally:
         os.close(ear)
         if source:
             source.close()
     err = done.stderr.decode("utf-8", "replace")
     if len(words) != 5:
-        raise Broken(f"{argv[0]} could not be started: {err.strip()[-300:]}")
+        raise BenchmarkError(f"{argv[0]} could not be started: {err.strip()[-300:]}")
     started, wall, cpu = (float(w) for w in words[1:4])
     return Sample(cpu, wall, int(words[4]) / 1024, started, done.stdout, err, int(words[0]))
 
 
 def expect(sample: Sample, output: str = "", code: int = 0) -> Sample:
-    """The sample, if the run ended as it should. Raises Broken."""
+    """The sample, if the run ended as it should. Raises BenchmarkError."""
     if sample.code != code or output.encode() not in sample.out:
         said = f"{sample.out[-200:]!r} {sample.err.strip()[-400:]}"
-        raise Broken(f"exit code {sample.code} where {code} was expected, or another answer: {said}")
+        raise BenchmarkError(f"exit code {sample.code} where {code} was expected, or another answer: {said}")
     return sample
 
 

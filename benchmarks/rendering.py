@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from agent_cli.terminal.render import MarkdownStream
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row
 
@@ -107,7 +107,7 @@ def answer(tokens: int) -> str:
 
 
 def ours(text: str, *, tail: bool = False) -> None:
-    """The answer token by token. tail: what is unfinished is rendered for every frame, too. Raises Broken."""
+    """The answer token by token. tail: what is unfinished is rendered for every frame, too. Raises BenchmarkError."""
     stream = MarkdownStream(COLUMNS)
     lines = 0
     every = PER_SECOND / FRAMES
@@ -118,7 +118,7 @@ def ours(text: str, *, tail: bool = False) -> None:
             due += every
             stream.tail()
     if lines + len(stream.finish()) < text.count("\n") // 2:
-        raise Broken("lines are missing")
+        raise BenchmarkError("lines are missing")
 
 
 def whole(text: str) -> None:

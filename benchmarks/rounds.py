@@ -22,7 +22,7 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.values import Value
 from agent_tools.workspace import Workspace
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row
 
@@ -80,7 +80,7 @@ def turn(folder: Path) -> list[float]:
     options = TurnOptions(model="caller", label="caller", system="", limits=Limits(0, 0, 0, 0))
     result = drive(run_turn([UserMessage("go")], kit, options))
     if len(caller.asked) != ROUNDS + 1 or result.end.denials:
-        raise Broken(f"the turn of {ROUNDS} rounds ended early: {result.end.diagnostics}")
+        raise BenchmarkError(f"the turn of {ROUNDS} rounds ended early: {result.end.diagnostics}")
     return [b - a for a, b in zip(caller.asked, caller.asked[1:], strict=False)]
 
 

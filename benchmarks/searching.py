@@ -20,7 +20,7 @@ from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
 from agent_tools.ripgrep import find_rg
 from agent_tools.workspace import Workspace
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row
 
@@ -50,7 +50,7 @@ def search(stage: Stage, runs: int) -> Iterator[Row]:
     context.readable = Policy(workspace).readable()
     rg = find_rg(context)
     if rg is None:
-        raise Broken("ripgrep is not installed")
+        raise BenchmarkError("ripgrep is not installed")
     tools = {tool.name: tool for tool in BUILTIN}
     for what, name, arguments, options in CASES:
         tool = tools[name]
@@ -77,10 +77,10 @@ def in_turn(ours: Callable[[], object], floor: Callable[[], object], runs: int) 
 
 
 def ripgrep(rg: str, options: tuple[str, ...], tree: Path) -> None:
-    """Run it as a script would. Raises Broken."""
+    """Run it as a script would. Raises BenchmarkError."""
     done = subprocess.run([rg, "--no-config", *options], cwd=tree, capture_output=True, check=False)
     if done.returncode > 1:
-        raise Broken(f"rg: {done.stderr.decode('utf-8', 'replace')[-300:]}")
+        raise BenchmarkError(f"rg: {done.stderr.decode('utf-8', 'replace')[-300:]}")
 
 
 def grow(tree: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_cli.snapshots.scan import Bounds
 from agent_cli.snapshots.store import Store, Where
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
 from benchmarks.stage import Stage
 from benchmarks.table import Row
@@ -75,7 +75,7 @@ def _git(tree: Path, *words: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise Broken(f"git {words[0]}: {done.stderr.decode('utf-8', 'replace')[-300:]}")
+        raise BenchmarkError(f"git {words[0]}: {done.stderr.decode('utf-8', 'replace')[-300:]}")
 
 
 def _grow(tree: Path) -> None:

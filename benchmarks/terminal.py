@@ -20,7 +20,7 @@ import termios
 import time
 from collections.abc import Iterator
 
-from benchmarks.measure import Broken, Sample, interleaved, typical
+from benchmarks.measure import BenchmarkError, Sample, interleaved, typical
 from benchmarks.stage import Stage, say
 from benchmarks.table import Row
 
@@ -87,7 +87,7 @@ def draw(stage: Stage, runs: int) -> Iterator[Row]:
 def session(stage: Stage, message: str, **env: str) -> Sample:
     """Start a session on a terminal, send the message if there is one, and end it when the prompt is back.
 
-    The sample's output is what was drawn after the message. Raises Broken.
+    The sample's output is what was drawn after the message. Raises BenchmarkError.
     """
     ear, mouth = pty.openpty()
     fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
@@ -113,14 +113,14 @@ def session(stage: Stage, message: str, **env: str) -> Sample:
 
 
 def until(ear: int, wanted: re.Pattern[bytes]) -> bytes:
-    """What is drawn until this has been. Raises Broken."""
+    """What is drawn until this has been. Raises BenchmarkError."""
     seen = bytearray()
     # The end of a long drawing is enough to look at.
     while not wanted.search(seen, max(0, len(seen) - 70_000)):
         if not select.select([ear], [], [], PATIENCE)[0]:
-            raise Broken(f"{wanted.pattern!r} did not come within {PATIENCE:g} s: {bytes(seen[-300:])!r}")
+            raise BenchmarkError(f"{wanted.pattern!r} did not come within {PATIENCE:g} s: {bytes(seen[-300:])!r}")
         try:
             seen += os.read(ear, 65_536)
         except OSError:
-            raise Broken(f"the session ended before {wanted.pattern!r}: {bytes(seen[-300:])!r}") from None
+            raise BenchmarkError(f"the session ended before {wanted.pattern!r}: {bytes(seen[-300:])!r}") from None
     return bytes(seen)

@@ -17,7 +17,7 @@ from agent_tools.confined import Confinement
 from agent_tools.sandbox_profile import Profile, make_profile
 from agent_tools.shell import find_bash
 from agent_tools.workspace import Workspace
-from benchmarks.measure import Broken
+from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
 from benchmarks.stage import Stage
 from benchmarks.table import Row
@@ -36,7 +36,7 @@ def bash(stage: Stage, runs: int) -> Iterator[Row]:
     context = ToolContext(Workspace(stage.project), env=env)
     shell = find_bash(context)
     if shell is None:
-        raise Broken("there is no bash")
+        raise BenchmarkError("there is no bash")
 
     def floor() -> None:
         nothing = subprocess.DEVNULL
@@ -92,7 +92,7 @@ def plain(path: Path, here: str, other: str) -> None:
     for old, new in ((here, other), (other, here)):
         text = path.read_text()
         if text.count(old) != 1:
-            raise Broken("the line is not there once")
+            raise BenchmarkError("the line is not there once")
         beside = path.with_suffix(".new")
         with beside.open("w") as file:
             file.write(text.replace(old, new))
@@ -102,7 +102,7 @@ def plain(path: Path, here: str, other: str) -> None:
 
 
 def call(context: ToolContext, name: str, **arguments: Any) -> None:
-    """Run a tool to its end. Raises Broken where it fails."""
+    """Run a tool to its end. Raises BenchmarkError where it fails."""
     tool = TOOLS[name]
     outcome = tool.run(tool.read(arguments), context)
     while not isinstance(outcome, ToolResult):
@@ -111,4 +111,4 @@ def call(context: ToolContext, name: str, **arguments: Any) -> None:
         except StopIteration as stop:
             outcome = stop.value
     if outcome.is_error:
-        raise Broken(f"{name}: {outcome.text[-300:]}")
+        raise BenchmarkError(f"{name}: {outcome.text[-300:]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.measure import Broken, Sample, expect, interleaved, typical
+from benchmarks.measure import BenchmarkError, Sample, expect, interleaved, typical
 from benchmarks.stage import PROMPT, Stage, call_bash, say
 from benchmarks.table import Row
 
@@ -45,7 +45,7 @@ def stream(stage: Stage, runs: int) -> Iterator[Row]:
 
     def whole(sample: Sample) -> Sample:
         if sample.out.strip() != text.strip().encode():
-            raise Broken("the long answer did not come through whole")
+            raise BenchmarkError("the long answer did not come through whole")
         return expect(sample)
 
     found = interleaved(

@@ -158,3 +158,13 @@ def test_files_stay_short() -> None:
     paths = [*MODULES.values(), *(ROOT / "tests").rglob("*.py")]
     long = {str(p.relative_to(ROOT)): n for p in paths if (n := len(p.read_text("utf-8").splitlines())) > LIMIT}
     assert not long
+
+
+def test_no_two_classes_and_no_two_public_functions_share_a_name() -> None:
+    """A name that is grepped for leads to one place. `main` is the entry of a program of its own."""
+    found: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    assert {name: paths for name, paths in found.items() if len(paths) > 1 and name != "main"} == {}

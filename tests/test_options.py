@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_cli import cli, start
 from agent_cli.__main__ import COMMANDS
-from agent_cli.options import RunOptions, flags, parse, spell_out
+from agent_cli.options import RunOptions, flags, parse_options, spell_out
 from agent_tools.values import Value
 from tests.helpers import examples
 
@@ -65,7 +65,7 @@ def same(left: Value, right: Value) -> bool:
     ],
 )
 def test_both_parsers_agree(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = parse(argv)
+    quick = parse_options(argv)
     slow = by_typer(argv, monkeypatch)
     assert quick is not None
     assert slow is not None
@@ -78,7 +78,7 @@ def test_both_parsers_agree(argv: list[str], monkeypatch: pytest.MonkeyPatch) ->
      ["--print=1"], ["-pc"], ["--help"], ["-h"]],
 )  # fmt: skip
 def test_the_quick_parser_leaves_doubts_to_typer(argv: list[str]) -> None:
-    assert parse(argv) is None
+    assert parse_options(argv) is None
 
 
 words = st.sampled_from(
@@ -91,7 +91,7 @@ words = st.sampled_from(
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(words, max_size=6))
 def test_what_the_quick_parser_reads_typer_reads_alike(argv: list[str]) -> None:
-    quick = parse(argv)
+    quick = parse_options(argv)
     if quick is None:
         return
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +101,7 @@ def test_what_the_quick_parser_reads_typer_reads_alike(argv: list[str]) -> None:
 
 
 def test_rules_after_a_flag_never_swallow_the_prompt() -> None:
-    options = parse(["-p", "--allowedTools", "Read", "Bash(npm run test)", "Fix the bug", "--verbose"])
+    options = parse_options(["-p", "--allowedTools", "Read", "Bash(npm run test)", "Fix the bug", "--verbose"])
     assert options is not None
     assert options.allowed_tools == ("Read", "Bash(npm run test)")
     assert options.prompt == ("Fix the bug",)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from agent_cli.commands.checks import Finding
 from agent_cli.config.layers import Layers
-from agent_cli.config.load_report import Reader, Told
+from agent_cli.config.load_report import FileReport, ReportReader
 from agent_cli.config.schema import Settings
 from agent_cli.model.select import name_problem
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_cli.plugins import installed, load_tools
 from agent_cli.terminal.commands import REGISTRY
 from agent_tools.builtin import BUILTIN
@@ -20,7 +20,7 @@ def check_extensions(layers: Layers, settings: Settings, place: Place) -> list[F
     """What of `.agent` and `.claude` here and at home was understood, the nearest first."""
     plugins, names = _check_plugins(settings)
     known = {tool.name for tool in BUILTIN} | names
-    reader = Reader(known, REGISTRY, lambda name: name_problem(name, settings.base_url))
+    reader = ReportReader(known, REGISTRY, lambda name: name_problem(name, settings.base_url))
     places: list[tuple[Path, Path | None]] = []
     if place.root != place.home:
         places.append((place.root, place.root))
@@ -29,13 +29,15 @@ def check_extensions(layers: Layers, settings: Settings, place: Place) -> list[F
     findings = []
     for base, within in places:
         counts = within is None or layers.trust.trusted
-        told = reader.read(base, within) if counts else Reader(known, REGISTRY, lambda name: "").read(base, within)
+        told = (
+            reader.read(base, within) if counts else ReportReader(known, REGISTRY, lambda name: "").read(base, within)
+        )
         if told:
             findings.append(_finding(base, told, counts=counts))
     return [*findings, *plugins]
 
 
-def _finding(base: Path, told: list[Told], *, counts: bool) -> Finding:
+def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:
     used = [t for t in told if t.used]
     partly = sum(bool(t.notes) for t in used)
     left = len(told) - len(used)
@@ -60,7 +62,7 @@ def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
         return findings, set()
     try:
         tools = load_tools(settings.plugins)
-    except Mistake as mistake:
+    except UsageError as mistake:
         return [*findings, Finding("problem", "plugins", str(mistake))], set()
     names = {tool.name for tool in tools}
     return [*findings, Finding("ok", "plugins", f"{', '.join(settings.plugins)}: {', '.join(sorted(names))}")], names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_cli.commands.checks import Finding
-from agent_cli.commands.mcp import state_of
+from agent_cli.commands.mcp import server_state
 from agent_cli.config.layers import Layers
 from agent_cli.extensions.mcp.sources import find_servers
 from agent_cli.mcp_servers import declares_servers
@@ -20,7 +20,7 @@ def check_mcp(layers: Layers, place: Place) -> list[Finding]:
     if not declares_servers(RunOptions(), place, layers):
         return []
     found, problems = find_servers(RunOptions(), place, layers)
-    states = [(f.name, state_of(f, place, layers)) for f in found]
+    states = [(f.name, server_state(f, place, layers)) for f in found]
     waiting = [f"{name}: {state}" for name, state in states if state not in _FINE]
     text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
     ready = not waiting and not problems

@@ -7,8 +7,8 @@ from agent_cli.config.schema import Settings
 from agent_cli.model.catalog import ModelInfo, lookup
 from agent_cli.model.discover import discover, probe_server
 from agent_cli.model.providers import find
-from agent_cli.model.select import ModelSetupError, Resolved, open_transport
-from agent_cli.place import Mistake, Place
+from agent_cli.model.select import ModelSetupError, ResolvedModel, open_transport
+from agent_cli.place import Place, UsageError
 from agent_cli.wires import choose_model, taken_by
 from agent_tools.media import MediaKind
 
@@ -20,7 +20,7 @@ def check_model(settings: Settings, place: Place) -> tuple[list[Finding], bool]:
     found = discover(place.env)
     try:
         model = choose_model(settings.model, settings, place)
-    except Mistake as mistake:
+    except UsageError as mistake:
         return [Finding("problem" if settings.model else "missing", "model", str(mistake)), *_others(found, "")], False
     how = "configured" if settings.model else "found: " + next((why for n, why in found if n == model.name), "")
     if wrong := _unusable(model):
@@ -34,7 +34,7 @@ def check_model(settings: Settings, place: Place) -> tuple[list[Finding], bool]:
     return [finding, *_fallbacks(settings, place), *_others(found, model.name)], True
 
 
-def _unusable(model: Resolved) -> str:
+def _unusable(model: ResolvedModel) -> str:
     """Why a model that was resolved cannot be called from here; "" where nothing speaks against it."""
     if model.wire == "scripted":
         try:
@@ -50,7 +50,7 @@ def _unusable(model: Resolved) -> str:
     return ""
 
 
-def _way(model: Resolved) -> str:
+def _way(model: ResolvedModel) -> str:
     wires = {
         "openai": "the Chat Completions wire",
         "anthropic": "the Anthropic wire",
@@ -60,7 +60,7 @@ def _way(model: Resolved) -> str:
     return f"{wires[model.wire]}{f' at {model.base_url}' if model.base_url else ''}"
 
 
-def _facts(model: Resolved, info: ModelInfo | None) -> str:
+def _facts(model: ResolvedModel, info: ModelInfo | None) -> str:
     if model.wire == "scripted":
         return "a script: no window, no price"
     if info is None:
@@ -76,7 +76,7 @@ def _fallbacks(settings: Settings, place: Place) -> list[Finding]:
         try:
             model = choose_model(name, settings, place)
             findings.append(Finding("ok", "fallback", f"{model.name} (key: {model.key_source})"))
-        except Mistake as mistake:
+        except UsageError as mistake:
             findings.append(Finding("problem", "fallback", f"{name}: {mistake}"))
     return findings
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from agent_cli.commands.output import put, put_json
+from agent_cli.commands.output import echo, put_json
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.options import RunOptions
 from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.policy import Policy
-from agent_cli.place import Mistake, find_place, read_settings
+from agent_cli.place import UsageError, find_place, read_settings
 from agent_cli.session.store import state_folder
 from agent_tools.base import Effect, Tool, ToolContext, ToolError
 from agent_tools.builtin import BUILTIN
@@ -43,13 +43,13 @@ class Checker:
         self._tools: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
 
     def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
-        """The answer as plain data: decision, reason, rule and parts. Raises Mistake for a request that is none.
+        """The answer as plain data: decision, reason, rule and parts. Raises UsageError for a request that is none.
 
         narrowest: with the rules that are lacking, which costs a few more decisions.
         """
         tool, given = request.get("tool"), request.get("input", {})
         if not isinstance(tool, str) or not isinstance(given, dict):
-            raise Mistake("A request needs a tool by name and its input as a JSON object.")
+            raise UsageError("A request needs a tool by name and its input as a JSON object.")
         cwd = self._place.cwd / (_text(request, "cwd") or ".")
         root = Path(_text(request, "workspace") or self._root(cwd))
         home = _text(request, "home") or (_NO_HOME if self._isolated else str(self._place.home or _NO_HOME))
@@ -94,7 +94,7 @@ class Checker:
             return known.effects(known.read(given), context)
         if tool.startswith("mcp__"):
             return (Effect("call", tool),)
-        raise Mistake(f"There is no tool named {inert(tool)}. See: agent tools list")
+        raise UsageError(f"There is no tool named {inert(tool)}. See: agent tools list")
 
 
 def _plain(decision: Decision) -> dict[str, Any]:
@@ -114,20 +114,20 @@ def _rules(request: Mapping[str, Any], base: Path) -> Iterable[Rule]:
         for text in _texts(request, kind):
             try:
                 yield read_rule(kind, text, f"--{kind}", base)
-            except BadRule as error:
-                raise Mistake(f"{kind}: {error}") from None
+            except RuleError as error:
+                raise UsageError(f"{kind}: {error}") from None
 
 
 def _mode(name: object) -> Mode:
     if name not in get_args(Mode):
-        raise Mistake(f"There is no mode {name!r}. The modes are: {', '.join(get_args(Mode))}.")
+        raise UsageError(f"There is no mode {name!r}. The modes are: {', '.join(get_args(Mode))}.")
     return cast(Mode, name)
 
 
 def _text(request: Mapping[str, Any], key: str) -> str:
     value = request.get(key) or ""
     if not isinstance(value, str):
-        raise Mistake(f"{key} is a text.")
+        raise UsageError(f"{key} is a text.")
     return value
 
 
@@ -136,17 +136,17 @@ def _texts(request: Mapping[str, Any], key: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-        raise Mistake(f"{key} is a list of texts.")
+        raise UsageError(f"{key} is a list of texts.")
     return list(value)
 
 
 def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str, ...], as_json: bool) -> int:
-    """Explain one decision. Exit 0 whatever it is. Raises Mistake."""
+    """Explain one decision. Exit 0 whatever it is. Raises UsageError."""
     given = request.get("input", "")
     try:
         decoded = json.loads(given) if given else {}
     except ValueError as error:
-        raise Mistake(f"--input is not JSON: {error}") from None
+        raise UsageError(f"--input is not JSON: {error}") from None
     answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
     if as_json:
         put_json(answer)
@@ -158,7 +158,7 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
         lines.append(
             f"the narrowest rule{'s' if len(rules) > 1 else ''} that would allow it: {inert(', '.join(rules))}"
         )
-    put("\n".join(lines))
+    echo("\n".join(lines))
     return 0
 
 
@@ -172,9 +172,9 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise Mistake("A request is a JSON object.")
+                raise UsageError("A request is a JSON object.")
             answer = checker.decide(request)
-        except (ValueError, Mistake) as error:
+        except (ValueError, UsageError) as error:
             answer = {
                 "decision": "deny",
                 "reason": f"could not be read: {error}",

@@ -16,8 +16,8 @@ from agent_cli.config.memory import Memory
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
 from agent_cli.keeping import kept_folder
-from agent_cli.place import Mistake, Place, check_mode
-from agent_cli.session.records import NoSession
+from agent_cli.place import Place, UsageError, check_mode
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.console import make_console
 from agent_tools.base import ToolContext, ToolError
@@ -149,10 +149,10 @@ def check_snapshots(place: Place, settings: Settings) -> list[Finding]:
     """What an undo is kept by, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
-    from agent_cli.snapshots.prune import size_of
+    from agent_cli.snapshots.prune import folder_size
 
     folder = kept_folder(place)
-    here, every = size_of(folder), size_of(folder.parent)
+    here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
     bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {settings.undo.days:.0f} days)"
     return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
@@ -164,7 +164,7 @@ def check_carried(place: Place) -> list[Finding]:
     try:
         latest = store.latest()
         shell = store.load(latest).shell
-    except NoSession:
+    except SessionNotFoundError:
         return []
     if shell is None:
         return []
@@ -244,7 +244,7 @@ def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Findin
     findings = [Finding("ok", "permissions", f"mode {mode} ({origin}), {count}", details, data)]
     try:
         check_mode(mode, place.env)
-    except Mistake as mistake:
+    except UsageError as mistake:
         findings.append(Finding("problem", "permissions", str(mistake)))
     return findings
 

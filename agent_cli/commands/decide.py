@@ -16,15 +16,15 @@ from agent_cli.core.answers import Approver, Asker, assents
 from agent_cli.core.modes import MODES
 from agent_cli.headless.exits import SUSPENDED, USAGE
 from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
-from agent_cli.headless.printing import say
-from agent_cli.headless.run import Asked, FailOnQuestion
+from agent_cli.headless.printing import print_notice
+from agent_cli.headless.run import FailOnQuestion, HeadlessOptions
 from agent_cli.options import RunOptions
 from agent_cli.permission.decision import Level
-from agent_cli.place import Mistake, Place, check_mode, find_place
+from agent_cli.place import Place, UsageError, check_mode, find_place
 from agent_cli.session.finding import is_id_like, root_of
 from agent_cli.session.glance import project_folders, session_files
 from agent_cli.session.plans import expired_at, expired_words, take_plan
-from agent_cli.session.records import Waiting
+from agent_cli.session.records import WaitingTurn
 from agent_cli.start import asked_of, unattended
 from agent_cli.waiting import decide, load, pending_of, pending_sessions, project_store, reopen
 from agent_tools.base import Effect
@@ -32,7 +32,7 @@ from agent_tools.inert import inert
 from agent_tools.values import Value
 
 
-class Decision(Value):
+class PendingDecision(Value):
     """What the user decides. word: "approve", "reject", "answer" or "undo". every: all open calls. texts: an answer's
     words, as they were given. text: words for the model. mode: for a plan, to continue in."""
 
@@ -51,8 +51,8 @@ class Target(Value):
     words: tuple[str, ...]
 
 
-def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) -> int:
-    """Decide calls of a session and, when the last is decided, continue its turn; the exit code. Raises Mistake.
+def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOptions) -> int:
+    """Decide calls of a session and, when the last is decided, continue its turn; the exit code. Raises UsageError.
 
     words: a session (its ID or the beginning of it) and calls, both optional; for "answer" then the words of it.
     """
@@ -69,7 +69,7 @@ def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) 
         fails.append(failing)
         return approver, asker
 
-    agent = reopen(target.session_id, target.place, options, answering, lambda line: say(f"agent: {line}"))
+    agent = reopen(target.session_id, target.place, options, answering, lambda line: print_notice(f"agent: {line}"))
     asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
     try:
         return _decide(agent, calls, decision, asked, shown)
@@ -78,7 +78,7 @@ def decide_calls(words: Sequence[str], decision: Decision, options: RunOptions) 
 
 
 def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -> Target:
-    """The session that the words name, or the one that waits. Raises Mistake.
+    """The session that the words name, or the one that waits. Raises UsageError.
 
     A session is named by its ID or at least four characters of its beginning, one of another project, too.
     answer: only the first word may be a call; else all are.
@@ -90,22 +90,24 @@ def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -
         others = (folder for folder in project_folders(store.folder.parent.parent) if folder != store.folder)
         found = found or [p for folder in others for p in session_files(folder) if p.stem.startswith(start)]
         if len(found) > 1:
-            raise Mistake(f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all")
+            raise UsageError(
+                f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all"
+            )
         if found:
             return Target(_place_of(found[0], place), found[0].stem, words[1:])
         if len(words[0]) == 36:
-            raise Mistake(f"There is no session {words[0]}. See: agent pending --all")
+            raise UsageError(f"There is no session {words[0]}. See: agent pending --all")
     waiting = pending_sessions(store)
     if not waiting:
-        raise Mistake("Nothing waits for you in this project. For other projects: agent pending --all")
+        raise UsageError("Nothing waits for you in this project. For other projects: agent pending --all")
     calls = words[:1] if answer else words
     named = {s: items for s, items in waiting.items() if set(calls) <= {item["call_id"] for item in items}}
     if not answer and not named:
-        raise Mistake(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
+        raise UsageError(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
     found_here = named if calls and named else waiting
     if len(found_here) > 1:
-        say(sessions_listed(found_here, store))
-        raise Mistake(f"{len(found_here)} sessions wait for you: name one of them.")
+        print_notice(sessions_listed(found_here, store))
+        raise UsageError(f"{len(found_here)} sessions wait for you: name one of them.")
     return Target(place, next(iter(found_here)), words)
 
 
@@ -117,8 +119,8 @@ def _place_of(path: Path, place: Place) -> Place:
     return place.but(cwd=Path(root), root=Path(root))
 
 
-def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...], Decision]:
-    """The calls that are named; what is behind them is an answer's words. Raises Mistake."""
+def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[str, ...], PendingDecision]:
+    """The calls that are named; what is behind them is an answer's words. Raises UsageError."""
     if decision.word != "answer":
         return target.words, decision
     restored = load(target.session_id, target.place)
@@ -130,11 +132,13 @@ def _calls_and_words(target: Target, decision: Decision) -> tuple[tuple[str, ...
     if not texts or not " ".join(texts).strip():
         short = project_store(target.place).short(target.session_id)
         commands = decide_commands(short, pending_of(restored))
-        raise Mistake(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
+        raise UsageError(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
     return calls, decision.but(texts=texts)
 
 
-def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Asked, shown: Mapping[str, object]) -> int:
+def _decide(
+    agent: Agent, calls: tuple[str, ...], decision: PendingDecision, asked: HeadlessOptions, shown: Mapping[str, object]
+) -> int:
     """Decide about what waits, as far as it is what waited before the session was locked (`shown`)."""
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
@@ -144,7 +148,7 @@ def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Ask
     # What was decided by a process that ended before it could carry that out can be decided again.
     candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
     if agent.restored is None or waiting is None or not candidates:
-        raise Mistake(f"Nothing waits for you in session {session_id}.")
+        raise UsageError(f"Nothing waits for you in session {session_id}.")
     if not waiting.undecided and not calls and decision.word == "approve":
         return carry_on(agent, asked)
     chosen = _chosen(agent, waiting, candidates, calls, decision)
@@ -161,7 +165,7 @@ def _decide(agent: Agent, calls: tuple[str, ...], decision: Decision, asked: Ask
     return carry_on(agent, asked)
 
 
-def _shown(waiting: Waiting | None) -> dict[str, object]:
+def _shown(waiting: WaitingTurn | None) -> dict[str, object]:
     """What the user has to decide about, by call: just what they are shown of it."""
     if waiting is None:
         return {}
@@ -171,33 +175,33 @@ def _shown(waiting: Waiting | None) -> dict[str, object]:
 
 def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
     """Another process has decided what was meant, and the turn has gone on: nothing is decided here."""
-    say("Another process has decided this meanwhile, so nothing was decided here.")
+    print_notice("Another process has decided this meanwhile, so nothing was decided here.")
     if not now or agent.restored is None:
         return USAGE
     tell_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
     return SUSPENDED
 
 
-def _kind(waiting: Waiting, call: str) -> str:
+def _kind(waiting: WaitingTurn, call: str) -> str:
     """ "approval", "questions", "plan" or "review"."""
     return waiting.questions[call].kind if call in waiting.questions else "approval"
 
 
 def _chosen(
-    agent: Agent, waiting: Waiting, undecided: tuple[str, ...], calls: tuple[str, ...], decision: Decision
+    agent: Agent, waiting: WaitingTurn, undecided: tuple[str, ...], calls: tuple[str, ...], decision: PendingDecision
 ) -> tuple[str, ...]:
-    """The calls that are meant, of those that can be decided. Raises Mistake where that is not clear, after saying
+    """The calls that are meant, of those that can be decided. Raises UsageError where that is not clear, after saying
     what waits."""
     assert agent.restored is not None
     session_id = agent.header.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
-        raise Mistake(f"{inert(wrong)} is not waiting in session {session_id}.")
+        raise UsageError(f"{inert(wrong)} is not waiting in session {session_id}.")
     if decision.every:
         # A question wants words; it waits on where the other calls are approved.
         every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
         if not every:
-            raise Mistake("Only questions wait, which want an answer: agent answer. See: agent pending")
+            raise UsageError("Only questions wait, which want an answer: agent answer. See: agent pending")
         return every
     if calls or len(undecided) == 1:
         return calls or undecided
@@ -207,45 +211,47 @@ def _chosen(
             return tuple(questions)
     tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
     more = "" if decision.word == "answer" else ", or use --all"
-    raise Mistake(f"{len(undecided)} calls are waiting: name one{more}.")
+    raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
 
 
-def _verdict(agent: Agent, waiting: Waiting, call: str, decision: Decision) -> tuple[str, str]:
-    """The decision about one call, as `decide` takes it, and its words. Raises Mistake where it does not fit."""
+def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> tuple[str, str]:
+    """The decision about one call, as `decide` takes it, and its words. Raises UsageError where it does not fit."""
     kind, word, text = _kind(waiting, call), decision.word, decision.text
     short = project_store(agent.place).short(agent.header.session_id)
     short += f" {call}" if len(waiting.undecided) > 1 else ""
     if kind == "approval" and word == "answer":
-        raise Mistake(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
+        raise UsageError(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
     if kind == "questions" and word == "approve":
-        raise Mistake(f"{call} is a question: agent answer {short} TEXT")
+        raise UsageError(f"{call} is a question: agent answer {short} TEXT")
     if word == "undo" and kind != "review":
-        raise Mistake(f"{call} is no review, so there is nothing to undo: agent reject {short}")
+        raise UsageError(f"{call} is no review, so there is nothing to undo: agent reject {short}")
     if decision.mode and kind != "plan":
-        raise Mistake(f"--mode is for plans, and {call} is none: agent approve {short}")
+        raise UsageError(f"--mode is for plans, and {call} is none: agent approve {short}")
     if word == "approve" and text and kind == "approval":
-        raise Mistake(f"--with is for plans and reviews, and {call} is neither: agent approve {short}")
+        raise UsageError(f"--with is for plans and reviews, and {call} is neither: agent approve {short}")
     if word == "answer" and kind == "questions":
         return word, read_answers(waiting.questions[call].data["questions"], decision.texts)
     if word == "answer":
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
-            raise Mistake(f"To end the work: agent reject {short}. To change it, say what: agent answer {short} TEXT")
+            raise UsageError(
+                f"To end the work: agent reject {short}. To change it, say what: agent answer {short} TEXT"
+            )
         word, text = ("approve", "") if assents(text) else (word, text)
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
     return word, text
 
 
-def _check_writes(agent: Agent, waiting: Waiting, plan: dict[str, Any], mode: str, short: str) -> None:
+def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:
     """Warn where the writes of a plan would be denied in the mode that it continues in.
 
-    Raises Mistake where no mode was chosen.
+    Raises UsageError where no mode was chosen.
     """
     policy = copy.copy(agent.conversation.kit.policy)
     policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
     if policy.mode == "plan":
-        raise Mistake(f"In the mode plan nothing can be carried out: agent approve {short} --mode acceptEdits")
+        raise UsageError(f"In the mode plan nothing can be carried out: agent approve {short} --mode acceptEdits")
     workspace = agent.conversation.kit.context.workspace
     # A plan that names no files is judged by one that it might write.
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
@@ -255,11 +261,11 @@ def _check_writes(agent: Agent, waiting: Waiting, plan: dict[str, Any], mode: st
         return
     why = f"in the mode {policy.mode} its writes would be denied ({inert(denied[0])})"
     if not mode:
-        raise Mistake(f"The plan was not approved: {why}. Name a mode: agent approve {short} --mode acceptEdits")
-    say(f"agent: warning: {why}")
+        raise UsageError(f"The plan was not approved: {why}. Name a mode: agent approve {short} --mode acceptEdits")
+    print_notice(f"agent: warning: {why}")
 
 
-def _expire(agent: Agent, waiting: Waiting, why: str, asked: Asked) -> int:
+def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
     """Close a turn whose plan has expired: nothing runs and no model is called."""
     take_plan(project_store(agent.place).folder, agent.header.session_id)
     agent.conversation.abandon(why)

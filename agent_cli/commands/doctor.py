@@ -33,13 +33,13 @@ from agent_cli.commands.checks import (
     check_tools,
     check_trust,
 )
-from agent_cli.commands.output import put, put_json
+from agent_cli.commands.output import echo, put_json
 from agent_cli.config.layers import Layers
 from agent_cli.config.memory import load_memory
 from agent_cli.config.schema import Settings
 from agent_cli.gate import make_policy
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, find_place, memory_sources, read_settings
+from agent_cli.place import Place, UsageError, find_place, memory_sources, read_settings
 from agent_tools.inert import inert
 from agent_tools.workspace import Workspace
 
@@ -48,15 +48,15 @@ def run_doctor(as_json: bool) -> int:
     """Print every finding; 0 if a run here could use a model, else 1."""
     place = find_place(os.environ)
     layers, mistakes = readable_layers(place)
-    findings, ready = collect(place, layers, mistakes)
+    findings, ready = collect_findings(place, layers, mistakes)
     if as_json:
         put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
     else:
-        put("\n".join(line for f in findings for line in lines_of(f)))
+        echo("\n".join(line for f in findings for line in finding_lines(f)))
     return 0 if ready else 1
 
 
-def collect(place: Place, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
+def collect_findings(place: Place, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
     """Every finding, and whether a run here could use a model. mistakes: those in the settings."""
     settings = layers.settings()
     workspace, wrong = _workspace(place, settings)
@@ -99,7 +99,7 @@ def readable_layers(place: Place) -> tuple[Layers, list[str]]:
             try:
                 found: list[str] = []
                 layers = read_settings(RunOptions(bare=where is None), (where or place).but(env=env), found)
-            except Mistake as mistake:
+            except UsageError as mistake:
                 if str(mistake) not in mistakes:
                     mistakes.append(str(mistake))
                 mistakes += [text for text in found if text not in mistakes]
@@ -111,11 +111,11 @@ def readable_layers(place: Place) -> tuple[Layers, list[str]]:
 def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
     try:
         return make_workspace(place, settings), ""
-    except Mistake as mistake:
+    except UsageError as mistake:
         return Workspace(place.root, (), place.cwd), str(mistake)
 
 
-def lines_of(finding: Finding) -> list[str]:
+def finding_lines(finding: Finding) -> list[str]:
     first = f"{finding.mark:<8} {finding.topic:<11} {_told(finding.text)}"
     return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
 

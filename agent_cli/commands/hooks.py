@@ -7,16 +7,16 @@ import os
 import tempfile
 from typing import Any
 
-from agent_cli.commands.output import put, put_json, table
+from agent_cli.commands.output import echo, put_json, table
 from agent_cli.config.layers import Layers
 from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
 from agent_cli.engine.drive import drive
 from agent_cli.engine.hooked import absolute
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.hooking import LaterHooks, active_hooks, make_hooks
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.place import Place, UsageError, find_place, read_settings
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import CancelToken
@@ -56,7 +56,7 @@ class Row(Value):
     standing: str
 
 
-def rows_of(layers: Layers) -> list[Row]:
+def hook_rows(layers: Layers) -> list[Row]:
     """Every hook that the settings name, in the order they run, and those that are held back."""
     settings = layers.settings()
     running = active_hooks(settings, layers)
@@ -65,20 +65,20 @@ def rows_of(layers: Layers) -> list[Row]:
 
 
 def list_hooks(options: RunOptions, *, as_json: bool) -> int:
-    """Print the hooks; the exit code. Raises Mistake."""
+    """Print the hooks; the exit code. Raises UsageError."""
     place = find_place(os.environ)
     layers = _layers(options, place)
-    rows = rows_of(layers)
+    rows = hook_rows(layers)
     if as_json:
         put_json([_plain(row) for row in rows])
     elif rows:
-        put("\n".join(lines_of(rows, place)))
+        echo("\n".join(hook_table_lines(rows, place)))
     else:
-        put("There are no hooks. See docs/hooks.md for how to write one.")
+        echo("There are no hooks. See docs/hooks.md for how to write one.")
     return 0
 
 
-def lines_of(rows: list[Row], place: Place) -> list[str]:
+def hook_table_lines(rows: list[Row], place: Place) -> list[str]:
     """The hooks as a table."""
     cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
@@ -107,10 +107,10 @@ def _plain(row: Row) -> dict[str, Any]:
 
 
 def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_json: bool) -> int:
-    """Run the hooks of a step as a session would, and print what they answer; the exit code. Raises Mistake."""
+    """Run the hooks of a step as a session would, and print what they answer; the exit code. Raises UsageError."""
     name = next((e for e in EVENTS if e.lower() == event.lower()), None)
     if name is None:
-        raise Mistake(f"{event} is no event of hooks. They are: {', '.join(EVENTS)}.")
+        raise UsageError(f"{event} is no event of hooks. They are: {', '.join(EVENTS)}.")
     data = _data(name, given, tool)
     place = find_place(os.environ)
     layers = _layers(options, place)
@@ -123,9 +123,9 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
     chosen = hooks.table.of(name, subject) if isinstance(hooks, LaterHooks) else []
     if not as_json:
         for hook in held:
-            put(f"held, as the project is not trusted: {one_line(str(hook))}")
+            echo(f"held, as the project is not trusted: {one_line(str(hook))}")
         if not chosen:
-            put(f"No hook would run at {name}{f' for {subject}' if subject else ''}.")
+            echo(f"No hook would run at {name}{f' for {subject}' if subject else ''}.")
     ran: list[HookRan] = []
     result = HookResult()
     if chosen:
@@ -138,7 +138,7 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
                     if not as_json:
                         _tell(found)
                 elif isinstance(found, Warned) and not as_json:
-                    put(f"  to you: {found.text}")
+                    echo(f"  to you: {found.text}")
 
             result = drive(hooks.run(name, {**data, **more}, CancelToken()), show)
             exported = read_regular(file.name, _LARGEST).decode("utf-8", "replace").strip()
@@ -152,14 +152,14 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
         )  # fmt: skip
     elif chosen:
         for line in in_words(name, result):
-            put(line)
+            echo(line)
         if exported:
-            put(f"for commands: {exported}")
+            echo(f"for commands: {exported}")
     return 0
 
 
 def _resolve(data: dict[str, Any], context: ToolContext) -> None:
-    """Give a call what a session would: absolute paths and the effects. Raises Mistake for no call of that tool."""
+    """Give a call what a session would: absolute paths and the effects. Raises UsageError for no call of that tool."""
     tool = next((t for t in BUILTIN if t.name == data["tool_name"]), None)
     given = data["tool_input"]
     if tool is None or not isinstance(given, dict):
@@ -169,16 +169,16 @@ def _resolve(data: dict[str, Any], context: ToolContext) -> None:
         try:
             effects = tool.effects(tool.read(given), context)
         except ToolError as error:
-            raise Mistake(f"--input: {error}") from None
+            raise UsageError(f"--input: {error}") from None
         data["effects"] = [{"kind": e.kind, "target": e.target} for e in effects]
     data["tool_input"] = absolute(given, context.workspace.cwd)
 
 
 def _tell(ran: HookRan) -> None:
-    put(f"{hook_line(ran)} ({ran.source})")
+    echo(f"{hook_line(ran)} ({ran.source})")
     for what, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
         for number, line in enumerate(text.splitlines()):
-            put(f"  {what if not number else ' ' * len(what)} | {line}")
+            echo(f"  {what if not number else ' ' * len(what)} | {line}")
 
 
 def in_words(event: HookEvent, result: HookResult) -> list[str]:
@@ -208,7 +208,7 @@ def in_words(event: HookEvent, result: HookResult) -> list[str]:
 def _layers(options: RunOptions, place: Place) -> Layers:
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
+        print_notice(f"agent: {one_line(text)}.")
     return layers
 
 
@@ -219,15 +219,15 @@ def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
         name = tool or "Bash"
         data |= {"tool_name": name, "tool_input": _CALLS.get(name, {}), "tool_use_id": "test"}
     elif tool:
-        raise Mistake(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
+        raise UsageError(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
     if not given:
         return data
     try:
         found = json.loads(given)
     except ValueError as error:
-        raise Mistake(f"--input: not JSON: {error}") from None
+        raise UsageError(f"--input: not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise Mistake("--input: expected a JSON object.")
+        raise UsageError("--input: expected a JSON object.")
     # For a tool its input is enough.
     bare = event in _TOOL_EVENTS and not found.keys() & {"tool_input", "tool_name", "tool_response"}
     return data | ({"tool_input": found} if bare else found)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.commands.output import put, put_json
+from agent_cli.commands.output import echo, put_json
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.rules import Rule, read_rule, split_rules
 from agent_cli.options import RunOptions
@@ -25,12 +25,15 @@ from agent_cli.session.restore import records
 from agent_cli.session.store import SessionStore
 from agent_cli.waiting import project_store
 from agent_tools.clipping import counted, one_line
-from agent_tools.values import Mismatch, from_plain
+from agent_tools.values import DecodeError, from_plain
 from agent_tools.workspace import Workspace
 
 
 def learn_rules(days: int, as_json: bool) -> int:
-    """Print what would have spared questions, as TOML to paste or as one JSON object; the exit code. Raises Mistake."""
+    """Print what would have spared questions, as TOML to paste or as one JSON object; the exit code.
+
+    Raises UsageError.
+    """
     place = find_place(os.environ)
     rules = read_settings(RunOptions(), place).rules
     since = time.time() - days * 86_400
@@ -47,14 +50,14 @@ def learn_rules(days: int, as_json: bool) -> int:
         put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": told})
         return 0
     calls, lately = counted(len(approved), "call"), counted(days, "day")
-    put(f"# {calls} that you approved in the last {lately} would be asked about again.")
+    echo(f"# {calls} that you approved in the last {lately} would be asked about again.")
     if left:
-        put(f"# {left} of them no narrow rule can allow.")
+        echo(f"# {left} of them no narrow rule can allow.")
     if found:
-        put("[permissions]\nallow = [")
+        echo("[permissions]\nallow = [")
         for rule, count, grants in found:
-            put(f"  {_toml(rule)},  # {count} of them; allows {one_line(grants)}")
-        put("]")
+            echo(f"  {_toml(rule)},  # {count} of them; allows {one_line(grants)}")
+        echo("]")
     return 0
 
 
@@ -77,7 +80,7 @@ def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
             if kind == "ApprovalRequested":
                 try:
                     asked[event["call_id"]] = from_plain(ApprovalRequested, event)
-                except Mismatch:
+                except DecodeError:
                     continue
             elif kind == "ApprovalResolved" and event["by"] == "person":
                 request = asked.pop(event["call_id"], None)

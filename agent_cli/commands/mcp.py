@@ -7,56 +7,63 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from agent_cli.commands.output import put, put_json, table
+from agent_cli.commands.output import echo, put_json, table
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.approvals import changed_tools, may_start
-from agent_cli.extensions.mcp.editing import Unchanged, change_json, change_toml
-from agent_cli.extensions.mcp.logins import Logins, Unkept, key_of, wants_login
+from agent_cli.extensions.mcp.editing import McpEditError, change_json, change_toml
+from agent_cli.extensions.mcp.logins import Logins, TokenStoreError, key_of, wants_login
 from agent_cli.extensions.mcp.server import Server
 from agent_cli.extensions.mcp.servers import Servers
-from agent_cli.extensions.mcp.sources import FILE, Found, Unset, filled, find_servers, mistake_in
-from agent_cli.headless.printing import say
+from agent_cli.extensions.mcp.sources import (
+    FILE,
+    DeclaredServer,
+    MissingVariableError,
+    find_servers,
+    mistake_in,
+    substitute_env,
+)
+from agent_cli.headless.printing import print_notice
 from agent_cli.mcp_servers import approvals_of, logins_folder, make_setup
 from agent_cli.options import RunOptions
 from agent_cli.permission.trust import agree, fingerprints, keep_trust
-from agent_cli.place import Mistake, Place, find_place, read_settings
+from agent_cli.place import Place, UsageError, find_place, read_settings
 from agent_cli.session.store import state_folder
 from agent_tools.clipping import counted, one_line, shorten
 
 
-def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, Found]]:
-    """The servers that count here, by name; what is wrong with declarations is told. Raises Mistake."""
+def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, DeclaredServer]]:
+    """The servers that count here, by name; what is wrong with declarations is told. Raises UsageError."""
     options = options or RunOptions()
     place = find_place(os.environ)
     layers = read_settings(options, place)
     found, problems = find_servers(options, place, layers)
     for text in (*layers.ignored, *problems):
-        say(f"agent: {one_line(text)}.")
+        print_notice(f"agent: {one_line(text)}.")
     return place, layers, {f.name: f for f in found}
 
 
-def named(name: str, found: dict[str, Found], layers: Layers) -> Found:
-    """Raises Mistake where there is none of that name."""
+def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> DeclaredServer:
+    """Raises UsageError where there is none of that name."""
     if name in found:
         return found[name]
     known = f"The servers are: {', '.join(found)}." if found else "There are none."
     hint = "" if layers.trust.state in ("plain", "trusted") else " Those of the project count once you trust it."
-    raise Mistake(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
+    raise UsageError(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
 
 
-def state_of(found: Found, place: Place, layers: Layers) -> str:
+def server_state(found: DeclaredServer, place: Place, layers: Layers) -> str:
     """How a server stands, as far as is known without starting it."""
     if found.name in layers.settings().mcp.disabled:
         return "disabled"
     return may_start(found, approvals_of(place), False) or login_state(found, place) or "may start"
 
 
-def login_state(found: Found, place: Place) -> str:
+def login_state(found: DeclaredServer, place: Place) -> str:
     """How it stands with a login to a server, as far as is known without reaching it; "" for nothing."""
     try:
-        server = filled(found.server, place.env)
-    except Unset:
+        server = substitute_env(found.server, place.env)
+    except MissingVariableError:
         return ""
     words = {"wanted": wants_login(found.name, "it"), "there": "logged in"}
     return words.get(Logins(logins_folder(place)).state(server), "")
@@ -67,29 +74,29 @@ def list_servers(as_json: bool) -> int:
     place, layers, found = here()
     if as_json:
         put_json([
-            {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source, "state": state_of(f, place, layers),
-             "target": f.line}
+            {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
+             "state": server_state(f, place, layers), "target": f.line}
             for f in found.values()
         ])  # fmt: skip
         return 0
-    rows = [(f.name, f.kind, f.scope, state_of(f, place, layers), shorten(f.line, 80)) for f in found.values()]
+    rows = [(f.name, f.kind, f.scope, server_state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
-    put("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
+    echo("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
     return 0
 
 
 def get_server(name: str) -> int:
-    """Print a declaration. Raises Mistake."""
+    """Print a declaration. Raises UsageError."""
     place, layers, found = here()
-    put("\n".join(described(named(name, found, layers), place, layers)))
+    echo("\n".join(described(find_server(name, found, layers), place, layers)))
     return 0
 
 
-def described(found: Found, place: Place, layers: Layers) -> list[str]:
+def described(found: DeclaredServer, place: Place, layers: Layers) -> list[str]:
     """A declaration in lines; of the person's own secrets only the names."""
     server = found.server
     lines = [
-        f"{found.name}: {state_of(found, place, layers)}",
+        f"{found.name}: {server_state(found, place, layers)}",
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
@@ -105,7 +112,7 @@ def add_server(
     header: list[str],
     oauth: dict[str, str | int],
 ) -> int:
-    """Write a declaration to a file. oauth: the terms of a login. Raises Mistake."""
+    """Write a declaration to a file. oauth: the terms of a login. Raises UsageError."""
     url = target[0] if len(target) == 1 and target[0].startswith(("http://", "https://")) else ""
     pairs: dict[str, Any] = {
         "env": _pairs(env, "=", "--env"),
@@ -116,67 +123,70 @@ def add_server(
         server = McpServer(url=url, type="sse" if transport == "sse" else "", **pairs)
     else:
         if transport in ("http", "sse"):
-            raise Mistake(f"--transport {transport} needs a URL.")
+            raise UsageError(f"--transport {transport} needs a URL.")
         server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
     place = find_place(os.environ)
     path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
-    found = Found(name, server, str(path), "project" if scope == "project" else "own")
+    found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "own")
     if why := mistake_in(found):
-        raise Mistake(f"{why[0].upper()}{why[1:]}.")
+        raise UsageError(f"{why[0].upper()}{why[1:]}.")
     _change(place, found, server)
-    put(f"Added {name} to {path}. To try it: agent mcp test {name}")
+    echo(f"Added {name} to {path}. To try it: agent mcp test {name}")
     return 0
 
 
 def remove_server(name: str, scope: str) -> int:
-    """Take a declaration out of a file. Raises Mistake."""
+    """Take a declaration out of a file. Raises UsageError."""
     place = find_place(os.environ)
     path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
-    found = Found(name, McpServer(), str(path), "project" if scope == "project" else "own")
+    found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
     declared, _ = find_servers(RunOptions(), place, read_settings(RunOptions(), place))
     _change(place, found, None)
     for gone in declared:
         if (gone.name, gone.scope) == (name, found.scope):
             _forget_login(gone, [f for f in declared if f is not gone], place)
-    put(f"Removed {name} from {path}.")
+    echo(f"Removed {name} from {path}.")
     return 0
 
 
-def _forget_login(gone: Found, others: list[Found], place: Place) -> None:
+def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Place) -> None:
     """Also the login to a server goes with it, unless another declaration has the same one."""
 
-    def key(found: Found) -> tuple[str, ...]:
-        with suppress(Unset):
-            return key_of(filled(found.server, place.env))
+    def key(found: DeclaredServer) -> tuple[str, ...]:
+        with suppress(MissingVariableError):
+            return key_of(substitute_env(found.server, place.env))
         return ()
 
     if key(gone) not in ((), *map(key, others)):
-        with suppress(Unkept):
-            Logins(logins_folder(place)).forget(filled(gone.server, place.env))
+        with suppress(TokenStoreError):
+            Logins(logins_folder(place)).forget(substitute_env(gone.server, place.env))
 
 
-def _change(place: Place, found: Found, server: McpServer | None) -> None:
-    """Change the file; a project's trust is renewed with it, and what the person adds is approved. Raises Mistake."""
+def _change(place: Place, found: DeclaredServer, server: McpServer | None) -> None:
+    """Change the file; a project's trust is renewed with it, and what the person adds is approved.
+
+    Raises UsageError.
+    """
     root, state = place.root, state_folder(place.env)
     try:
         if found.scope == "own":
             if place.home is None:
-                raise Mistake("There is no home folder to keep settings in; use --scope project.")
+                raise UsageError("There is no home folder to keep settings in; use --scope project.")
             change_toml(place.home / ".agentrc", found.name, server)
         elif place.root == place.home:
-            raise Mistake("Your home folder is no project; use --scope user.")
+            raise UsageError("Your home folder is no project; use --scope user.")
         elif read_settings(RunOptions(), place).trust.state == "plain":
             change_json(root / FILE, found.name, server)
             # It brought nothing before, so it brings just this now.
             agree(root, state, fingerprints(root))
         else:
             keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
-    except Unchanged as error:
-        raise Mistake(f"Nothing was changed: {error}.") from None
+    except McpEditError as error:
+        raise UsageError(f"Nothing was changed: {error}.") from None
     approvals = approvals_of(place)
     why = approvals.approve(found) if server is not None and found.scope == "project" else approvals.forget(found)
     if why:
-        say(f"agent: the approval of {found.name}: {why}.")
+        print_notice(f"agent: the approval of {found.name}: {why}.")
 
 
 def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
@@ -184,15 +194,15 @@ def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
     for text in texts:
         name, there, value = text.partition(between)
         if not there or not name.strip():
-            raise Mistake(f"{flag}: {shorten(text, 60)!r} is not NAME{between}VALUE.")
+            raise UsageError(f"{flag}: {shorten(text, 60)!r} is not NAME{between}VALUE.")
         found[name.strip()] = value.strip() if between == ":" else value
     return found
 
 
-def _brought_up(found: Found, place: Place, layers: Layers, *, trusted: bool) -> tuple[Servers, Server, float]:
+def _brought_up(found: DeclaredServer, place: Place, layers: Layers, *, trusted: bool) -> tuple[Servers, Server, float]:
     """The server, started and waited for; the caller closes it."""
     settings = layers.settings()
-    setup = make_setup(RunOptions(trust=trusted), place, settings, say)
+    setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)
     servers = Servers([found], setup)
     started = time.monotonic()
     try:
@@ -204,22 +214,22 @@ def _brought_up(found: Found, place: Place, layers: Layers, *, trusted: bool) ->
 
 
 def test_server(name: str, as_json: bool) -> int:
-    """Start a server and print what it offers; 0, or 1 where it does not come up. Raises Mistake."""
+    """Start a server and print what it offers; 0, or 1 where it does not come up. Raises UsageError."""
     place, layers, every = here()
-    found = named(name, every, layers)
+    found = find_server(name, every, layers)
     servers, server, seconds = _brought_up(found, place, layers, trusted=False)
     try:
         if as_json:
             put_json(_report(server, seconds))
         elif server.status == "ready":
-            put(f"{name}: up after {seconds:.1f} s, {one_line(server.about) or 'without a name'}, {server.protocol}")
+            echo(f"{name}: up after {seconds:.1f} s, {one_line(server.about) or 'without a name'}, {server.protocol}")
             for offer in server.tools.values():
-                put(f"  {offer.full}  {shorten(offer.description, 80)}")
+                echo(f"  {offer.full}  {shorten(offer.description, 80)}")
             for what, names in (("resources", server.resources), ("prompts", server.prompts)):
                 if names:
-                    put(f"  {what}: {shorten(', '.join(names), 400)}")
+                    echo(f"  {what}: {shorten(', '.join(names), 400)}")
         for text in servers.news():
-            say(f"agent: {one_line(text)}.")
+            print_notice(f"agent: {one_line(text)}.")
         return 0 if server.status == "ready" else 1
     finally:
         servers.close()
@@ -240,24 +250,26 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 
 
 def approve_server(name: str) -> int:
-    """Show a server's declaration and its tools, and remember that the person agrees. Raises Mistake."""
+    """Show a server's declaration and its tools, and remember that the person agrees. Raises UsageError."""
     place, layers, every = here()
-    found = named(name, every, layers)
-    put("\n".join(described(found, place, layers)))
+    found = find_server(name, every, layers)
+    echo("\n".join(described(found, place, layers)))
     approvals = approvals_of(place)
     entry = approvals.of(found)
     servers, server, _ = _brought_up(found, place, layers, trusted=True)
     try:
         marks = server.marks if server.status == "ready" else None
         if marks is None:
-            say(f"agent: it did not come up ({one_line(server.reason)}); its tools are remembered when it does.")
+            print_notice(
+                f"agent: it did not come up ({one_line(server.reason)}); its tools are remembered when it does."
+            )
         changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
         for offer in server.listed:
             word = changes.get(offer.full, "as before")
-            put(f"  {offer.full} ({word})  {shorten(offer.description, 200)}")
+            echo(f"  {offer.full} ({word})  {shorten(offer.description, 200)}")
     finally:
         servers.close()
     if why := approvals.approve(found, marks):
-        raise Mistake(f"{name} is not approved: {why}.")
-    put(f"Approved {name} with {counted(len(marks or ()), 'tool')}, until the declaration or a tool changes.")
+        raise UsageError(f"{name} is not approved: {why}.")
+    echo(f"Approved {name} with {counted(len(marks or ()), 'tool')}, until the declaration or a tool changes.")
     return 0

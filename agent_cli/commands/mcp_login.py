@@ -6,87 +6,89 @@ import sys
 import threading
 from contextlib import suppress
 
-from agent_cli.commands.mcp import here, named
-from agent_cli.commands.output import put
+from agent_cli.commands.mcp import find_server, here
+from agent_cli.commands.output import echo
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.approvals import may_start
-from agent_cli.extensions.mcp.logins import Logins, Unkept
-from agent_cli.extensions.mcp.offers import Refused
-from agent_cli.extensions.mcp.sources import Found, Unset, filled
+from agent_cli.extensions.mcp.logins import Logins, TokenStoreError
+from agent_cli.extensions.mcp.offers import McpRequestError
+from agent_cli.extensions.mcp.sources import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.extensions.mcp.terms import has_own_key, may_carry
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.mcp_servers import approvals_of, logins_folder
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_tools.clipping import one_line
 
 
 def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
-    """Log in to a server; 0, or 1 where that did not come about. Raises Mistake."""
+    """Log in to a server; 0, or 1 where that did not come about. Raises UsageError."""
     place, layers, every = here(options)
-    found = named(name, every, layers)
+    found = find_server(name, every, layers)
     if why := may_start(found, approvals_of(place), False):
-        raise Mistake(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
+        raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
     server = _reached(found, place)
     if has_own_key(server):
-        raise Mistake(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
+        raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
     if not may_carry(server.url, server.url):
-        raise Mistake(f"The MCP server {name} is not reached by https, so nothing of a login is sent to it.")
+        raise UsageError(f"The MCP server {name} is not reached by https, so nothing of a login is sent to it.")
     typed = sys.stdin.fileno() if sys.stdin.isatty() else None
 
     def show(address: str) -> None:
         opens = browser and _may_open(place)
         where = "in the browser that opens, or here" if opens else "here"
-        say(f"To log in to {name} ({found.line}), sign in {where}:")
-        say(address)
+        print_notice(f"To log in to {name} ({found.line}), sign in {where}:")
+        print_notice(address)
         if opens:
             # Some browsers keep whoever starts them waiting.
             threading.Thread(target=_open, args=(address,), daemon=True).start()
         if typed is not None:
-            say("Ctrl-C ends this. Where the browser is on another machine, paste here the address it ends at.")
+            print_notice(
+                "Ctrl-C ends this. Where the browser is on another machine, paste here the address it ends at."
+            )
 
     from agent_cli.extensions.mcp.logging_in import log_in  # the listener, and the SDK
 
     try:
-        Logins(logins_folder(place)).keep(server, log_in(server, show, say, typed))
-    except Refused as refused:
-        say(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
+        Logins(logins_folder(place)).keep(server, log_in(server, show, print_notice, typed))
+    except McpRequestError as refused:
+        print_notice(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
         return 1
-    except Unkept as unkept:
-        say(f"agent: The login to {name} cannot be kept: {one_line(str(unkept))}.")
+    except TokenStoreError as unkept:
+        print_notice(f"agent: The login to {name} cannot be kept: {one_line(str(unkept))}.")
         return 1
-    put(f"Logged in to {name}. What it offers: agent mcp test {name}")
+    echo(f"Logged in to {name}. What it offers: agent mcp test {name}")
     return 0
 
 
 def log_out_of(name: str, options: RunOptions) -> int:
-    """Forget the login to a server; the exit code. Raises Mistake."""
+    """Forget the login to a server; the exit code. Raises UsageError."""
     place, layers, every = here(options)
-    found = named(name, every, layers)
+    found = find_server(name, every, layers)
     server, logins = _reached(found, place), Logins(logins_folder(place))
     login = logins.of(server)
     try:
         there = logins.forget(server)
-    except Unkept as unkept:
-        raise Mistake(f"The login to {name} is still there: {unkept}.") from None
+    except TokenStoreError as unkept:
+        raise UsageError(f"The login to {name} is still there: {unkept}.") from None
     if there:
         logins.mark(server, wanted=True)
     if login is not None:
         from agent_cli.extensions.mcp.logging_in import revoke  # the SDK
 
         if not revoke(login):
-            say("agent: The authorization server could not be told, and takes the tokens until they run out.")
-    put(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
+            print_notice("agent: The authorization server could not be told, and takes the tokens until they run out.")
+    echo(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
     return 0
 
 
-def _reached(found: Found, place: Place) -> McpServer:
+def _reached(found: DeclaredServer, place: Place) -> McpServer:
     if not found.server.url:
-        raise Mistake(f"The MCP server {found.name} is a command; a login is for a server with a url.")
+        raise UsageError(f"The MCP server {found.name} is a command; a login is for a server with a url.")
     try:
-        return filled(found.server, place.env)
-    except Unset as error:
-        raise Mistake(f"The MCP server {found.name}: {error}.") from None
+        return substitute_env(found.server, place.env)
+    except MissingVariableError as error:
+        raise UsageError(f"The MCP server {found.name}: {error}.") from None
 
 
 def _may_open(place: Place) -> bool:

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from agent_cli.assembly import choose_tools, tool_specs
-from agent_cli.commands.tools import Ran, alone, run_call
+from agent_cli.commands.tools import ToolRun, alone, run_call
 from agent_cli.core.messages import ToolCall
 from agent_cli.options import RunOptions
 from agent_tools.cancel import CancelToken
@@ -16,16 +16,16 @@ OWN = frozenset("AskUserQuestion ExitPlanMode PlanProgress SlashCommand Task Tod
 
 
 def serve_tools(options: RunOptions) -> int:
-    """Serve until the other side closes; the exit code. Raises Mistake."""
+    """Serve until the other side closes; the exit code. Raises UsageError."""
     here = alone(options)
     context = here.context
     tools = [t for t in choose_tools(here.settings, here.layers.rules, context, None) if t.name not in OWN]
     specs = [(s.name, s.description, s.schema) for s in tool_specs(tools, context)]
     one_at_a_time = threading.Lock()
 
-    def call(name: str, arguments: dict[str, Any], cancel: CancelToken) -> Ran:
+    def call(name: str, arguments: dict[str, Any], cancel: CancelToken) -> ToolRun:
         if name not in {t.name for t in tools}:
-            return Ran(f"There is no tool named {name!r}.", True)
+            return ToolRun(f"There is no tool named {name!r}.", True)
         with one_at_a_time:
             context.cancel = cancel
             return run_call(ToolCall("call", name, arguments), here)

@@ -5,35 +5,35 @@ from __future__ import annotations
 import os
 
 from agent_cli.assembly import make_context, make_workspace
-from agent_cli.commands.output import put, put_json
+from agent_cli.commands.output import echo, put_json
 from agent_cli.config.layers import Layers
 from agent_cli.config.memory import Memory, load_memory
-from agent_cli.config.memory_told import lines, plain
+from agent_cli.config.memory_told import lines, memory_data
 from agent_cli.gate import make_policy
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.options import RunOptions
 from agent_cli.place import Place, find_place, memory_sources, read_settings
 from agent_tools.clipping import one_line
 
 
 def show_memory(options: RunOptions, *, as_json: bool, as_text: bool) -> int:
-    """Print what a session here would begin with; the exit code. Raises Mistake."""
+    """Print what a session here would begin with; the exit code. Raises UsageError."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
+        print_notice(f"agent: {one_line(text)}.")
     memory = memory_here(place, layers)
     if as_text:
-        put(memory.block())
+        echo(memory.block())
     elif as_json:
-        put_json(plain(memory))
+        put_json(memory_data(memory))
     else:
-        put("\n".join(lines(memory)))
+        echo("\n".join(lines(memory)))
     return 0
 
 
 def memory_here(place: Place, layers: Layers) -> Memory:
-    """The memory files that apply here. Raises Mistake for a folder of the settings that is not there."""
+    """The memory files that apply here. Raises UsageError for a folder of the settings that is not there."""
     settings = layers.settings()
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from agent_cli.commands.output import put, put_json, table
+from agent_cli.commands.output import echo, put_json, table
 from agent_cli.config.schema import Settings
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.model.catalog import ModelInfo, known_models, lookup
 from agent_cli.model.discover import default_model
 from agent_cli.model.select import ModelSetupError, resolve
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, find_place, read_settings
+from agent_cli.place import UsageError, find_place, read_settings
 from agent_tools.inert import inert
 from agent_tools.values import Value
 
@@ -32,7 +32,7 @@ def list_models(search: str, as_json: bool) -> int:
     chosen = chosen_model()
     models = _with_chosen(known_models(search), chosen, search)
     if not models:
-        say(f"No known model's name contains {inert(search)!r}; a model need not be listed to be used.")
+        print_notice(f"No known model's name contains {inert(search)!r}; a model need not be listed to be used.")
         return 1
     if as_json:
         put_json([_plain(m, chosen) for m in models])
@@ -44,8 +44,8 @@ def list_models(search: str, as_json: bool) -> int:
     if chosen and any(m.name == chosen.name for m in models):
         words = {"configured": "the configured model", "default": "found, and used when none is configured"}
         note += f" {MARKS[chosen.how]} {words[chosen.how]}."
-    put("\n".join(lines))
-    say(note)
+    echo("\n".join(lines))
+    print_notice(note)
     return 0
 
 
@@ -54,8 +54,8 @@ def chosen_model() -> Chosen | None:
     place = find_place(os.environ)
     try:
         settings = read_settings(RunOptions(), place).settings()
-    except Mistake as mistake:
-        say(f"agent: {inert(str(mistake))}")
+    except UsageError as mistake:
+        print_notice(f"agent: {inert(str(mistake))}")
         settings = Settings()
     try:
         name = settings.model or default_model(place.env)

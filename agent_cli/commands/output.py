@@ -10,7 +10,7 @@ from typing import Any
 from agent_tools.inert import inert
 
 
-def put(text: str) -> None:
+def echo(text: str) -> None:
     """Text as one or more whole lines. Raises BrokenPipeError where the reader has gone."""
     if sys.stdout is None:
         return
@@ -22,7 +22,7 @@ def put(text: str) -> None:
 
 def put_json(data: Any) -> None:
     """One JSON text, indented for people; it is ASCII, so that no locale can break it."""
-    put(json.dumps(data, indent=2))
+    echo(json.dumps(data, indent=2))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:

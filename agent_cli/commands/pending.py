@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from agent_cli.commands.output import put, put_json
-from agent_cli.headless.pending import decide_commands, headline, plan_lines, question_lines, shown_time
+from agent_cli.commands.output import echo, put_json
+from agent_cli.headless.pending import decide_commands, headline, pending_plan_lines, pending_question_lines, shown_time
 from agent_cli.place import find_place
 from agent_cli.session.ages import age
 from agent_cli.session.finding import root_of
@@ -19,7 +19,7 @@ from agent_cli.terminal.reviewing import review_text
 from agent_cli.waiting import opened_in, pending_sessions, project_store
 from agent_tools.clipping import counted, shorten
 from agent_tools.inert import inert
-from agent_tools.lookalikes import named, visible
+from agent_tools.lookalikes import named_lookalikes, visible
 
 _WORDS = 400
 
@@ -44,9 +44,9 @@ def list_pending(*, everywhere: bool, as_json: bool) -> int:
         return 0
     if not found:
         where = "in any project" if everywhere else "in this project; agent pending --all looks in all of them"
-        put(f"Nothing waits for you {where}.")
+        echo(f"Nothing waits for you {where}.")
     for session, name in zip(found, names, strict=True):
-        put("\n".join(_session_lines(session, name, with_root=everywhere)))
+        echo("\n".join(_session_lines(session, name, with_root=everywhere)))
     return 0
 
 
@@ -85,15 +85,15 @@ def _in_short(text: str) -> str:
 
 def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "plan":
-        return plan_lines(item)
+        return pending_plan_lines(item)
     if item["kind"] == "review":
         return review_text(item["review"])[1:]
     if item["kind"] == "question":
-        return question_lines(item["questions"])
+        return pending_question_lines(item["questions"])
     preview = item["preview"] or {}
     targets = [e["target"] for e in item["effects"] if e["kind"] != "state"]
     effects = [f"{e['kind']} {visible(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
-    odd = named(item["summary"], *targets)
+    odd = named_lookalikes(item["summary"], *targets)
     diffs = preview.get("files", (preview,))
     changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
     facts = [visible(fact) for fact in (*([odd] if odd else []), *item["facts"])]

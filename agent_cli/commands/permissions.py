@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from agent_cli.commands.output import put, put_json, table
-from agent_cli.headless.printing import say
+from agent_cli.commands.output import echo, put_json, table
+from agent_cli.headless.printing import print_notice
 from agent_cli.options import RunOptions
 from agent_cli.place import find_place, read_settings
 from agent_tools.clipping import one_line
@@ -15,11 +15,11 @@ ORDER = ("deny", "ask", "allow")
 
 
 def list_rules(options: RunOptions, as_json: bool) -> int:
-    """Print the effective rules as a table, or as one JSON object; the exit code. Raises Mistake."""
+    """Print the effective rules as a table, or as one JSON object; the exit code. Raises UsageError."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
+        print_notice(f"agent: {one_line(text)}.")
     mode = layers.settings().permissions.mode
     origin = layers.origins.get("permissions.mode", "default")
     rules = sorted(layers.rules, key=lambda r: ORDER.index(r.list))
@@ -42,11 +42,11 @@ def list_rules(options: RunOptions, as_json: bool) -> int:
         return 0
     standing = f"{trust.state} ({trust.by})" if trust.by else trust.state
     for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(place.root)), ("trust", standing)):
-        put(f"{name:<9}  {one_line(value)}")
-    put("")
+        echo(f"{name:<9}  {one_line(value)}")
+    echo("")
     if rules:
         rows = [(r.list, r.text, r.source, r.why) for r in rules]
-        put("\n".join(table(("LIST", "RULE", "FROM", "WHY"), rows)))
+        echo("\n".join(table(("LIST", "RULE", "FROM", "WHY"), rows)))
     else:
-        put("There are no rules.")
+        echo("There are no rules.")
     return 0

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.commands.output import put
+from agent_cli.commands.output import echo
 from agent_cli.commands.which import log_of
-from agent_cli.headless.printing import say
-from agent_cli.place import Mistake
+from agent_cli.headless.printing import print_notice
+from agent_cli.place import UsageError
 from agent_cli.session.export.write import FORMATS, document, format_of, write_document
-from agent_cli.session.records import NoSession
+from agent_cli.session.records import SessionNotFoundError
 
 
 def export_session(text: str, kind: str, output: str, *, every: bool, force: bool) -> int:
-    """Write the session that is meant; the exit code. kind: empty for what the file's name says. Raises Mistake."""
+    """Write the session that is meant; the exit code. kind: empty for what the file's name says. Raises UsageError."""
     if kind and kind not in FORMATS:
-        raise Mistake(f"--format: {kind} is none of {', '.join(FORMATS)}.")
+        raise UsageError(f"--format: {kind} is none of {', '.join(FORMATS)}.")
     log = log_of(text, every)
     try:
         made = document(log, kind or format_of(output) or "markdown")
-    except NoSession as error:
-        raise Mistake(str(error)) from None
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
     except OSError as error:
-        raise Mistake(f"Cannot read session {log.stem}: {error.strerror or error}.") from None
+        raise UsageError(f"Cannot read session {log.stem}: {error.strerror or error}.") from None
     if output in ("", "-"):
-        put(made)
+        echo(made)
         return 0
     try:
         write_document(Path(output), made, replace=force)
     except FileExistsError:
-        raise Mistake(f"{output} exists already; --force replaces it.") from None
+        raise UsageError(f"{output} exists already; --force replaces it.") from None
     except OSError as error:
-        raise Mistake(f"Cannot write {output}: {error.strerror or error}.") from None
-    say(f"Session {log.stem[:8]} is in {output}.")
+        raise UsageError(f"Cannot write {output}: {error.strerror or error}.") from None
+    print_notice(f"Session {log.stem[:8]} is in {output}.")
     return 0

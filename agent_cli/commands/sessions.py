@@ -6,15 +6,15 @@ import os
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_cli.commands.output import put, put_json, table
-from agent_cli.commands.which import listed
-from agent_cli.headless.printing import say
+from agent_cli.commands.output import echo, put_json, table
+from agent_cli.commands.which import find_sessions
+from agent_cli.headless.printing import print_notice
 from agent_cli.place import find_place
 from agent_cli.session.ages import age, size
 from agent_cli.session.finding import says
 from agent_cli.session.glance import Glance
 from agent_cli.session.lines import read_log
-from agent_cli.session.records import NoSession, SessionInfo
+from agent_cli.session.records import SessionInfo, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import info_of
 from agent_cli.session.story import stage_of
@@ -36,7 +36,7 @@ _RIGHT = frozenset((1, 4, 5, 6))
 
 def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> int:
     """Print them as a table, or as JSON with every field; the exit code. search: words that all have to be in it."""
-    found: list[tuple[Glance, str]] = [(g, "") for g in listed(every)]
+    found: list[tuple[Glance, str]] = [(g, "") for g in find_sessions(every)]
     if words := search.lower().split():
         found = [(g, piece) for g, _ in found if (piece := says(g.path, words))]
     if as_json:
@@ -44,13 +44,15 @@ def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> in
         return 0
     if not found:
         where = "of any project" if every else f"of {find_place(os.environ).root}"
-        say(f"No session {where} says {shorten(search)!r}." if words else f"There are no sessions {where} yet.")
+        print_notice(
+            f"No session {where} says {shorten(search)!r}." if words else f"There are no sessions {where} yet."
+        )
         return 0
     length = short_length([g.session_id for g, _ in found])
     now = datetime.now(UTC)
     rows = [_row(g, piece, length, now) + ((home_short(g.root),) if every else ()) for g, piece in found]
     names = ("ID", "AGE", "MODEL", "BRANCH", "MESSAGES", "SIZE", "COST", "SESSION", *(("PROJECT",) if every else ()))
-    put("\n".join(table(names, rows, _RIGHT)))
+    echo("\n".join(table(names, rows, _RIGHT)))
     return 0
 
 
@@ -69,7 +71,7 @@ def stage_word(g: Glance) -> str:
     if g.ended == "waiting":
         try:
             return stage_of(restore(read_log(g.path), g.session_id))
-        except (NoSession, OSError):
+        except (SessionNotFoundError, OSError):
             return "executing"
     return {"open": "executing", "done": "completed"}.get(g.ended, g.ended)
 
@@ -79,7 +81,7 @@ def _whole(g: Glance, piece: str | None) -> dict[str, Any] | None:
     try:
         data = read_log(g.path)
         info = info_of(g.session_id, restore(data, g.session_id), data)
-    except (NoSession, OSError):
+    except (SessionNotFoundError, OSError):
         return None
     found = {name: _untyped(getattr(info, name)) for name in SessionInfo._fields}
     return found if piece is None else found | {"match": piece}

@@ -5,33 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.commands.output import put, put_json
+from agent_cli.commands.output import echo, put_json
 from agent_cli.commands.which import log_of
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.usage import Usage
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_cli.session.lines import read_log
-from agent_cli.session.story import CallTold, TurnTold, decision_words, tell
+from agent_cli.session.story import CallTold, TurnTold, build_timeline, decision_words
 from agent_tools.values import to_plain
 
 
 def show_session(start: str, turn: int | None, as_json: bool) -> int:
-    """Print the story of a session of this project. Raises Mistake."""
+    """Print the story of a session of this project. Raises UsageError."""
     return show_log(log_of(start, every=False), turn, as_json)
 
 
 def show_log(log: Path, turn: int | None, as_json: bool) -> int:
-    """Print a session's story, or one turn of it (from 1; negative from the end). Raises Mistake."""
+    """Print a session's story, or one turn of it (from 1; negative from the end). Raises UsageError."""
     session_id = log.stem
     try:
         data = read_log(log)
     except OSError as error:
-        raise Mistake(f"Cannot read session {session_id}: {error.strerror or error}.") from None
-    turns = list(enumerate(tell(data), 1))
+        raise UsageError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
+    turns = list(enumerate(build_timeline(data), 1))
     if turn is not None:
         index = turn - 1 if turn > 0 else turn
         if not turns or not -len(turns) <= index < len(turns) or turn == 0:
-            raise Mistake(f"Session {session_id} has {len(turns)} turns, and no turn {turn}.")
+            raise UsageError(f"Session {session_id} has {len(turns)} turns, and no turn {turn}.")
         turns = [turns[index]]
     total = Usage()
     for _, told in turns:
@@ -40,10 +40,10 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
         shown = [{"turn": number, **_plain(told)} for number, told in turns]
         put_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
         return 0
-    put(f"session {session_id}")
+    echo(f"session {session_id}")
     for number, told in turns:
-        put("\n".join(_lines(number, told)))
-    put(f"in all: {_used(total)}")
+        echo("\n".join(_lines(number, told)))
+    echo(f"in all: {_used(total)}")
     return 0
 
 

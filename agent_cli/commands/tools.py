@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from agent_cli.assembly import make_context, make_workspace, tool_specs
-from agent_cli.commands.output import put, put_json
+from agent_cli.commands.output import echo, put_json
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event, Warned
@@ -24,23 +24,23 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.extending import load_extensions
 from agent_cli.gate import make_policy
-from agent_cli.headless.printing import say
+from agent_cli.headless.printing import print_notice
 from agent_cli.headless.run import Signals, deny
 from agent_cli.hooking import make_hooks
 from agent_cli.model.scripted import Scripted
 from agent_cli.options import RunOptions
 from agent_cli.permission.policy import Policy
-from agent_cli.place import Mistake, Place, check_mode, find_place, read_settings
+from agent_cli.place import Place, UsageError, check_mode, find_place, read_settings
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.clipping import one_line
 from agent_tools.inert import inert
 from agent_tools.media import Media
 from agent_tools.values import Value
 
 
-class Ran(Value):
+class ToolRun(Value):
     """How the call ended. `hint`: the rule that would have allowed what was denied."""
 
     text: str
@@ -62,11 +62,11 @@ class Alone(Value):
 
 
 def alone(options: RunOptions) -> Alone:
-    """The place, its settings, and what is joined from them. Raises Mistake."""
+    """The place, its settings, and what is joined from them. Raises UsageError."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
-        say(f"agent: {one_line(text)}.")
+        print_notice(f"agent: {one_line(text)}.")
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     workspace = make_workspace(place, settings)
@@ -83,17 +83,19 @@ def list_tools(as_json: bool) -> int:
         put_json([{"name": s.name, "description": s.description, "schema": s.schema} for s in specs])
         return 0
     width = max(len(s.name) for s in specs)
-    put("\n".join(f"{s.name:{width}}  {s.description.splitlines()[0]}" for s in specs))
+    echo("\n".join(f"{s.name:{width}}  {s.description.splitlines()[0]}" for s in specs))
     return 0
 
 
 def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: bool) -> int:
-    """Run one tool; 0, or 1 for an error or a denial. Raises Mistake for an unknown tool and for bad JSON."""
+    """Run one tool; 0, or 1 for an error or a denial. Raises UsageError for an unknown tool and for bad JSON."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_given(arguments)))
     here = alone(options)
     context = here.context
-    load_extensions(options, here.place, here.layers, here.settings, lambda text: say(f"agent: {text}")).join(context)
+    load_extensions(options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")).join(
+        context
+    )
     # Long output is cut here: a file with all of it would be gone with this process.
     context.workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
@@ -107,7 +109,7 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
     return 128 + watch.caught if watch.caught else int(ran.is_error)
 
 
-def run_call(call: ToolCall, here: Alone) -> Ran:
+def run_call(call: ToolCall, here: Alone) -> ToolRun:
     """One call through the executor: prepare, permit, run, finish; with the hooks of calls."""
     context = here.context
     rules: list[str] = []
@@ -127,47 +129,47 @@ def run_call(call: ToolCall, here: Alone) -> Ran:
     try:
         for event in steps:
             _show(event)
-    except Cancelled:
+    except CancelledError:
         pass  # the call was answered before this was raised
     last = turn.history[-1]
     if not isinstance(last, ToolMessage):
-        return Ran("Interrupted." if context.cancel.cancelled else "This tool needs the user to answer.", True)
-    return Ran(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
+        return ToolRun("Interrupted." if context.cancel.cancelled else "This tool needs the user to answer.", True)
+    return ToolRun(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
 
 
 def _show(event: Event) -> None:
     """Of what happens while a single tool runs, only warnings are shown."""
     if isinstance(event, Warned):
-        say(f"agent: {inert(event.text)}")
+        print_notice(f"agent: {inert(event.text)}")
 
 
-def _print(ran: Ran, as_json: bool) -> None:
+def _print(ran: ToolRun, as_json: bool) -> None:
     """The result on standard output; a denial, which is none, on standard error."""
     if as_json:
         put_json({"text": ran.text, "is_error": ran.is_error})
     elif not ran.denied:
-        put(ran.text)
+        echo(ran.text)
     if ran.denied:
         allow = f" To allow it: --allowedTools '{inert(ran.hint)}'" if ran.hint and "'" not in ran.hint else ""
-        say(f"agent: {inert(ran.text)}{allow}")
+        print_notice(f"agent: {inert(ran.text)}{allow}")
 
 
-def _left_out(name: str, settings: Settings) -> Ran | None:
+def _left_out(name: str, settings: Settings) -> ToolRun | None:
     """The denial of a tool that the settings do not offer; None where they do."""
     wanted = settings.tools
     if wanted is None or "default" in wanted or name in wanted:
         return None
-    return Ran(f"Permission was denied: the setting `tools` leaves {name} out.", True, denied=True)
+    return ToolRun(f"Permission was denied: the setting `tools` leaves {name} out.", True, denied=True)
 
 
 def _check_name(name: str) -> None:
-    """Raises Mistake for a name that is no tool, with the nearest that is."""
+    """Raises UsageError for a name that is no tool, with the nearest that is."""
     known = {tool.name.lower(): tool.name for tool in BUILTIN}
     if name in known.values():
         return
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f" Did you mean {known[near[0]]}?" if near else f" The tools are: {', '.join(known.values())}."
-    raise Mistake(f"There is no tool named {inert(name)}.{hint}")
+    raise UsageError(f"There is no tool named {inert(name)}.{hint}")
 
 
 def _given(arguments: str | None) -> str:
@@ -179,17 +181,17 @@ def _given(arguments: str | None) -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Mistake("The arguments on standard input are not UTF-8 text.") from None
+        raise UsageError("The arguments on standard input are not UTF-8 text.") from None
 
 
 def _decode(text: str) -> dict[str, Any]:
-    """The arguments as an object; nothing at all is an empty one. Raises Mistake."""
+    """The arguments as an object; nothing at all is an empty one. Raises UsageError."""
     if not text.strip():
         return {}
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Mistake(f"The arguments are not JSON: {error}.") from None
+        raise UsageError(f"The arguments are not JSON: {error}.") from None
     if not isinstance(data, dict):
-        raise Mistake('The arguments must be one JSON object, for example {"pattern": "*.py"}.')
+        raise UsageError('The arguments must be one JSON object, for example {"pattern": "*.py"}.')
     return data

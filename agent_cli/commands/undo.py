@@ -6,15 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent_cli.commands.output import put
-from agent_cli.headless.printing import say
+from agent_cli.commands.output import echo
+from agent_cli.headless.printing import print_notice
 from agent_cli.keeping import undoing
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, find_place, read_settings
-from agent_cli.session.records import NoSession
+from agent_cli.place import Place, UsageError, find_place, read_settings
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.snapshots.git import StoreError
-from agent_cli.snapshots.plan import Item, Plan, account
+from agent_cli.snapshots.plan import Item, Plan, describe_plan
 from agent_cli.snapshots.undoing import Undoing
 from agent_tools.clipping import counted
 from agent_tools.inert import inert
@@ -23,20 +23,20 @@ from agent_tools.inert import inert
 def undo_session(
     start: str, *, listed: bool, to: int | None, redo: bool, yes: bool, force: bool, files: Sequence[str]
 ) -> int:
-    """Undo the latest turn of a session that changed something, or all from one on; the exit code. Raises Mistake.
+    """Undo the latest turn of a session that changed something, or all from one on; the exit code. Raises UsageError.
 
     to: the first turn to be undone. redo: take the latest undo back. files: only these. force: also those that somebody
     changed since.
     """
     place = find_place(os.environ)
-    work = opened(start, place)
+    work = open_undo(start, place)
     try:
         if listed:
             return _list(work)
         if redo:
             found = work.redo_plan()
             if found is None:
-                raise Mistake("There is nothing to redo in this session.")
+                raise UsageError("There is nothing to redo in this session.")
             number, plan = found
             chosen = _chosen(plan, place, yes=yes, force=force, files=files)
             return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place, "undo")
@@ -44,26 +44,26 @@ def undo_session(
         chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files)
         return 1 if chosen is None else _told(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
     except StoreError as error:
-        raise Mistake(f"The snapshots cannot be used: {error}.") from None
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
 
-def opened(start: str, place: Place) -> Undoing:
-    """The snapshots of a session, by its ID or the beginning; the latest by default. Raises Mistake."""
+def open_undo(start: str, place: Place) -> Undoing:
+    """The snapshots of a session, by its ID or the beginning; the latest by default. Raises UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
     try:
         session = store.find(start) if start else store.latest()
-    except NoSession as error:
-        raise Mistake(str(error)) from None
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
     return undoing(place, read_settings(RunOptions(), place).settings(), session)
 
 
 def _list(work: Undoing) -> int:
     steps = work.steps()
     if not steps:
-        say("Nothing was changed in this session, as far as snapshots tell.")
+        print_notice("Nothing was changed in this session, as far as snapshots tell.")
     for step in steps:
         what = "undone" if step.undone else work.summed([step.turn.turn]) or "nothing to undo"
-        put(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {inert(step.turn.text)}")
+        echo(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {inert(step.turn.text)}")
     return 0
 
 
@@ -72,46 +72,46 @@ def _turns(work: Undoing, to: int | None) -> list[int]:
     if to is None:
         latest = work.latest()
         if latest is None:
-            raise Mistake("There is nothing to undo in this session.")
+            raise UsageError("There is nothing to undo in this session.")
         return [latest]
     found = [n for n in known if n >= to]
     if not found:
-        raise Mistake(f"No turn from {to} on has changed anything that stands. See: agent undo --list")
+        raise UsageError(f"No turn from {to} on has changed anything that stands. See: agent undo --list")
     return found
 
 
 def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
-    """The files that are to be put back, once the person agreed; None where they did not. Raises Mistake."""
+    """The files that are to be put back, once the person agreed; None where they did not. Raises UsageError."""
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
     if unknown := sorted(wanted - {i.path for i in items}):
-        raise Mistake(f"The undo has nothing to do with {inert(unknown[0])}.")
+        raise UsageError(f"The undo has nothing to do with {inert(unknown[0])}.")
     root = str(place.root)
     ready = [i for i in items if i.kind == "ready" or (force and i.kind == "ask")]
-    for line in account(ready, root):
-        put(f"  {line}")
+    for line in describe_plan(ready, root):
+        echo(f"  {line}")
     if left := [i for i in items if i not in ready]:
-        put("Left as they are:")
-        for line in account(left, root):
-            put(f"  {line}")
+        echo("Left as they are:")
+        for line in describe_plan(left, root):
+            echo(f"  {line}")
         if any(i.kind == "ask" for i in left):
-            put("  (--force puts back those that were changed since, too)")
+            echo("  (--force puts back those that were changed since, too)")
     for note in plan.notes:
-        put(f"Note: {inert(note)}.")
+        echo(f"Note: {inert(note)}.")
     if not ready:
-        put("There is nothing to put back.")
+        echo("There is nothing to put back.")
         return None
     if yes:
         return ready
     if not sys.stdin.isatty():
-        raise Mistake("Nobody is there to agree to this: --yes does it without a question.")
+        raise UsageError("Nobody is there to agree to this: --yes does it without a question.")
     sys.stderr.write(f"Put back {counted(len(ready), 'file')}? [y/N] ")
     sys.stderr.flush()
     return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
 
 
 def _told(failed: dict[str, str], items: Sequence[Item], place: Place, back: str) -> int:
-    put(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} takes that back.")
+    echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} takes that back.")
     for path, why in failed.items():
-        say(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
+        print_notice(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
     return 1 if failed else 0

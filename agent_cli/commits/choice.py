@@ -6,15 +6,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.commits.repository import Change, Repository
-from agent_cli.snapshots.states import Touched, Unclear, current, touched
+from agent_cli.commits.repository import FileStatus, Repository
+from agent_cli.snapshots.states import AmbiguousStateError, Touched, current_state, touched
 from agent_cli.snapshots.undoing import Undoing
 from agent_tools.values import Value
 
 _HEADS = 20
 
 
-class Words(Value):
+class CommitWords(Value):
     """What was asked for. paths: those that were named; wish: what the message should say or be like."""
 
     everything: bool = False
@@ -24,7 +24,7 @@ class Words(Value):
     wish: str = ""
 
 
-def read_words(words: str, changes: Sequence[Change], top: Path, cwd: Path) -> Words:
+def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitWords:
     """Take `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]` apart.
 
     A word is a path where a change is at or below it, or it is there, and it looks like one (a dot or a slash in it),
@@ -39,7 +39,7 @@ def read_words(words: str, changes: Sequence[Change], top: Path, cwd: Path) -> W
     found = {word: path for word in said if (path := _path(word, changes, top, cwd)) is not None}
     if set(said) != set(found):
         found = {word: path for word, path in found.items() if "/" in word or "." in word.strip(".")}
-    return Words(
+    return CommitWords(
         bool(flags & {"--all", "-a"}),
         not flags & {"--no-verify", "-n"},
         message.strip().strip("\"'"),
@@ -48,25 +48,25 @@ def read_words(words: str, changes: Sequence[Change], top: Path, cwd: Path) -> W
     )
 
 
-def _path(word: str, changes: Sequence[Change], top: Path, cwd: Path) -> str | None:
+def _path(word: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> str | None:
     """A word as a path from the top of the repository; None where it is none."""
     path = os.path.relpath(os.path.normpath(os.path.join(os.path.realpath(cwd), word)), top)
     if path.startswith("../") or path == "..":
         return None
-    known = any(below(c.path, path) for c in changes)
+    known = any(is_below(c.path, path) for c in changes)
     return path if known or os.path.lexists(os.path.join(top, path)) else None
 
 
-def below(path: str, at: str) -> bool:
+def is_below(path: str, at: str) -> bool:
     """Whether a path is `at`, or in that folder."""
     return at == "." or path == at or path.startswith(f"{at}/")
 
 
-class Choice(Value):
+class CommitChoice(Value):
     """take: what would be committed. notes: by path, what the person should know of it. staged: what stays staged.
     outside: files that the session changed and that are not in the repository."""
 
-    take: tuple[Change, ...] = ()
+    take: tuple[FileStatus, ...] = ()
     notes: dict[str, str] = {}  # noqa: RUF012 - never changed
     staged: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
@@ -79,11 +79,11 @@ class Did(Value):
     heads: tuple[str, ...] = ()
 
 
-def choose_files(changes: Sequence[Change], words: Words, did: Did, repo: Repository) -> Choice:
+def choose_files(changes: Sequence[FileStatus], words: CommitWords, did: Did, repo: Repository) -> CommitChoice:
     """The files that the words mean, of all that differ from the last commit."""
     inside = {os.path.relpath(p, repo.top): t for p, t in did.touched.items() if p.startswith(f"{repo.top}/")}
     if words.paths:
-        take = [c for c in changes if any(below(c.path, path) for path in words.paths)]
+        take = [c for c in changes if any(is_below(c.path, path) for path in words.paths)]
     elif words.everything:
         take = list(changes)
     else:
@@ -91,17 +91,19 @@ def choose_files(changes: Sequence[Change], words: Words, did: Did, repo: Reposi
     notes = {c.path: note for c in take if (note := _note(inside.get(c.path), c, did.heads, repo))}
     taken = {c.path for c in take}
     staged = tuple(c.path for c in changes if c.staged and c.path not in taken)
-    return Choice(tuple(take), notes, staged, tuple(sorted(p for p in did.touched if not p.startswith(f"{repo.top}/"))))
+    return CommitChoice(
+        tuple(take), notes, staged, tuple(sorted(p for p in did.touched if not p.startswith(f"{repo.top}/")))
+    )
 
 
-def _note(t: Touched | None, change: Change, heads: Sequence[str], repo: Repository) -> str:
+def _note(t: Touched | None, change: FileStatus, heads: Sequence[str], repo: Repository) -> str:
     """What in a file is not the session's work."""
     if t is None:
         return "not changed by this session"
     try:
-        if current(t.path) != t.after:
+        if current_state(t.path) != t.after:
             return "changed by somebody else since"
-    except Unclear as why:
+    except AmbiguousStateError as why:
         return str(why)
     if t.doubt:
         return t.doubt

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.commits.repository import Change, Repository
+from agent_cli.commits.repository import FileStatus, Repository
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, by_person, typed
 from agent_cli.core.usage import Usage
 from agent_cli.model.transport import PlainAnswer, Request
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import counted, shorten
 
@@ -25,7 +25,7 @@ _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 
 def propose(opened: Opened, material: str, cancel: CancelToken) -> tuple[str, Usage]:
-    """The model's message for what the material shows, and what it cost. Raises ModelError, Cancelled."""
+    """The model's message for what the material shows, and what it cost. Raises ModelError, CancelledError."""
     answer = PlainAnswer()
     request = Request(opened.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
     answer.read(opened.transport.stream(request, cancel))
@@ -33,19 +33,19 @@ def propose(opened: Opened, material: str, cancel: CancelToken) -> tuple[str, Us
     return _clean(answer.text), opened.price(answer.usage) if answer.usage is not None else Usage()
 
 
-def plain_message(changes: Sequence[Change]) -> str:
+def plain_message(changes: Sequence[FileStatus]) -> str:
     """A message to begin with where the model has none."""
     names = [c.path for c in changes]
     return f"Change {names[0]}" if len(names) == 1 else f"Change {counted(len(names), 'file')}"
 
 
 def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
-    """The message with the trailers of the settings, below those that it has. Raises Mistake."""
+    """The message with the trailers of the settings, below those that it has. Raises UsageError."""
     lines = []
     for trailer in trailers:
         text = trailer.replace("{model}", model).strip()
         if not _TRAILER.fullmatch(text):
-            raise Mistake(f'commit_trailers: {trailer!r} is no trailer; it has to be like "Reviewed-by: NAME".')
+            raise UsageError(f'commit_trailers: {trailer!r} is no trailer; it has to be like "Reviewed-by: NAME".')
         lines.append(text)
     _, _, last = message.rpartition("\n\n")
     has_some = last != message and all(map(_TRAILER.fullmatch, last.splitlines()))
@@ -55,7 +55,7 @@ def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
 
 def material(
     repo: Repository,
-    changes: Sequence[Change],
+    changes: Sequence[FileStatus],
     history: Iterable[Message],
     wish: str,
     readable: Callable[[str], bool],
@@ -63,7 +63,7 @@ def material(
 ) -> str:
     """What the model is shown: the changes, bounded, how earlier commits are worded, and what the person asked for.
 
-    Of files that look like secrets, or that rules keep from the model, only the names. Raises Mistake.
+    Of files that look like secrets, or that rules keep from the model, only the names. Raises UsageError.
     """
     said = [typed(m.text) for m in history if by_person(m)][-_SAID:]
     parts, left = [], _MOST

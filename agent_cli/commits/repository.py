@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_tools.cancel import CancelToken
 from agent_tools.child import StuckError, collect
 from agent_tools.guarded_git import LARGEST, Checkout, GitError, as_user, find_git
@@ -39,7 +39,7 @@ _PATIENCE = 300.0
 _HOOKS_SECONDS = 3600
 
 
-class Change(Value):
+class FileStatus(Value):
     """A file that differs from the last commit. path: from the top of the repository. staged, unstaged: whether the
     index differs from the commit, and the file from the index."""
 
@@ -57,13 +57,13 @@ class Change(Value):
 
 
 class Repository:
-    """The repository that a folder is in. Raises Mistake where there is none that can be used."""
+    """The repository that a folder is in. Raises UsageError where there is none that can be used."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         try:
             program = find_git(env.get("PATH", os.defpath), str(folder))
         except GitError as error:
-            raise Mistake(f"Nothing can be committed: {error}.") from None
+            raise UsageError(f"Nothing can be committed: {error}.") from None
         self._repo = _open(folder, program)
         self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
         # Hooks are given what commands are given: no keys.
@@ -96,28 +96,28 @@ class Repository:
         return head[2].decode("ascii") if not done and len(head) == 3 else None
 
     def check(self) -> None:
-        """Raises Mistake where no commit can be made now."""
+        """Raises UsageError where no commit can be made now."""
         for name, what in _UNDER_WAY.items():
             if (self._folder / name).exists():
-                raise Mistake(f"{what} is under way: finish it with git, or abort it, before /commit.")
+                raise UsageError(f"{what} is under way: finish it with git, or abort it, before /commit.")
         done, _, said = self._ask("var", "GIT_AUTHOR_IDENT")
         if done:
             why = "" if "tell me who you are" in said or "empty ident" in said else f" ({_last(said)})"
-            raise Mistake(
+            raise UsageError(
                 f"git does not know who commits{why}: set it with git config --global user.name NAME and user.email."
             )
 
-    def changes(self) -> list[Change]:
-        """All that differs from the last commit, what git ignores left out. Raises Mistake."""
+    def changes(self) -> list[FileStatus]:
+        """All that differs from the last commit, what git ignores left out. Raises UsageError."""
         words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
-        found: dict[str, Change] = {}
+        found: dict[str, FileStatus] = {}
         for change in _changes(self._told(*words)):
             # Twice: its deletion is staged, and it is there again.
             found[change.path] = change.but(staged=True, unstaged=True) if change.path in found else change
         return list(found.values())
 
-    def counts(self, changes: Sequence[Change]) -> dict[str, tuple[int, int] | None]:
-        """Lines added and removed, by path; None for what is no text. Raises Mistake."""
+    def counts(self, changes: Sequence[FileStatus]) -> dict[str, tuple[int, int] | None]:
+        """Lines added and removed, by path; None for what is no text. Raises UsageError."""
         found: dict[str, tuple[int, int] | None] = {}
         for row in self._diff(changes, "--numstat", "-z").split(b"\0"):
             added, _, rest = row.partition(b"\t")
@@ -126,12 +126,16 @@ class Repository:
                 found[os.fsdecode(path)] = None if added == b"-" else (int(added), int(removed))
         return found
 
-    def diff(self, change: Change) -> str:
-        """What became of one file since the last commit. Raises Mistake."""
+    def diff(self, change: FileStatus) -> str:
+        """What became of one file since the last commit. Raises UsageError."""
         return self._diff([change]).decode("utf-8", "replace")
 
-    def commit(self, changes: Sequence[Change], message: str, *, hooks: bool, cancel: CancelToken) -> tuple[str, str]:
-        """Commit just these files as they are now; the commit's short name and first line. Raises Mistake, Cancelled.
+    def commit(
+        self, changes: Sequence[FileStatus], message: str, *, hooks: bool, cancel: CancelToken
+    ) -> tuple[str, str]:
+        """Commit just these files as they are now; the commit's short name and first line.
+
+        Raises UsageError, CancelledError.
 
         `git commit --only` leaves all else that is staged staged, and its hooks see what is committed. New files are
         made known to the index first, without their contents, and forgotten again where it fails.
@@ -148,7 +152,7 @@ class Repository:
                 self._run(words, [c.path for c in changes], cancel)
         except BaseException:  # whatever stops it, new files do not stay in the index; the caller tells it
             if new:
-                with suppress(Mistake, KeyboardInterrupt):
+                with suppress(UsageError, KeyboardInterrupt):
                     # As the last commit has them: it may have been made before something behind it was stopped.
                     self._told("reset", "-q", paths=new)
             raise
@@ -171,7 +175,7 @@ class Repository:
                         break
                     cancel.check()
                     if time.monotonic() > until:
-                        raise Mistake(f"git, or a hook, took more than {_HOOKS_SECONDS:,} s; nothing was committed.")
+                        raise UsageError(f"git, or a hook, took more than {_HOOKS_SECONDS:,} s; nothing was committed.")
             except BaseException:  # also an interrupt: no git and no hook is left running; the caller tells it
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGTERM)
@@ -179,9 +183,9 @@ class Repository:
                 raise
         if process.returncode:
             said = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
-            raise Mistake(f"git made no commit; it, or a hook, said:\n{said}")
+            raise UsageError(f"git made no commit; it, or a hook, said:\n{said}")
 
-    def _diff(self, changes: Sequence[Change], *how: str) -> bytes:
+    def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
         """git diff of files against the last commit, through a copy of the index that also knows the new ones."""
         with tempfile.TemporaryDirectory() as folder:
             index = os.path.join(folder, "index")
@@ -200,7 +204,7 @@ class Repository:
     def _told(self, *words: str, paths: Collection[str] = (), index: str = "") -> bytes:
         done, out, said = self._ask(*words, paths=paths, index=index)
         if done:
-            raise Mistake(f"git {words[0]} failed: {_last(said) or done}.")
+            raise UsageError(f"git {words[0]} failed: {_last(said) or done}.")
         return out
 
     def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
@@ -212,11 +216,11 @@ class Repository:
             named = b"\0".join(map(os.fsencode, paths))
             out, said = collect(process, named, _PATIENCE, LARGEST, self._git.stuck())
         except (GitError, StuckError) as error:
-            raise Mistake(f"{error}.") from None
+            raise UsageError(f"{error}.") from None
         except TimeoutError:
-            raise Mistake(f"git {words[0]} took too long.") from None
+            raise UsageError(f"git {words[0]} took too long.") from None
         except OverflowError:
-            raise Mistake(f"git {words[0]} printed more than {LARGEST:,} bytes.") from None
+            raise UsageError(f"git {words[0]} printed more than {LARGEST:,} bytes.") from None
         return process.returncode, out, said.decode("utf-8", "replace")
 
 
@@ -234,11 +238,11 @@ def _open(folder: Path, program: str) -> Repo:
     try:
         repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError):
-        raise Mistake("There is nothing to commit to: this folder is in no git repository.") from None
+        raise UsageError("There is nothing to commit to: this folder is in no git repository.") from None
     except (git.GitError, OSError, ValueError) as error:
-        raise Mistake(f"The repository cannot be used: {error}.") from None
+        raise UsageError(f"The repository cannot be used: {error}.") from None
     if repo.working_tree_dir is None:
-        raise Mistake("There is nothing to commit: the repository is a bare one, without files.")
+        raise UsageError("There is nothing to commit: the repository is a bare one, without files.")
     return repo
 
 
@@ -251,16 +255,16 @@ def _names(paths: Iterable[str]) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _changes(out: bytes) -> Iterator[Change]:
+def _changes(out: bytes) -> Iterator[FileStatus]:
     for row in filter(None, os.fsdecode(out).split("\0")):
         kind, _, rest = row.partition(" ")
         if kind == "?" and not rest.endswith("/"):
-            yield Change(rest, new=True)
+            yield FileStatus(rest, new=True)
         elif kind == "1":
             state, module, *_, path = rest.split(" ", 7)
-            yield Change(path, state[0] != ".", state[1] != ".", module=module[0] == "S")
+            yield FileStatus(path, state[0] != ".", state[1] != ".", module=module[0] == "S")
         elif kind == "u":
-            yield Change(rest.split(" ", 9)[-1], True, True, unmerged=True)
+            yield FileStatus(rest.split(" ", 9)[-1], True, True, unmerged=True)
 
 
 def _last(said: str) -> str:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.allowed_tools import listed
-from agent_cli.config.commands import markdown_files, words_of
+from agent_cli.config.allowed_tools import listed_items
+from agent_cli.config.commands import key_words, markdown_files
 from agent_cli.config.expansion import model_of
-from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.config.prompts import prompt_folder
-from agent_cli.core.rules import BadRule
+from agent_cli.core.rules import RuleError
 from agent_tools.regular import read_regular, read_text
 from agent_tools.values import Value
 
@@ -30,7 +30,7 @@ ELSEWHERE = frozenset(
 _OTHER_NAMES = {"Agent": "Task"}
 
 
-class BadAgentType(ValueError):
+class AgentTypeError(ValueError):
     """A file that is no agent type; the message names it and what is wrong."""
 
 
@@ -53,33 +53,36 @@ def read_agent_type(
 ) -> AgentType:
     """Parse one file. known: the tools that there are; () for any. check_model: why a model means nothing, or "".
 
-    Raises BadAgentType.
+    Raises AgentTypeError.
     """
     head, body = split_front_matter(text)
     if not head:
-        raise BadAgentType(f"{source}: an agent type begins with a head between two lines of ---")
+        raise AgentTypeError(f"{source}: an agent type begins with a head between two lines of ---")
     try:
         table = read_front_matter(head)
         tools, without = _tools(table.get("tools"), known)
         not_tools, _ = _tools(table.get("disallowedTools"), known)
-    except (BadFrontMatter, BadRule, BadAgentType) as error:
-        raise BadAgentType(f"{source}: {error}") from None
-    name, description = words_of(table, "name"), words_of(table, "description")
+    except (FrontMatterError, RuleError, AgentTypeError) as error:
+        raise AgentTypeError(f"{source}: {error}") from None
+    name, description = key_words(table, "name"), key_words(table, "description")
     if not name or not body.strip():
-        raise BadAgentType(f"{source}: a name and a prompt are needed")
+        raise AgentTypeError(f"{source}: a name and a prompt are needed")
     if re.fullmatch(r"\w[\w.:-]*", name) is None:
-        raise BadAgentType(f"{source}: {name!r} is no name of one word")
+        raise AgentTypeError(f"{source}: {name!r} is no name of one word")
     if without and not tools:
-        raise BadAgentType(f"{source}: none of its tools is here: {', '.join(without)}")
+        raise AgentTypeError(f"{source}: none of its tools is here: {', '.join(without)}")
     model = model_of(table)
     if model and (why := check_model(model)):
-        raise BadAgentType(f"{source}: model {model}: {why}")
+        raise AgentTypeError(f"{source}: model {model}: {why}")
     return AgentType(name, description, body.strip(), tools, model, None, without, not_tools)
 
 
 def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tools that a head names, and those of them that only another program has. Raises BadAgentType, BadRule."""
-    names = [_OTHER_NAMES.get(n, n) for n in (text.partition("(")[0] for text in listed(value))]
+    """The tools that a head names, and those of them that only another program has.
+
+    Raises AgentTypeError, RuleError.
+    """
+    names = [_OTHER_NAMES.get(n, n) for n in (text.partition("(")[0] for text in listed_items(value))]
     if names == ["*"]:
         return (), ()
     found: list[str] = []
@@ -93,7 +96,7 @@ def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[s
             import difflib  # only for a name that is not known
 
             near = difflib.get_close_matches(name, known, 1)
-            raise BadAgentType(f"there is no tool named {name}" + (f"; did you mean {near[0]}?" if near else ""))
+            raise AgentTypeError(f"there is no tool named {name}" + (f"; did you mean {near[0]}?" if near else ""))
     return tuple(found), tuple(without)
 
 
@@ -120,7 +123,7 @@ def find_agent_types(
                     kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
                 except OSError as error:
                     problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
-                except BadAgentType as error:
+                except AgentTypeError as error:
                     problems.append(f"{error}; this agent type is left out")
                 else:
                     found.setdefault(kind.name, kind)

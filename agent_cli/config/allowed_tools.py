@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.core.rules import KNOWN_TOOLS, BadRule, read_rule, split_rules
+from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
 
 
 def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -12,13 +12,13 @@ def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     rules: list[str] = []
     notes: list[str] = []
     try:
-        texts = listed(value)
-    except BadRule as error:
+        texts = listed_items(value)
+    except RuleError as error:
         return (), (f"allowed-tools: {error}",)
     for text in texts:
         try:
             rule = read_rule("allow", text, "", Path("/"))
-        except BadRule as error:
+        except RuleError as error:
             notes.append(f"allowed-tools: {error}")
             continue
         rules.append(rule.text)
@@ -27,8 +27,8 @@ def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(rules), tuple(notes)
 
 
-def listed(value: object) -> list[str]:
-    """The items of a list, of a text with commas or blanks, or of a text in brackets. Raises BadRule."""
+def listed_items(value: object) -> list[str]:
+    """The items of a list, of a text with commas or blanks, or of a text in brackets. Raises RuleError."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -36,4 +36,4 @@ def listed(value: object) -> list[str]:
         return split_rules(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return [rule for item in value for rule in split_rules(item)]
-    raise BadRule(f"{str(value)[:80]!r} is no list of tools")
+    raise RuleError(f"{str(value)[:80]!r} is no list of tools")

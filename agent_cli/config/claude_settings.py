@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers, Voice, Where
-from agent_cli.config.reading import RULES_LIMIT, SettingsError, decode_json, places
+from agent_cli.config.reading import RULES_LIMIT, SettingsError, decode_json, key_locations
 from agent_cli.core.modes import MODES
-from agent_cli.core.rules import KNOWN_TOOLS, BadRule, read_rule
+from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule
 from agent_tools.clipping import shorten
 
 _LISTS = ("deny", "ask", "allow")
@@ -25,7 +25,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     text, table = _read(layers, path, voice, "its permissions were not taken, deny rules included")
     if text is None:
         return
-    where = places(text, str(path))
+    where = key_locations(text, str(path))
     add_hooks(layers, table, path, voice, where)
     given = table.get("permissions")
     if not isinstance(given, dict):
@@ -83,7 +83,7 @@ def _read(layers: Layers, path: Path, voice: Voice, lost: str) -> tuple[str | No
 def add_hooks_file(layers: Layers, path: Path, voice: Voice) -> None:
     """Merge the hooks of a file with nothing else in it, in Claude Code's shape, if it is there."""
     text, table = _read(layers, path, voice, "its hooks do not run")
-    add_hooks(layers, table, path, voice, places(text or "", str(path)))
+    add_hooks(layers, table, path, voice, key_locations(text or "", str(path)))
 
 
 def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Voice, where: Where) -> None:
@@ -127,7 +127,7 @@ def _unusable(kind: str, rule: object) -> str:
         return f"{rule!r} is no text"
     try:
         tool = read_rule(kind, rule, "", Path("/")).tool  # type: ignore[arg-type]
-    except BadRule as error:
+    except RuleError as error:
         return str(error)
     return "" if tool in KNOWN_TOOLS or tool.startswith("mcp") else "unknown"
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.expansion import expand_body
-from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.config.mentions import with_files
 from agent_cli.config.prompts import prompt_folder
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.lent import Prompted
-from agent_tools.regular import NotPlain, left_out, read_regular, read_start, resolve_inside
+from agent_tools.regular import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
 from agent_tools.values import Value
 
 FOLDERS = (".agent/commands", ".claude/commands")
@@ -55,12 +55,12 @@ class Command(Value):
             raise ToolError(f"The command /{self.name} is empty: {self.path} has no text.")
         try:
             table = read_front_matter(head)
-        except BadFrontMatter:
+        except FrontMatterError:
             table = {}  # told at the start
         return expand_body(self.name, body, table, arguments, ctx, own=self.own)
 
 
-def expanded(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | Prompted:
+def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | Prompted:
     """What a message means: a command's prompt for `/name arguments`, else itself and the files that it mentions.
 
     Raises ToolError.
@@ -128,12 +128,12 @@ def entries_inside(folder: str, within: Path | None, problems: list[str] | None 
                         found.append((entry.name, resolve_inside(f"{folder}/{entry.name}", within).is_dir()))
                     else:
                         found.append((entry.name, entry.is_dir()))
-                except NotPlain:
-                    problems.append(left_out(f"{folder}/{entry.name}", within or Path("/")))
+                except NotRegularFileError:
+                    problems.append(outside_notice(f"{folder}/{entry.name}", within or Path("/")))
                 except OSError:
                     continue
-    except NotPlain:
-        if (said := left_out(folder, within or Path("/"))) not in problems:
+    except NotRegularFileError:
+        if (said := outside_notice(folder, within or Path("/"))) not in problems:
             problems.append(said)
     except OSError:
         pass
@@ -152,20 +152,20 @@ def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) 
         real = path if within is None else resolve_inside(path, within)
         start = read_start(real, _HEAD).decode("utf-8", "replace")
         table = read_front_matter(split_front_matter(start)[0])
-    except BadFrontMatter as error:
+    except FrontMatterError as error:
         problems.append(f"{path}: the head between the lines of --- was not read: {error}")
         return Command(name, path, within=within, own=own)
     except OSError:
         return Command(name, path, within=within, own=own)
     by_model = all(table.get(key) is not True for key in ("disable-model-invocation", "hide-from-slash-command-tool"))
-    return Command(name, path, words_of(table, "description"), hint_of(table), by_model, within, own)
+    return Command(name, path, key_words(table, "description"), hint_of(table), by_model, within, own)
 
 
 def hint_of(table: dict[str, Any]) -> str:
-    return words_of(table, "argument-hint")
+    return key_words(table, "argument-hint")
 
 
-def words_of(table: dict[str, Any], key: str) -> str:
+def key_words(table: dict[str, Any], key: str) -> str:
     """A key's value on one line; "" where it is none that can be shown."""
     value = table.get(key)
     return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""

@@ -16,7 +16,7 @@ LIMIT = 16_384
 _WORDS = frozenset("true false yes no on off null".split())
 
 
-class BadFrontMatter(ValueError):
+class FrontMatterError(ValueError):
     """A head that cannot be read; the message says where and why."""
 
 
@@ -33,9 +33,9 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def read_front_matter(head: str) -> dict[str, Any]:
-    """The table that a head spells. Raises BadFrontMatter."""
+    """The table that a head spells. Raises FrontMatterError."""
     if len(head) > LIMIT:
-        raise BadFrontMatter(f"the head has more than {LIMIT:,} characters")
+        raise FrontMatterError(f"the head has more than {LIMIT:,} characters")
     quick = _read_plain(head)
     return _read_yaml(head) if quick is None else quick
 
@@ -81,11 +81,11 @@ def _read_yaml(head: str) -> dict[str, Any]:
         table = yaml.load(quoted, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
-        raise BadFrontMatter(f"{line}{error.problem or 'cannot be read'}") from None
+        raise FrontMatterError(f"{line}{error.problem or 'cannot be read'}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadFrontMatter(" ".join(str(error).split())[:200] or "cannot be read") from None
+        raise FrontMatterError(" ".join(str(error).split())[:200] or "cannot be read") from None
     if table is None:
         return {}
     if not isinstance(table, dict):
-        raise BadFrontMatter("expected lines of the form key: value")
+        raise FrontMatterError("expected lines of the form key: value")
     return {str(key): value for key, value in table.items()}

@@ -15,11 +15,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.reading import nearest
+from agent_cli.config.reading import nearest_key_hint
 from agent_cli.core.hooks import BLOCKS, EVENTS, MATCHED, SECONDS, Hook
-from agent_cli.core.rules import BadRule, read_rule
+from agent_cli.core.rules import RuleError, read_rule
 from agent_tools.clipping import shorten
-from agent_tools.regular import NotPlain, resolve_inside
+from agent_tools.regular import NotRegularFileError, resolve_inside
 
 MOST = 500
 _LONGEST = 86_400.0
@@ -69,7 +69,7 @@ def _outside(hook: Hook, root: Path) -> str:
         for name in re.findall(r"(?<![\w.-])\.(?:claude|agents?)/[^\s\"'`;|&<>(){}$*?\[\]]+", word):
             try:
                 resolve_inside(root / name, root)
-            except NotPlain:
+            except NotRegularFileError:
                 return str(name)
             except OSError:
                 continue
@@ -121,9 +121,9 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
     seconds = fields.get("timeout", SECONDS)
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
-        why = f"{unknown}: there is no such key{nearest(unknown, list(_KEYS))}"
+        why = f"{unknown}: there is no such key{nearest_key_hint(unknown, list(_KEYS))}"
     elif (event := fields.get("event")) not in EVENTS:
-        why = f"{event!r} is no event that is offered{nearest(str(event), list(EVENTS))}"
+        why = f"{event!r} is no event that is offered{nearest_key_hint(str(event), list(EVENTS))}"
     elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
@@ -210,7 +210,7 @@ def _bad_filter(fields: dict[str, Any]) -> str:
         return f"if: {fields['event']} is about no call, so this hook would never run"
     try:
         read_rule("deny", rule, "", Path("/"))
-    except BadRule as error:
+    except RuleError as error:
         return f"if: {error}"
     return ""
 

@@ -16,16 +16,25 @@ from agent_cli.config.reading import (
     RULES_LIMIT,
     SettingsError,
     check_value,
-    decode,
     decode_in_part,
-    nearest,
-    places,
+    decode_settings,
+    key_locations,
+    nearest_key_hint,
 )
-from agent_cli.config.schema import Mcp, McpServer, Permissions, RuleEntry, Sandbox, Scope, Settings, tables
+from agent_cli.config.schema import (
+    Mcp,
+    McpServer,
+    Permissions,
+    RuleEntry,
+    SandboxSettings,
+    Settings,
+    SettingScope,
+    tables,
+)
 from agent_cli.core.hooks import Hook
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule
 from agent_cli.core.trust import Trust
-from agent_tools.regular import NotPlain, left_out, read_regular
+from agent_tools.regular import NotRegularFileError, outside_notice, read_regular
 from agent_tools.values import Value, hints_of
 
 # Who speaks: the person, a project that they trust, or one that they do not.
@@ -113,12 +122,12 @@ class Layers:
         except PermissionError:
             self.ignored.append(f"{path}: cannot be read, and was left out")
             return None
-        except NotPlain as error:
+        except NotRegularFileError as error:
             if voice == "own":
                 raise
             inside = self.inside(path, voice)
             leads_out = inside is not None and str(error).startswith("leads out")
-            said = left_out(path, inside) if leads_out and inside else f"{path}: {error}, and was left out"
+            said = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was left out"
             if said not in self.ignored:
                 self.ignored.append(said)
             return None
@@ -131,9 +140,9 @@ class Layers:
 
     def add_text(self, text: str, source: str, base: Path, voice: Voice = "own") -> None:
         """Read settings from TOML, or from JSON where the text begins with a brace. Raises SettingsError."""
-        data = decode(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
+        data = decode_settings(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
-        self.add(data, source, base, voice, places(text, source))
+        self.add(data, source, base, voice, key_locations(text, source))
 
     def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Voice) -> None:
         """Merge hooks that were read already."""
@@ -151,7 +160,7 @@ class Layers:
         layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
-            if cls is Sandbox and isinstance(value, str):
+            if cls is SandboxSettings and isinstance(value, str):
                 # sandbox = "auto", the one key of that table that most people set.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
             elif cls is None:
@@ -195,7 +204,7 @@ class _Layer:
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
-            raise SettingsError(f"{place()}: {name}: there is no such setting{nearest(key, list(hints))}")
+            raise SettingsError(f"{place()}: {name}: there is no such setting{nearest_key_hint(key, list(hints))}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
         if self._voice != "own":
@@ -253,7 +262,7 @@ class _Layer:
             place = self.where(entry.rule, "permissions")
             try:
                 rule = read_rule(entry.list, entry.rule, place, self._base)
-            except BadRule as error:
+            except RuleError as error:
                 self._layers.wrong(SettingsError(f"{place}: permissions.{key}: {error}"))
                 continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
@@ -262,8 +271,8 @@ class _Layer:
             self._layers.rules.append(rule.but(**more) if more else rule)
 
 
-def _scope(hint: Any) -> Scope:
-    return next((m for m in hint.__metadata__ if isinstance(m, Scope)), Scope("trusted"))
+def _scope(hint: Any) -> SettingScope:
+    return next((m for m in hint.__metadata__ if isinstance(m, SettingScope)), SettingScope("trusted"))
 
 
 def _never(hint: Any, key: str, value: Any) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.agent_types import BadAgentType, read_agent_type
+from agent_cli.config.agent_types import AgentTypeError, read_agent_type
 from agent_cli.config.allowed_tools import read_allowed
 from agent_cli.config.commands import LIMIT, unusable_name
 from agent_cli.config.expansion import command_pieces, model_of
-from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.config.load_keys import FOLDERS, PERMISSIONS, SETTINGS, unused
 from agent_cli.config.skills import FILE, read_skill
 from agent_cli.config.skills import LIMIT as SKILL_LIMIT
@@ -28,7 +28,7 @@ MOST = 1_000
 DEEPEST = 6
 
 
-class Told(Value):
+class FileReport(Value):
     """One file. what: what it is here, in words. used: it takes effect. notes: what of it does not, or is wrong."""
 
     path: str
@@ -41,7 +41,7 @@ class Told(Value):
         return f"{self.path}: {self.what}{notes}"
 
 
-class Reader:
+class ReportReader:
     """Reads the folders of one place after another, the nearest first; what stands in an earlier one is not used again.
 
     tools: the tools there are. taken: names after the slash that are not to be had. check_model: as for agent types.
@@ -52,19 +52,22 @@ class Reader:
         self._names = {f"/{name}": "a command of the program" for name in taken}
         self._base = Path()
 
-    def read(self, base: Path, within: Path | None) -> list[Told]:
+    def read(self, base: Path, within: Path | None) -> list[FileReport]:
         """Every file below `.agent` and `.claude` of a folder, in order, as far as the bounds go."""
-        found: list[Told] = []
+        found: list[FileReport] = []
         self._base = base
         for top in (".agent", ".claude"):
-            for path in walk(base, top, within):
+            for path in walk_folder(base, top, within):
                 if len(found) == MOST:
-                    return [*found, Told(f"{top}/...", f"more than {MOST} files: the rest was not looked at", False)]
+                    return [
+                        *found,
+                        FileReport(f"{top}/...", f"more than {MOST} files: the rest was not looked at", False),
+                    ]
                 if (told := self._file(base, path, within)) is not None:
                     found.append(told)
         return found
 
-    def _file(self, base: Path, path: str, within: Path | None) -> Told | None:
+    def _file(self, base: Path, path: str, within: Path | None) -> FileReport | None:
         """None for a file that another one stands for: one of a skill."""
         top, _, rest = path.partition("/")
         folder, _, inner = rest.partition("/")
@@ -77,63 +80,63 @@ class Reader:
         if top == ".claude" and rest in ("settings.json", "settings.local.json"):
             return _settings(base, path, within, own=within is None)
         if path == ".agent/hooks.json":
-            return Told(path, "hooks, which agent hooks list shows")
+            return FileReport(path, "hooks, which agent hooks list shows")
         known = FOLDERS.get(folder if inner else rest)
-        return Told(path, known[1], known[0]) if known else Told(path, "not used: nothing reads it", False)
+        return FileReport(path, known[1], known[0]) if known else FileReport(path, "not used: nothing reads it", False)
 
-    def _command(self, base: Path, path: str, inner: str, within: Path | None) -> Told:
+    def _command(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
         if why := _no_markdown(inner, "a command"):
-            return Told(path, why, False)
+            return FileReport(path, why, False)
         name = "/" + inner[:-3].replace("/", ":")
         text, table, wrong = _read(base / path, LIMIT, within)
         if wrong and not text:
-            return Told(path, f"not used: {wrong}", False)
+            return FileReport(path, f"not used: {wrong}", False)
         body = split_front_matter(text)[1]
         if not body.strip():
-            return Told(path, "not used: it has no text", False)
+            return FileReport(path, "not used: it has no text", False)
         notes = [wrong] if wrong else []
         notes += self._prompt_notes("command", table, body)
-        return self._unless_taken(Told(path, f"command {name}", True, tuple(notes)), name)
+        return self._unless_taken(FileReport(path, f"command {name}", True, tuple(notes)), name)
 
-    def _skill(self, base: Path, path: str, inner: str, within: Path | None) -> Told | None:
+    def _skill(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport | None:
         name, _, file = inner.partition("/")
         there = (base / path).parent if not file else base / path[: len(path) - len(file) - 1]
         if not file:
-            return Told(path, "not used: a skill is a folder with a SKILL.md", False)
+            return FileReport(path, "not used: a skill is a folder with a SKILL.md", False)
         if file != FILE:
             if os.path.lexists(there / FILE):
                 return None
-            return Told(path, f"not used: its folder {name} has no {FILE}", False)
+            return FileReport(path, f"not used: its folder {name} has no {FILE}", False)
         if unusable_name(name):
-            return Told(path, "not used: the folder's name cannot be one of a skill", False)
+            return FileReport(path, "not used: the folder's name cannot be one of a skill", False)
         problems: list[str] = []
         skill = read_skill(name, there, within, problems)
         if skill is None:
             why = problems[0].removeprefix(f"{there / FILE}: ") if problems else "it cannot be read"
-            return Told(path, f"not used: {why}", False)
+            return FileReport(path, f"not used: {why}", False)
         text, table, wrong = _read(there / FILE, SKILL_LIMIT, within)
         if wrong:
-            return Told(path, f"not used: {wrong}", False)
+            return FileReport(path, f"not used: {wrong}", False)
         notes = self._prompt_notes("skill", table, split_front_matter(text)[1])
         if table.get("name") not in (None, name):
             notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which counts")
-        return self._unless_taken(Told(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
+        return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
 
-    def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> Told:
+    def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
         if why := _no_markdown(inner, "an agent type"):
-            return Told(path, why, False)
+            return FileReport(path, why, False)
         text, table, wrong = _read(base / path, SKILL_LIMIT, within)
         if wrong:
-            return Told(path, f"not used: {wrong}", False)
+            return FileReport(path, f"not used: {wrong}", False)
         try:
             kind = read_agent_type(text, "", self._tools, self._check_model)
-        except BadAgentType as error:
-            return Told(path, f"not used: {str(error).removeprefix(': ')}", False)
+        except AgentTypeError as error:
+            return FileReport(path, f"not used: {str(error).removeprefix(': ')}", False)
         notes = unused("agent", table)
         if kind.without:
             notes.append(f"tools that are not here: {', '.join(kind.without)}")
         name = f"agent type {kind.name}"
-        return self._unless_taken(Told(path, name, True, tuple(notes)), name)
+        return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
 
     def _prompt_notes(self, kind: str, table: dict[str, Any], body: str) -> list[str]:
         """What of a command or a skill changes nothing, and what of it is not understood."""
@@ -145,7 +148,7 @@ class Reader:
             notes.append(f"runs {counted(runs, 'command')} when it is used, where they are permitted")
         return notes
 
-    def _unless_taken(self, told: Told, name: str) -> Told:
+    def _unless_taken(self, told: FileReport, name: str) -> FileReport:
         path = str(self._base / told.path)
         where = self._names.setdefault(name, path)
         if where == path:
@@ -154,7 +157,7 @@ class Reader:
         return told.but(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
 
 
-def walk(
+def walk_folder(
     base: Path, path: str, within: Path | None, depth: int = 0, seen: frozenset[str] = frozenset()
 ) -> Iterator[str]:
     """The files below a folder, sorted; links that lead out of `within` and in circles are told as files."""
@@ -172,7 +175,7 @@ def walk(
         return
     for name, is_folder in listed:
         if is_folder:
-            yield from walk(base, f"{path}/{name}", within, depth + 1, seen | {real})
+            yield from walk_folder(base, f"{path}/{name}", within, depth + 1, seen | {real})
         else:
             yield f"{path}/{name}"
 
@@ -194,26 +197,26 @@ def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, A
         return "", {}, f"it cannot be read: {error.strerror or error}"
     try:
         return text, read_front_matter(split_front_matter(text)[0]), ""
-    except BadFrontMatter as error:
+    except FrontMatterError as error:
         return text, {}, f"its head was not read: {error}"
 
 
-def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> Told:
+def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileReport:
     """Another program's settings: which of their keys are taken."""
     try:
         table = json.loads(read_regular(base / path, 4 << 20, within))
     except OSError as error:
-        return Told(path, f"not used: it cannot be read: {error.strerror or error}", False)
+        return FileReport(path, f"not used: it cannot be read: {error.strerror or error}", False)
     except (ValueError, RecursionError):
-        return Told(path, "not used: it is no JSON", False)
+        return FileReport(path, "not used: it is no JSON", False)
     if not isinstance(table, dict):
-        return Told(path, "not used: it is no JSON object", False)
+        return FileReport(path, "not used: it is no JSON object", False)
     if own and path.endswith("settings.local.json"):
-        return Told(path, "not used: of your home folder only settings.json is read", False)
+        return FileReport(path, "not used: of your home folder only settings.json is read", False)
     taken = [key for key in table if SETTINGS.get(key) == "" or (own and key == "disableAllHooks")]
     notes = [f"{key}: {SETTINGS.get(key, 'not read here')}" for key in table if key not in taken]
     rules = table.get("permissions")
     inner = rules if isinstance(rules, dict) else {}
     notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]
     what = f"settings of Claude Code, of which {' and '.join(taken) or 'nothing'} is taken"
-    return Told(path, what, bool(taken), tuple(notes))
+    return FileReport(path, what, bool(taken), tuple(notes))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent_tools.clipping import one_line
-from agent_tools.regular import NotPlain, read_start, resolve_inside
+from agent_tools.regular import NotRegularFileError, read_start, resolve_inside
 from agent_tools.values import Value
 
 LIMIT = 64 * 1024
@@ -102,7 +102,7 @@ def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
 
 def load_memory(sources: Sources) -> Memory:
     """Everything that applies from the start."""
-    reader = Reader(sources, LIMIT)
+    reader = MemoryReader(sources, LIMIT)
     for folder in sources.own:
         # A path among the names is the project's: here it would lead anywhere.
         reader.take_all((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
@@ -136,7 +136,7 @@ def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
         yield folder / (f"{stem}.local.{ending}" if dot else f"{name}.local")
 
 
-class Reader:
+class MemoryReader:
     """Reads memory files with what they import, within `room` bytes together; nothing twice."""
 
     def __init__(self, sources: Sources, room: int, known: Iterable[str] = ()) -> None:
@@ -184,13 +184,15 @@ class Reader:
                     self.skipped.append(Skipped(shown, f"is the same file as {same}"))
                 return
             if len(self.files) >= MOST:
-                raise NotPlain(f"is beyond {MOST} files")
+                raise NotRegularFileError(f"is beyond {MOST} files")
             if real != str(path) and not self._may_show(real):
-                raise NotPlain(SECRET)
+                raise NotRegularFileError(SECRET)
             data = read_start(real, self._left + 1)
             size = Path(real).stat().st_size
         except OSError as error:
-            self._skip(shown, str(error) if isinstance(error, NotPlain) else error.strerror or str(error), importer)
+            self._skip(
+                shown, str(error) if isinstance(error, NotRegularFileError) else error.strerror or str(error), importer
+            )
             return
         if b"\0" in data:
             self._skip(shown, "is no text", importer)
@@ -247,7 +249,7 @@ class Reader:
         except (FileNotFoundError, NotADirectoryError):
             real = None
         except OSError as error:
-            self._left_out(name, str(error) if isinstance(error, NotPlain) else error.strerror or "", told)
+            self._left_out(name, str(error) if isinstance(error, NotRegularFileError) else error.strerror or "", told)
             return
         if real is None or not os.path.isfile(real):  # noqa: PTH113 - the method raises where a parent is closed
             self._left_out(name, "is not there", told)

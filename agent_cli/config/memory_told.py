@@ -36,7 +36,7 @@ def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
     return [one_line(line) for line in told]
 
 
-def plain(memory: Memory) -> dict[str, Any]:
+def memory_data(memory: Memory) -> dict[str, Any]:
     """The same as plain data; what a file imports is below it."""
     top: list[dict[str, Any]] = []
     above: list[dict[str, Any]] = []

@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterator
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.nofollow import state_of
-from agent_tools.textfile import decode, fingerprint, split_lines
+from agent_tools.nofollow import lstat_resolved
+from agent_tools.textfile import decode_text, fingerprint, split_lines
 
 EACH = 30_000
 TOGETHER = 90_000
@@ -98,7 +98,7 @@ def _open_path(name: str, ctx: ToolContext) -> str:
     """A name, resolved, where it is that of a file that may be shown; else ""."""
     try:
         found = ctx.workspace.resolved(name)
-        if not ctx.workspace.inside(found.path) or not stat.S_ISREG(state_of(found.path).st_mode):
+        if not ctx.workspace.inside(found.path) or not stat.S_ISREG(lstat_resolved(found.path).st_mode):
             return ""
     except (ToolError, OSError):
         return ""
@@ -111,7 +111,7 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
         data = ctx.workspace.read(ctx.workspace.resolve(name), LARGEST)
     except ToolError as error:
         return f"[{error}]", ""
-    text = decode(data)
+    text = decode_text(data)
     if text is None:
         return "[no text file; Read may show more of it]", ""
     content = text.content

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent_cli.config.memory import FULL, Memory, MemoryFile, Reader, Sources, between, memory_names
+from agent_cli.config.memory import FULL, Memory, MemoryFile, MemoryReader, Sources, between, memory_names
 from agent_tools.base import ToolContext
 
 ROOM = 64 * 1024
@@ -19,13 +19,13 @@ MARK = '<project_memory path="'
 _FOREIGN = frozenset((".git", "node_modules", "site-packages", ".venv", "venv"))
 
 
-class Nearby:
+class NestedMemory:
     """What one history was told of. `memory` is what it began with."""
 
     def __init__(self, sources: Sources, memory: Memory) -> None:
         self._sources = sources
         self._start = memory
-        self._reader = Reader(sources, ROOM, [os.path.realpath(f.path) for f in memory.files])
+        self._reader = MemoryReader(sources, ROOM, [os.path.realpath(f.path) for f in memory.files])
         self._folders = set(between(sources.root, sources.cwd))
         self._touched: set[str] = set()
         self._rules = list(memory.on_touch)
@@ -40,9 +40,9 @@ class Nearby:
         """All that was added, for a history from which it was cut."""
         return [_text(file) for file in self._reader.files if file.text]
 
-    def nested(self) -> Nearby:
+    def nested(self) -> NestedMemory:
         """For a sub-agent, which has the start of the conversation and none of the rest."""
-        return Nearby(self._sources, self._start)
+        return NestedMemory(self._sources, self._start)
 
     def restored(self, texts: Iterable[str]) -> None:
         """Take what the messages of a restored conversation have told as told."""

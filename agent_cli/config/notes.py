@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_tools.base import ToolError
 from agent_tools.files import read_file, replace_file
 from agent_tools.regular import resolve_inside
-from agent_tools.textfile import Text, decode, line_end
+from agent_tools.textfile import TextFile, decode_text, line_end
 
 HEADING = "## Notes"
 LIMIT = 1 << 20
@@ -47,7 +47,7 @@ def add_note(root: Path, names: Sequence[str], note: str) -> Path:
     except OSError as error:
         raise ToolError(f"{path} is not written: it {error.strerror or error}.") from None
     before = read_file(real, LIMIT) if os.path.lexists(real) else None
-    old = decode(before or b"")
+    old = decode_text(before or b"")
     if old is None:
         raise ToolError(f"{path} is no text file, so no note can be added to it.")
     replace_file(real, old.encode(with_note(old.content, words)), before)
@@ -56,7 +56,7 @@ def add_note(root: Path, names: Sequence[str], note: str) -> Path:
 
 def change_file(real: Path, before: bytes | None, text: str) -> None:
     """Write what the user made of the memory file at a resolved path. Raises ToolError where it changed meanwhile."""
-    old = decode(before or b"") or Text("")
+    old = decode_text(before or b"") or TextFile("")
     replace_file(real, old.encode(text), before)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
-from agent_tools.values import Mismatch, Value, from_plain, hints_of, name_of
+from agent_tools.values import DecodeError, Value, from_plain, hints_of, name_of
 
 LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
@@ -26,7 +26,7 @@ class SettingsError(Exception):
     """A mistake in the settings: the message names file, line, key and what was expected."""
 
 
-def decode(text: str, source: str) -> dict[str, Any]:
+def decode_settings(text: str, source: str) -> dict[str, Any]:
     """The table that a text spells: JSON where it begins with a brace, else TOML. Raises SettingsError."""
     if text.lstrip().startswith("{"):
         return decode_json(text, source)
@@ -47,7 +47,7 @@ def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any
     lines = text.split("\n")
     for _ in range(_BROKEN_LINES):
         try:
-            return decode("\n".join(lines), source)
+            return decode_settings("\n".join(lines), source)
         except SettingsError as error:
             mistakes.append(str(error))
             found = re.search(r"at line (\d+)", str(error))
@@ -69,7 +69,7 @@ def decode_json(text: str, source: str) -> dict[str, Any]:
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise SettingsError(f"{source}:{line_of(text, twice)}: {twice[:80]} stands there twice")
+            raise SettingsError(f"{source}:{key_line(text, twice)}: {twice[:80]} stands there twice")
         return found
 
     try:
@@ -83,7 +83,7 @@ def decode_json(text: str, source: str) -> dict[str, Any]:
     return decoded
 
 
-def line_of(text: str, key: str, table: str = "") -> int:
+def key_line(text: str, key: str, table: str = "") -> int:
     """The line, counted from 1, on which a key (or a rule's text) first stands; of a table, where one is named."""
     lines = text.splitlines()
     first = next((n for n, line in enumerate(lines) if table and re.match(rf'\s*\[+{table}\b|\s*"{table}"', line)), 0)
@@ -96,7 +96,7 @@ def line_of(text: str, key: str, table: str = "") -> int:
     return next((number for number, line in enumerate(lines, 1) if header.match(line)), first + 1)
 
 
-def places(text: str, source: str) -> Callable[..., str]:
+def key_locations(text: str, source: str) -> Callable[..., str]:
     """What tells where a key, or the text of a rule, stands: `source:line`. A long list of rules is looked up once."""
 
     @cache
@@ -111,8 +111,8 @@ def places(text: str, source: str) -> Callable[..., str]:
     @cache
     def place(key: str, table: str = "") -> str:
         lines = [] if key.isidentifier() else index().get(key, [])
-        first = line_of(text, "", table)
-        return f"{source}:{next((n for n in lines if n >= first), 0) or line_of(text, key, table)}"
+        first = key_line(text, "", table)
+        return f"{source}:{next((n for n in lines if n >= first), 0) or key_line(text, key, table)}"
 
     return place
 
@@ -135,7 +135,7 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
         raise SettingsError(f"{where()}: {name}: expected a number that is not negative, found {raw!r}")
     try:
         return None if raw == "" and type(None) in get_args(hint.__origin__) else from_plain(hint, raw, name)
-    except Mismatch as mismatch:
+    except DecodeError as mismatch:
         if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
             raise SettingsError(f"{where()}: {mismatch}") from None  # our own records, which pydantic does not know
         import json
@@ -181,7 +181,7 @@ def from_text(hint: Any, text: str, name: str) -> Any:
     if text == "" and type(None) in get_args(bare):
         return None
     if get_origin(bare) is dict:
-        return decode(text, name)
+        return decode_settings(text, name)
     for choice in choices if get_args(bare) and type(None) in get_args(bare) else [bare]:
         if choice is bool and text.lower() in ("1", "true", "yes", "on", "0", "false", "no", "off"):
             return text.lower() in ("1", "true", "yes", "on")
@@ -197,7 +197,7 @@ def from_text(hint: Any, text: str, name: str) -> Any:
     raise SettingsError(f"{name}: expected {name_of(hint)}, found {text!r}")
 
 
-def nearest(key: str, known: list[str]) -> str:
+def nearest_key_hint(key: str, known: list[str]) -> str:
     """ "; did you mean x?" for a key that is close to a known one."""
     import difflib
 

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.schema import Scope, Settings, tables
+from agent_cli.config.schema import Settings, SettingScope, tables
 from agent_tools.values import hints_of, name_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -25,7 +25,7 @@ INTRO = """\
 Field = tuple[str, str, str, Any, Any, str]
 
 
-def fields() -> list[Field]:
+def setting_fields() -> list[Field]:
     """For each key in order: table, key, type in words, default, meaning, who may set it."""
     rows: list[Field] = []
     every: dict[str, type] = {"": Settings, **tables()}
@@ -34,7 +34,7 @@ def fields() -> list[Field]:
             if cls is Settings and key in tables():
                 continue
             notes = hint.__metadata__
-            scope = next((n for n in notes if isinstance(n, Scope)), Scope("trusted"))
+            scope = next((n for n in notes if isinstance(n, SettingScope)), SettingScope("trusted"))
             rows.append((table, key, name_of(hint), getattr(cls, key), notes[0], scope.who))
     return rows
 
@@ -43,7 +43,7 @@ def example() -> str:
     """The text of `.agentrc.example`: TOML in which every key is commented out but the table heading."""
     lines = [INTRO]
     current = ""
-    for table, key, _, default, meaning, _ in fields():
+    for table, key, _, default, meaning, _ in setting_fields():
         if table != current:
             lines.append(f"\n[{table}]")
             current = table
@@ -70,7 +70,7 @@ def reference() -> str:
         "`AGENT_PERMISSION_MODE`, `AGENT_PERMISSION_ALLOW` and so on; lists are separated by commas.",
     ]
     current: str | None = None
-    for table, key, kind, default, meaning, who in fields():
+    for table, key, kind, default, meaning, who in setting_fields():
         if table != current:
             lines += [
                 "",

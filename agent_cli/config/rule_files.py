@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from agent_tools.base import ToolError
 from agent_tools.globs import compile_glob
 from agent_tools.regular import read_start, resolve_inside
@@ -61,7 +61,7 @@ def _patterns(path: Path, within: Path | None) -> tuple[str, ...]:
         real = path if within is None else resolve_inside(path, within)
         start = read_start(real, _HEAD).decode("utf-8", "replace")
         value: Any = read_front_matter(split_front_matter(start)[0]).get("paths")
-    except (OSError, BadFrontMatter):
+    except (OSError, FrontMatterError):
         return ()
     listed = value if isinstance(value, list) else str(value).split(",") if isinstance(value, str) else []
     return tuple(text for item in listed if (text := str(item).strip().strip("\"'")))

@@ -15,20 +15,20 @@ from agent_cli.core.modes import Effort, Mode
 from agent_tools.values import Value, hints_of
 
 
-class Scope(Value):
+class SettingScope(Value):
     """Who may set a key: see the module text. order: the values of a choice, the loosest first."""
 
     who: Literal["trusted", "tighten", "user"]
     order: tuple[Any, ...] = ()
 
 
-USER = Scope("user")
-TIGHTEN = Scope("tighten")
+USER = SettingScope("user")
+TIGHTEN = SettingScope("tighten")
 
 
-def tighten(*order: Any) -> Scope:
+def tighten(*order: Any) -> SettingScope:
     """TIGHTEN for a key whose values have an order that they do not show: the loosest first."""
-    return Scope("tighten", order)
+    return SettingScope("tighten", order)
 
 
 class RuleEntry(Value, tag="RuleEntry"):
@@ -65,7 +65,7 @@ class Shell(Value, tag="Shell"):
     env_pass: Annotated[tuple[str, ...], "variables that commands are given although they look like secrets", USER] = ()
 
 
-class Sandbox(Value, tag="Sandbox"):
+class SandboxSettings(Value, tag="Sandbox"):
     """What commands run in, under [sandbox]."""
 
     mode: Annotated[
@@ -124,7 +124,7 @@ class Terminal(Value, tag="Terminal"):
     ] = "auto"
 
 
-class Web(Value, tag="Web"):
+class WebSettings(Value, tag="Web"):
     """What WebFetch and WebSearch may do, under [web]."""
 
     search: Annotated[
@@ -275,8 +275,8 @@ class Settings(Value, tag="Settings"):
 
     permissions: Annotated[Permissions, "rules and mode"] = Permissions()
     shell: Annotated[Shell, "how commands run"] = Shell()
-    web: Annotated[Web, "what the web tools may do"] = Web()
-    sandbox: Annotated[Sandbox, "what commands run in"] = Sandbox()
+    web: Annotated[WebSettings, "what the web tools may do"] = WebSettings()
+    sandbox: Annotated[SandboxSettings, "what commands run in"] = SandboxSettings()
     undo: Annotated[Undo, "what is saved so that work can be undone"] = Undo()
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()

@@ -13,9 +13,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.config.commands import MOST, entries_inside, hint_of, unusable_name, words_of
+from agent_cli.config.commands import MOST, entries_inside, hint_of, key_words, unusable_name
 from agent_cli.config.expansion import expand_body
-from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.lent import Prompted
 from agent_tools.regular import read_regular, read_start, resolve_inside
@@ -59,7 +59,7 @@ class Skill(Value):
             raise ToolError(f"The skill {self.name} is empty: {self.path} has no text.")
         try:
             table = read_front_matter(head)
-        except BadFrontMatter as error:
+        except FrontMatterError as error:
             raise ToolError(f"The skill {self.name} cannot be used: {self.path}: its head: {error}.") from None
         body = body.replace("${CLAUDE_SKILL_DIR}", str(self.folder)).replace("{baseDir}", str(self.folder))
         below = (self._files(),)
@@ -107,10 +107,10 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     except OSError as error:
         problems.append(f"{path}: the skill is left out: {error.strerror or error}")
         return None
-    except BadFrontMatter as error:
+    except FrontMatterError as error:
         problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
         return None
-    description = " ".join(filter(None, (words_of(table, "description"), words_of(table, "when_to_use"))))
+    description = " ".join(filter(None, (key_words(table, "description"), key_words(table, "when_to_use"))))
     if "description" not in table:
         description = description or _first_paragraph(body)
     if not description:

@@ -25,7 +25,7 @@ class Reject(Value):
     by: Decider = "person"
 
 
-class Edit(Value):
+class EditedCall(Value):
     """Run it with these arguments instead; they are checked and decided afresh.
 
     note: what the model reads about the change, instead of the arguments. settled: the person has seen just these, so
@@ -42,7 +42,7 @@ class Defer(Value):
     """Nobody is here now: the turn is suspended and can be resumed when someone decided."""
 
 
-class Reply(Value):
+class QuestionReply(Value):
     """What a person says to a question of the model, or to a plan.
 
     verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".
@@ -57,9 +57,9 @@ class Reply(Value):
     plan: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-Answer = Approve | Reject | Edit | Defer
+Answer = Approve | Reject | EditedCall | Defer
 Approver = Callable[[ApprovalRequested], Answer]
-Asker = Callable[[QuestionAsked], Reply | Defer]
+Asker = Callable[[QuestionAsked], QuestionReply | Defer]
 
 
 # Approval in so many words, and nothing else: "yes, but smaller" is a comment.

@@ -73,7 +73,7 @@ def tokens_of_media(item: Media) -> int:
     return min(_IMAGE, image.width * image.height // _PIXELS) if image else _IMAGE
 
 
-def clipped(text: str, tokens: int, note: str) -> str:
+def truncate_to_tokens(text: str, tokens: int, note: str) -> str:
     """The text, or its beginning and end with the note between them where it has more than that many tokens."""
     if tokens_of_text(text) <= tokens:
         return text

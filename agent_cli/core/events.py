@@ -364,7 +364,7 @@ Event = (
 UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, AnswerRestarted, ToolProgress, Compacting, HookStarted)
 
 
-def named(names: str) -> dict[str, Any]:
+def events_by_tag(names: str) -> dict[str, Any]:
     """The classes of these events, by tag. names: tags with blanks between. Raises KeyError for one that is none."""
     every = {cls._tag: cls for cls in get_args(Event)}
     return {name: every[name] for name in names.split()}

@@ -104,7 +104,7 @@ class Hooks(Protocol):
     def run(
         self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
     ) -> Generator[Event, None, HookResult]:
-        """Run the hooks of a step in their order. Raises Cancelled.
+        """Run the hooks of a step in their order. Raises CancelledError.
 
         again: what else of `data` is so once a hook has changed the input, for the hooks after it.
         """

@@ -31,7 +31,7 @@ _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*?(?P<all>__\*)?)(?:\((?P<spec>.*)\))
 RuleList = Literal["allow", "ask", "deny"]
 
 
-class BadRule(ValueError):
+class RuleError(ValueError):
     """A rule that cannot be understood; the message names it."""
 
 
@@ -57,32 +57,32 @@ class Rule(Value, tag="Rule"):
 
 
 def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
-    """Parse one rule. Raises BadRule."""
+    """Parse one rule. Raises RuleError."""
     match = _FORM.fullmatch(text.strip())
     if match is None:
-        raise BadRule(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
+        raise RuleError(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
     tool, spec = match["tool"], match["spec"]
     if match["all"]:
         if not tool.startswith("mcp__"):
-            raise BadRule(f"{text!r} is not a rule: only mcp__server__* may end in an asterisk without parentheses")
+            raise RuleError(f"{text!r} is not a rule: only mcp__server__* may end in an asterisk without parentheses")
         tool = tool.removesuffix("__*")
     if re.fullmatch(r"mcp(__)?", tool):
-        raise BadRule(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
+        raise RuleError(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
     if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _meant(tool)):
-        raise BadRule(f"{text!r} names no tool; did you mean {near}?")
+        raise RuleError(f"{text!r} names no tool; did you mean {near}?")
     tool = "Task" if tool == "Agent" else tool
     if spec is None:
         return Rule(kind, tool, None, source, str(base))
     if not spec.strip():
-        raise BadRule(f"{text!r}: there is nothing in the parentheses; write {tool} for all of it")
+        raise RuleError(f"{text!r}: there is nothing in the parentheses; write {tool} for all of it")
     if tool not in _WITH_SPEC and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
-        raise BadRule(f"{text!r}: a rule about {tool} has no parentheses")
+        raise RuleError(f"{text!r}: a rule about {tool} has no parentheses")
     if tool == "WebFetch" and not spec.startswith("domain:"):
-        raise BadRule(f"{text!r}: WebFetch rules name a domain, for example WebFetch(domain:example.org)")
+        raise RuleError(f"{text!r}: WebFetch rules name a domain, for example WebFetch(domain:example.org)")
     if re.search(r"\)[\s,]+\w+\(", spec):
-        raise BadRule(f"{text!r} holds several rules; write each as a text of its own")
+        raise RuleError(f"{text!r} holds several rules; write each as a text of its own")
     if tool == "Bash" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
-        raise BadRule(f"{text!r} names no command; write Bash for every command")
+        raise RuleError(f"{text!r} names no command; write Bash for every command")
     # `Read(*)` as a glob is every file below the working directory, as a wildcard every file there is: each list takes
     # the reading that is on the safe side.
     whole = spec == "*" and (tool not in PATH_TOOLS or kind == "deny")
@@ -102,7 +102,7 @@ def _meant(tool: str) -> str:
 def split_rules(text: str) -> list[str]:
     """A comma or blank separated list, where commas and blanks inside parentheses do not separate.
 
-    Raises BadRule for a parenthesis that is not closed, or stands alone: what is before it must not become a rule by
+    Raises RuleError for a parenthesis that is not closed, or stands alone: what is before it must not become a rule by
     itself.
     """
     rules: list[str] = []
@@ -113,13 +113,13 @@ def split_rules(text: str) -> list[str]:
         elif char == ")":
             depth -= 1
             if depth < 0:
-                raise BadRule(f"{text!r}: a parenthesis is closed that was not opened")
+                raise RuleError(f"{text!r}: a parenthesis is closed that was not opened")
         elif depth == 0 and (char == "," or char.isspace()):
             if position > start:
                 rules.append(text[start:position])
             start = position + 1
     if depth:
-        raise BadRule(f"{text!r}: a parenthesis is not closed")
+        raise RuleError(f"{text!r}: a parenthesis is not closed")
     return rules
 
 

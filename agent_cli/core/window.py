@@ -22,7 +22,7 @@ class Compaction(Value):
     event: Compacted
 
 
-class Report(Value):
+class UsageReport(Value):
     """What the provider counted last. filled: input and answer; messages: how many of the history that covers."""
 
     input: int
@@ -41,7 +41,7 @@ class Window:
         self,
         compactions: Iterable[Compaction] = (),
         pins: Iterable[str] = (),
-        report: Report | None = None,
+        report: UsageReport | None = None,
     ) -> None:
         self.compactions = list(compactions)
         self.pins = list(pins)
@@ -96,7 +96,7 @@ class Window:
         """A model call has ended, whose answer is the last of so many messages."""
         if usage.input:
             # Reasoning that is counted apart is not sent again.
-            self.report = Report(usage.input, usage.input + usage.output - usage.reasoning, messages)
+            self.report = UsageReport(usage.input, usage.input + usage.output - usage.reasoning, messages)
 
 
 def _cut(message: Message, cuts: dict[str, str]) -> Message:

@@ -26,7 +26,7 @@ from agent_cli.headless.run import Signals, deny
 from agent_cli.model.scripted import Scripted
 from agent_cli.model.transport import Chunk, Request
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.console import make_console, prose, styled
 from agent_cli.terminal.input import read_line
@@ -44,13 +44,13 @@ To use it on your own code, give it a model and type `agent` in your repository:
 
 
 def run_demo(yes: bool, keep: bool) -> int:
-    """Run the demo; 0 only if the tests went from red to green. Raises Mistake where it cannot begin."""
+    """Run the demo; 0 only if the tests went from red to green. Raises UsageError where it cannot begin."""
     try:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-demo-")))
         # Wherever it was started, a folder that is there: Python 3.13.0 fails to import from one that was deleted.
         os.chdir(folder.parent)
     except OSError as error:
-        raise Mistake(f"There is no folder for temporary files: {error.strerror}.") from None
+        raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
     try:
         return _Demo(folder, asks=not yes and _is_terminal()).run(keep)
     finally:
@@ -104,7 +104,7 @@ class _Demo:
         try:
             copy_project(self._project)
         except OSError as error:
-            raise Mistake(f"The demo's project cannot be written: {error.strerror}.") from None
+            raise UsageError(f"The demo's project cannot be written: {error.strerror}.") from None
         self._introduce()
         agent = self._build()
         watch = Signals(agent.conversation.interrupt)
@@ -134,7 +134,7 @@ class _Demo:
         self._console.print(styled(f"> {TASK}", "tool"))
 
     def _build(self) -> Agent:
-        """The agent, built as for any run. Raises Mistake."""
+        """The agent, built as for any run. Raises UsageError."""
         command = shlex.join(self._argv)
         script = self._folder / "script.toml"
         # A backslash or quote in a path must survive the TOML string that it is put into.
@@ -152,7 +152,7 @@ class _Demo:
         agent = build(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
         agent.conversation.kit.transport = model
         if "Bash" not in agent.conversation.kit.tools:
-            raise Mistake("The demo runs a command, and there is no bash on this machine.")
+            raise UsageError("The demo runs a command, and there is no bash on this machine.")
         return agent
 
     def _judge(self, result: TurnResult) -> int:

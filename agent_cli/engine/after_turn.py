@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import Event, HookRan, HookStarted, Warned
 from agent_cli.core.spent import Check
 from agent_cli.engine.turn import Turn
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.clipping import HeadTail, counted, shorten
 from agent_tools.shell import find_bash
 from agent_tools.shell_env import command_env
@@ -24,7 +24,7 @@ _NAME = "after_turn"
 
 
 def failing(turn: Turn) -> Generator[Event, None, str | None]:
-    """What the model is told where the command fails; None where the turn may end. Raises Cancelled."""
+    """What the model is told where the command fails; None where the turn may end. Raises CancelledError."""
     command, times = turn.options.after_turn, turn.nudges.get(_NAME, 0)
     if _passed_already(turn, command):
         return None
@@ -43,7 +43,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
         how, output[-4_000:],
     )  # fmt: skip
     if ending.cause == "interrupted":
-        raise Cancelled
+        raise CancelledError
     turn.checks.last, turn.checks.changed_since = Check(" ".join(command.split())[:120], code), False
     turn.nudges["verify"] = 1
     if code == 0:

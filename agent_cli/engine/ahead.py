@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.engine.checking import Checked, Prepared
 from agent_cli.engine.turn import Turn
 from agent_cli.permission.decision import Level
-from agent_tools.base import Ask, Progress, ToolContext, ToolResult
+from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
 
 WORKERS = 4
 
@@ -34,7 +34,7 @@ class Begun:
         self._done = Flag()
         self._steps: list[Progress] = []
         self._rest: Generator[Any, Any, ToolResult] | None = None
-        self._ask: Ask | None = None
+        self._ask: AskModel | None = None
         self._end: ToolResult | Exception | None = None
 
     def work(self) -> None:
@@ -54,13 +54,13 @@ class Begun:
             except StopIteration as stop:
                 result: ToolResult = stop.value
                 return result
-            if isinstance(step, Ask):
+            if isinstance(step, AskModel):
                 self._ask, self._rest = step, steps
                 return None
             self._steps.append(step)
 
     def outcome(self) -> Generator[Any, Any, ToolResult]:
-        """What the tool itself would have yielded and returned, or raised. Raises Cancelled while it waits."""
+        """What the tool itself would have yielded and returned, or raised. Raises CancelledError while it waits."""
         while not self._done.wait(0.05):
             self._shared.cancel.check()
         yield from self._steps
@@ -97,7 +97,7 @@ def can_go_ahead(turn: Turn, item: Checked) -> bool:
     )
 
 
-def begin(turn: Turn, items: Sequence[Prepared]) -> dict[str, Begun]:
+def start_parallel(turn: Turn, items: Sequence[Prepared]) -> dict[str, Begun]:
     """Start the calls in a few threads; by call id."""
     context = turn.kit.context
     begun = [Begun(item, context, turn.repeats.signature(item)) for item in items]

@@ -14,7 +14,7 @@ _AGAIN = 2
 _NAMED = 5
 
 
-class Approved:
+class ShownCalls:
     """What the questions of a round have shown, by call id."""
 
     def __init__(self, turn: Turn) -> None:

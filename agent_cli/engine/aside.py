@@ -8,23 +8,23 @@ from agent_cli.core.events import Event, UsageAdded, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.turn import Opened, Turn
 from agent_cli.model.transport import ModelError, PlainAnswer, Request
-from agent_tools.base import Ask
+from agent_tools.base import AskModel
 
 
-def ask_aside(turn: Turn, ask: Ask) -> Generator[Event, None, str | None]:
-    """The small model's answer, paid for from the turn's budget; None where it failed. Raises Cancelled."""
+def ask_aside(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
+    """The small model's answer, paid for from the turn's budget; None where it failed. Raises CancelledError."""
     opened = Opened(turn.options.label, turn.options.model, turn.transport, turn.price)
     try:
         opened = turn.kit.small() if turn.kit.small is not None else opened
         request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
-        return (yield from answer_of(turn, opened, request)) or None
+        return (yield from complete_text(turn, opened, request)) or None
     except ModelError as error:
         yield Warned(f"The small model did not answer: {error.failure.message}")
         return None
 
 
-def answer_of(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
-    """The words of one answer, paid for from the turn's budget. Raises ModelError, Cancelled."""
+def complete_text(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+    """The words of one answer, paid for from the turn's budget. Raises ModelError, CancelledError."""
     answer, usage = PlainAnswer(), None
     try:
         answer.read(opened.transport.stream(request, turn.kit.context.cancel))

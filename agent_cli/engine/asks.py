@@ -14,10 +14,10 @@ from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.questions import answer_of
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Effect
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 
 
-class Said:
+class HookOutcome:
     """What the PreToolUse hooks said about a call, with the arguments that they were given."""
 
     def __init__(self, call: ToolCall, result: HookResult, changed: ToolCall | None) -> None:
@@ -33,24 +33,24 @@ class Asks:
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn
         self.together = together
-        self.said: dict[str, Said] = {}
+        self.said: dict[str, HookOutcome] = {}
         self.changes: dict[str, int] = {}
         self.settled: dict[str, tuple[Effect, ...]] = {}
         # Calls that could not be checked, with what the model reads then.
         self._failed: dict[str, tuple[ToolCall, str]] = {}
 
     def check(self, call: ToolCall) -> Generator[Event, None, Checked]:
-        """The call made ready, with what the hooks say about it. Raises Cancelled."""
+        """The call made ready, with what the hooks say about it. Raises CancelledError."""
         if (failed := self._failed.get(call.id)) and failed[0] == call:
             return failed[1]
         try:
             # Any: which tool is really called is only known of a call that was made ready.
             if not self.turn.kit.hooks.wants("PreToolUse"):
                 return check(self.turn, call, together=self.together)
-            from agent_cli.engine.hooked import checked
+            from agent_cli.engine.hooked import pre_tool_use
 
-            return (yield from checked(self, call))
-        except Cancelled:
+            return (yield from pre_tool_use(self, call))
+        except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
             said = yield from caught(self.turn.kit, f"checking {call.name}", error)
@@ -58,10 +58,10 @@ class Asks:
             return self._failed[call.id][1]
 
     def answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
-        """What the hooks say to a question, else the user. Raises Cancelled."""
+        """What the hooks say to a question, else the user. Raises CancelledError."""
         try:
             return (yield from self._answer(request, item))
-        except Cancelled:
+        except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - nobody said yes, so it is a no; the turn goes on
             said = yield from caught(self.turn.kit, f"asking about {request.tool}", error)

@@ -15,7 +15,7 @@ def caught(kit: Kit, doing: str, error: Exception) -> Generator[Event, None, str
 
     Call it while the exception is handled.
     """
-    what = f"{doing[:1].upper()}{doing[1:]} failed: {told(error)}"
+    what = f"{doing[:1].upper()}{doing[1:]} failed: {error_sentence(error)}"
     where = kit.report(error)
     yield Warned(f"{what} This is an internal error{f', described in {where}' if where else ''}.")
     return what
@@ -30,7 +30,7 @@ def close_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generato
         yield ToolFinished(call.id, call.name, True, 0)
 
 
-def told(error: Exception) -> str:
+def error_sentence(error: Exception) -> str:
     """What an exception says, as a sentence."""
     if isinstance(error, OSError) and error.strerror:
         said = f"{error.strerror}: {error.filename}" if error.filename else error.strerror

@@ -17,7 +17,7 @@ from agent_tools.cancel import CancelToken
 def ask_beside(
     opened: Opened, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
 ) -> Generator[str, None, Usage]:
-    """Yield the answer as it comes; return what it cost. Raises ModelError, Cancelled.
+    """Yield the answer as it comes; return what it cost. Raises ModelError, CancelledError.
 
     The request is the conversation's own and a suffix, so that what the provider has cached of it counts.
     """

@@ -100,13 +100,13 @@ def may_change(turn: Turn, item: Prepared) -> bool:
 
 def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Decision) -> Decision:
     """The decision about a page, where nothing but the model named its address: at most a question."""
-    from agent_cli.engine.seen_urls import is_known  # only for the first page
+    from agent_cli.engine.seen_urls import is_known_url  # only for the first page
 
     policy = turn.kit.policy
     if policy.mode == "bypassPermissions" or decision.level is Level.DENY:
         return decision
     histories = (*turn.kit.above, turn.history)
-    if is_known((url, *(e.target for e in effects)), histories):
+    if is_known_url((url, *(e.target for e in effects)), histories):
         return decision
     said = "no message and no result named this address before"
     if decision.level is Level.ASK:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.counting import clipped, tokens_of, tokens_of_message, tokens_of_text
+from agent_cli.core.counting import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
 from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
 from agent_cli.core.messages import Message, ToolMessage, UserMessage, by_person
 from agent_cli.core.outcome import Failure
-from agent_cli.engine.measuring import filled, fixed_tokens, limit_of, scaled, size_of
+from agent_cli.engine.measuring import fixed_tokens, limit_of, scaled, used_tokens, window_tokens
 from agent_cli.engine.restated import Restated, restated
 from agent_cli.engine.summing_up import fits_whole, summary_of
 from agent_cli.engine.superseded import superseded
@@ -45,18 +45,21 @@ class _Layout(Value):
 
 
 def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
-    """Compact where the next request would reach the limit, and there is something to take away. Raises Cancelled."""
+    """Compact where the next request would reach the limit, and there is something to take away.
+
+    Raises CancelledError.
+    """
     window, options = turn.kit.window, turn.options
-    size = size_of(window, options)
+    size = window_tokens(window, options)
     if size is None:
         return
     limit = limit_of(size, options)
-    used = filled(window, options, turn.history)
+    used = used_tokens(window, options, turn.history)
     if used < limit or _in_vain(turn, limit):
         return
     if not (yield from _cut_superseded(turn, used, limit)):
         yield from compact(turn, "auto", used)
-    left = filled(window, options, turn.history)
+    left = used_tokens(window, options, turn.history)
     if left > size * 1.15:
         raise ModelError(Failure("context_too_long", too_large(turn, size)))
 
@@ -64,10 +67,10 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
     """See `room.make_room_after`. What was refused shows how large the window is not."""
     window, options = turn.kit.window, turn.options
-    used = filled(window, options, turn.history)
+    used = used_tokens(window, options, turn.history)
     turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
     turn.refused_at = len(turn.history)
-    size = size_of(window, options)
+    size = window_tokens(window, options)
     if size is None or used <= size:
         window.learnt = size = max(used * 9 // 10, 1)
     if turn.refusals < _TRIES and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
@@ -78,12 +81,12 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
 def compact(
     turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
 ) -> Generator[Event, None, str]:
-    """Compact now; "", or why it was not done. bare: without contents of files. Raises Cancelled."""
+    """Compact now; "", or why it was not done. bare: without contents of files. Raises CancelledError."""
     window, options = turn.kit.window, turn.options
     wanted, why = yield from _allowed(turn, trigger, focus)
     if why:
         return why
-    size = size_of(window, options) or UNKNOWN
+    size = window_tokens(window, options) or UNKNOWN
     # All shares below are counted by our own measure.
     room = max(int((limit_of(size, options) - scaled(window, fixed_tokens(options))) / window.factor), size // 20)
     layout = _layout(turn, room, trigger, bare=bare)
@@ -125,7 +128,10 @@ def compact(
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:
-    """What the summary should mind beside the usual, and why it is not to be compacted now, if so. Raises Cancelled."""
+    """What the summary should mind beside the usual, and why it is not to be compacted now, if so.
+
+    Raises CancelledError.
+    """
     minds = [f"The user asks to keep above all: {focus}"] if focus else []
     kind = "manual" if trigger == "manual" else "auto"
     if turn.kit.hooks.wants("PreCompact", kind):
@@ -222,7 +228,11 @@ def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str,
         return {}
     results = [m for m in kept if isinstance(m, ToolMessage) and m.text not in pins]
     each = max(keep // max(len(results), 1), 200)
-    return {m.call_id: clipped(m.text, each, _CLIPPED) for m in results if tokens_of_text(m.text) > each or m.media}
+    return {
+        m.call_id: truncate_to_tokens(m.text, each, _CLIPPED)
+        for m in results
+        if tokens_of_text(m.text) > each or m.media
+    }
 
 
 def too_large(turn: Turn, size: int) -> str:

@@ -12,10 +12,10 @@ from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person
 from agent_cli.engine.drive import Conversation, Listener, drive
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.measuring import filled, limit_of, size_of
+from agent_cli.engine.measuring import limit_of, used_tokens, window_tokens
 from agent_cli.engine.turn import Turn
 from agent_cli.model.transport import ModelError
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.values import Value
 
 MEMORY = "# Project memory\n"
@@ -43,13 +43,13 @@ class Filling(Value):
 
 def context_used(conversation: Conversation) -> tuple[int, int | None]:
     """The tokens that the next request would have, and those that the window takes, where that is known."""
-    used = filled(conversation.kit.window, conversation.options, conversation.so_far)
+    used = used_tokens(conversation.kit.window, conversation.options, conversation.so_far)
     return used, window_size(conversation)
 
 
 def window_size(conversation: Conversation) -> int | None:
     """The tokens that the window takes: as set, as the catalog says, as was learnt; None where that is not known."""
-    return size_of(conversation.kit.window, conversation.options)
+    return window_tokens(conversation.kit.window, conversation.options)
 
 
 def filling(conversation: Conversation) -> Filling:
@@ -83,14 +83,14 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
 
     conversation.kit.context.cancel = CancelToken()
     turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
-    used = filled(conversation.kit.window, conversation.options, conversation.history)
+    used = used_tokens(conversation.kit.window, conversation.options, conversation.history)
     try:
         why = drive(compact(turn, "manual", used, focus), conversation.record, show)
         if not why:
             # Hooks of the start see the next message first.
             conversation.source = "compact"
         return why
-    except Cancelled:
+    except CancelledError:
         return "Interrupted; the conversation is as it was."
     except ModelError as error:
         return error.failure.message
@@ -105,7 +105,7 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
         return "This conversation has not been compacted."
     last, report = window.compactions.pop(), window.report
     window.report = None
-    tokens, size = filled(window, options, history), size_of(window, options)
+    tokens, size = used_tokens(window, options, history), window_tokens(window, options)
     window.compactions.append(last)
     if size is not None and tokens >= limit_of(size, options):
         window.report = report
@@ -134,7 +134,7 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
     """Pin a message, or unpin it where it is pinned; why it cannot be, or ""."""
     window = conversation.kit.window
     on = message.text not in window.pins
-    size = size_of(window, conversation.options)
+    size = window_tokens(window, conversation.options)
     if on and size is not None:
         there = {m.text: m for m in conversation.history}
         count = sum(tokens_of_message(there[text]) for text in window.pins if text in there) + tokens_of_message(
@@ -166,7 +166,7 @@ def _bring_back(conversation: Conversation, message: Message) -> None:
     conversation.record(MessageAdded(again))
 
 
-def speaker(message: Message) -> str:
+def role_label(message: Message) -> str:
     """Whose words a message is, in a word."""
     if isinstance(message, AssistantMessage):
         return "answer"

@@ -26,7 +26,7 @@ from agent_cli.core.outcome import Diagnostics, TurnResult
 from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.plan_guard import spelled, unfinished
+from agent_cli.engine.plan_guard import format_plan, unfinished
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
@@ -131,7 +131,7 @@ class Conversation:
         plan = self.kit.context.plan
         if not unfinished(plan):
             return
-        note = prompt("plan_paused").format(plan=spelled(plan))
+        note = prompt("plan_paused").format(plan=format_plan(plan))
         since = self.plans[-1][0] if self.plans else 0
         if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
             self._add(UserMessage(note))
@@ -237,7 +237,7 @@ class Conversation:
         self.kit.context.plan, self.plan_paused = items, False
         self.plans.append((len(self.so_far), items))
         self.record(PlanChanged(items))
-        self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{spelled(items)}\n</plan_change>")
+        self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{format_plan(items)}\n</plan_change>")
 
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.core.answers import Answer, Approve, Defer, Edit, Reject
+from agent_cli.core.answers import Answer, Approve, Defer, EditedCall, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -22,17 +22,17 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.spent import Action
-from agent_cli.engine.approved import Approved
+from agent_cli.engine.approved import ShownCalls
 from agent_cli.engine.asks import Asks
 from agent_cli.engine.barrier import caught, close_call
 from agent_cli.engine.checking import Checked, Prepared, approval_request, check, proposals
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.questions import CANCELLED, ask_person
-from agent_cli.engine.running import fail, refuse, run, skip
+from agent_cli.engine.running import execute_call, fail_call, refuse, skip
 from agent_cli.engine.turn import Turn
 from agent_cli.permission.decision import Level
 from agent_tools.base import Finish, ToolError
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
 
 
-class Ended(Value):
+class BatchOutcome(Value):
     """What the calls of a round leave behind.
 
     suspended: a person is needed ("approval" or "input"). finish: a call completed the turn. cancelled: the person
@@ -54,7 +54,7 @@ class Ended(Value):
     cancelled: bool = False
 
 
-Steps = Generator[Event, None, Ended]
+Steps = Generator[Event, None, BatchOutcome]
 
 
 class Round:
@@ -66,15 +66,15 @@ class Round:
         self.waiting = list(calls)
         self.finish: Finish | None = None
         self._announced: set[str] = set()
-        self._edited: dict[str, Edit] = {}
+        self._edited: dict[str, EditedCall] = {}
         self._asks = Asks(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
-        self._approved = Approved(turn)
+        self._approved = ShownCalls(turn)
         self._begun: dict[str, Begun] = {}
         self._noted = ""
 
     def run(self) -> Steps:
-        """Give every call its result. Raises Cancelled after the call that was interrupted is answered."""
+        """Give every call its result. Raises CancelledError after the call that was interrupted is answered."""
         if self.waiting and (ended := (yield from self._go_on())) is not None:
             return ended
         gates = self.turn.kit.gates if self.turn.kit.depth == 0 else None
@@ -88,14 +88,14 @@ class Round:
                 ended = yield from self._run_until_asked()
                 if ended is None and self.waiting:
                     ended = yield from self._decide_and_run()
-            except Cancelled:
+            except CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001 - it must cost a call, not the turn
                 yield from self._fail_first(error)
                 continue
             if ended is not None:
                 return ended
-        return Ended(finish=self.finish)
+        return BatchOutcome(finish=self.finish)
 
     def _fail_first(self, error: Exception) -> Generator[Event, None, None]:
         """The first waiting call, on which something failed that never should, gets its result."""
@@ -104,7 +104,7 @@ class Round:
         yield from close_call(self.turn, call, said, last=len(self.waiting) == 1)
         self.waiting.pop(0)
 
-    def _run_until_asked(self) -> Generator[Event, None, Ended | None]:
+    def _run_until_asked(self) -> Generator[Event, None, BatchOutcome | None]:
         """Run the calls before the first one that needs a person."""
         while self.waiting:
             call = self.waiting[0]
@@ -123,7 +123,7 @@ class Round:
     def _begin(self, first: Checked) -> Generator[Event, None, None]:
         """Start the next calls side by side, where they only look; each still gets its result in its turn."""
         # Threads, which most rounds do without.
-        from agent_cli.engine.ahead import begin, can_go_ahead
+        from agent_cli.engine.ahead import can_go_ahead, start_parallel
 
         group: list[Prepared] = []
         known: list[ToolCall] = []
@@ -139,9 +139,9 @@ class Round:
             group.append(item)
             known.append(call)
         if len(group) > 1:
-            self._begun = begin(self.turn, group)
+            self._begun = start_parallel(self.turn, group)
 
-    def _decide_and_run(self) -> Generator[Event, None, Ended | None]:
+    def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
         """Propose what needs a person, ask, and run in order what is decided."""
         batch = []
         for call in self.waiting:
@@ -183,7 +183,7 @@ class Round:
             self._answered[request.call_id] = (request, answer)
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
-            return Ended(suspended="approval")
+            return BatchOutcome(suspended="approval")
         return (yield from self._run_decided(requests, answers, doomed))
 
     def _remember(self, answer: Approve) -> Generator[Event, None, None]:
@@ -206,12 +206,12 @@ class Round:
 
     def _run_decided(
         self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], doomed: dict[str, str]
-    ) -> Generator[Event, None, Ended | None]:
+    ) -> Generator[Event, None, BatchOutcome | None]:
         while self.waiting:
             call = self.waiting[0]
             item = yield from self._asks.check(call)
             answer = answers.get(call.id)
-            if isinstance(answer, Edit):
+            if isinstance(answer, EditedCall):
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, str):
@@ -245,18 +245,18 @@ class Round:
             arguments = call.arguments if isinstance(item, str) else item.call.arguments
             yield ToolRequested(call.id, call.name, arguments, summary)
 
-    def _carry_out(self, item: Checked, *, approved: bool = False) -> Generator[Event, None, Ended | None]:
+    def _carry_out(self, item: Checked, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
         """Take the first waiting call to its result; an ending where it ends the round."""
         turn, call = self.turn, self.waiting[0]
         if turn.kit.context.cancel.cancelled:
-            raise Cancelled
+            raise CancelledError
         last = len(self.waiting) == 1
         if turn.budget.calls_left == 0:
             yield from turn.answer(call, OUT_OF_CALLS, is_error=True, last=last)
             self.waiting.pop(0)
             return None
         if isinstance(item, str):
-            yield from fail(turn, call, item, last=last)
+            yield from fail_call(turn, call, item, last=last)
         elif not approved and item.decision.level is Level.DENY:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
@@ -275,7 +275,7 @@ class Round:
                     return ended
         self.waiting.pop(0)
         yield from self._leave_out()
-        return Ended() if turn.stopped is not None else None
+        return BatchOutcome() if turn.stopped is not None else None
 
     def _leave_out(self) -> Generator[Event, None, None]:
         """Where a call has completed the turn, or a plan was sent back, those after it do not run."""
@@ -285,7 +285,7 @@ class Round:
             call = self.waiting.pop(0)
             yield from self.turn.answer(call, why, is_error=True, last=not self.waiting)
 
-    def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, Ended | None]:
+    def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, BatchOutcome | None]:
         turn = self.turn
         edited = self._edited.get(item.call.id)
         by = "hook" if edited and edited.by == "hook" else "user"
@@ -299,12 +299,12 @@ class Round:
                 turn.plan_changed(plan)
                 yield PlanChanged(turn.kit.context.plan)
             if reply is None:
-                return Ended(suspended="input")
+                return BatchOutcome(suspended="input")
             if item.tool.asks_person or reply.is_error:
                 turn.budget.called(failed=False)
                 turn.actions.append(Action(item.summary, "done"))
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
-                return Ended(cancelled=True) if reply is CANCELLED else None
+                return BatchOutcome(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
         if turn.kit.gates is not None and turn.kit.depth == 0:
             look = yield from turn.kit.gates.at_step(turn, item, last=last)
@@ -315,14 +315,14 @@ class Round:
         self._approved.runs(item)
         return (yield from self._run(item, note, last))
 
-    def _run(self, item: Prepared, note: str, last: bool) -> Generator[Event, None, Ended | None]:
-        result = yield from run(self.turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
+    def _run(self, item: Prepared, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
+        result = yield from execute_call(self.turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
         if isinstance(result, str):
-            return Ended(cancelled=True) if result == "cancelled" else Ended(suspended=result)
+            return BatchOutcome(cancelled=True) if result == "cancelled" else BatchOutcome(suspended=result)
         self.finish = result.finish or self.finish
         return None
 
-    def _go_on(self) -> Generator[Event, None, Ended | None]:
+    def _go_on(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask again for the first call, where its tool ran and the user has not answered: it does not run again."""
         call = self.waiting[0]
         if call.id not in self.turn.kit.held:
@@ -339,9 +339,9 @@ class Round:
         return ended
 
 
-def _ended_by(how: str) -> Ended:
+def _ended_by(how: str) -> BatchOutcome:
     """The end of a round at a gate."""
-    return Ended(suspended="input" if how == "suspended" else "", cancelled=how == "cancelled")
+    return BatchOutcome(suspended="input" if how == "suspended" else "", cancelled=how == "cancelled")
 
 
 def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
@@ -355,7 +355,7 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
             return ApprovalResolved(request.call_id, "approve", by, "", rule, request.binding)
         case Reject(by=by, reason=reason):
             return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding)
-        case Edit(by=by):
+        case EditedCall(by=by):
             return ApprovalResolved(request.call_id, "reject", by, "changed the arguments", "", request.binding)
         case _:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)

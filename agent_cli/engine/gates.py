@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.answers import Defer, QuestionReply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
 from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.questions import answer_of, put
+from agent_cli.engine.questions import answer_of, put_question
 from agent_cli.engine.tdd import Tdd
 from agent_cli.permission.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diff, Diffs
 from agent_tools.values import Value, from_plain, to_plain
@@ -35,7 +35,7 @@ _COMMANDS = 20
 _PATCH, _PATCHES = 12_000, 48_000
 
 
-class Look(Value):
+class GateResult(Value):
     """What came of a gate. "go": with a note for the call's result. "answered": the calls have their results."""
 
     how: Literal["go", "suspended", "cancelled", "answered"] = "go"
@@ -75,50 +75,53 @@ class Gates:
         self._ran = [*self._ran, *runs][-_COMMANDS:]
         return self._tdd.note(item, result) if self._tdd else ""
 
-    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, Look]:
+    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
         """Before the calls of a round: the tests of /tdd were seen failing, or files were changed."""
         resumed, self._resumed = self._resumed, False
         if resumed and calls[0].id != self._asking:
-            return Look()
+            return GateResult()
         title = self._tdd.review() if self._tdd else ""
         if not title and (self._review != "files" or not self._changed):
-            return Look()
+            return GateResult()
         reply = yield from self._look(turn, calls[0].id, title or "Files were changed.", ())
-        if isinstance(reply, Look):
+        if isinstance(reply, GateResult):
             return reply
         if title and self._tdd:
             self._tdd.reviewed(good=reply.verdict == "approve")
         if reply.verdict == "approve":
-            return Look(note=_words("The user has looked at the changes.", reply))
+            return GateResult(note=_words("The user has looked at the changes.", reply))
         text = f"Not run: the user looked at what was changed so far and {reply.text}\nDo that first."
         for number, call in enumerate(calls, 1):
             yield from turn.answer(call, text, is_error=True, last=number == len(calls))
-        return Look("answered")
+        return GateResult("answered")
 
-    def at_step(self, turn: Turn, item: Prepared, *, last: bool) -> Generator[Event, None, Look]:
+    def at_step(self, turn: Turn, item: Prepared, *, last: bool) -> Generator[Event, None, GateResult]:
         """Before a call that marks steps of the plan as done."""
         steps = finished_by(turn, item) if self._review == "step" else ()
         if not steps:
-            return Look()
+            return GateResult()
         title = f"{counted(len(steps), 'step')} of the plan {'is' if len(steps) == 1 else 'are'} done."
         reply = yield from self._look(turn, item.call.id, title, steps)
-        if isinstance(reply, Look):
+        if isinstance(reply, GateResult):
             return reply
         if reply.verdict == "approve":
-            return Look(note=_words("The user has looked at this step and says: go on.", reply))
+            return GateResult(note=_words("The user has looked at this step and says: go on.", reply))
         text = (
             f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and {reply.text}\n"
             "Do that, then mark the step again."
         )
         yield from turn.answer(item.call, text, is_error=True, last=last)
-        return Look("answered")
+        return GateResult("answered")
 
     def unfinished(self, turn: Turn, text: str) -> str:
         """What the order of work still wants, when the model has answered in words; "" where that is all."""
         return self._tdd.unfinished(turn, text) if self._tdd else ""
 
     def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
-        """Before the turn ends: the user's words that send it on, or None. Raises Cancelled where the user has left."""
+        """Before the turn ends: the user's words that send it on, or None.
+
+        Raises CancelledError where the user has left.
+        """
         if self._tdd and (missing := self._tdd.missing()):
             yield Warned(f"/tdd ends early: {missing}.")
         if self._review != "files" or not self._changed or not turn.kit.attended:
@@ -130,27 +133,29 @@ class Gates:
         reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
         if isinstance(reply, Defer):
             # The user has left without an answer: the turn is interrupted, and can be resumed.
-            raise Cancelled
+            raise CancelledError
         if reply.verdict == "undo":
             return f"I {(yield from self._taken_back(turn, reply)).text}"
         self._seen()
         return reply.text if reply.verdict == "revise" else None
 
-    def _look(self, turn: Turn, call_id: str, title: str, steps: Sequence[str]) -> Generator[Event, None, Reply | Look]:
+    def _look(
+        self, turn: Turn, call_id: str, title: str, steps: Sequence[str]
+    ) -> Generator[Event, None, QuestionReply | GateResult]:
         """Put what was done to the person: their reply, or how the turn ends because of it."""
         self._asking = call_id
-        reply = yield from put(turn, QuestionAsked(call_id, "review", self._data(turn, title, steps)))
+        reply = yield from put_question(turn, QuestionAsked(call_id, "review", self._data(turn, title, steps)))
         if isinstance(reply, Defer):
-            return Look("suspended")
+            return GateResult("suspended")
         self._asking = ""
         if reply.verdict == "cancel":
-            return Look("cancelled")
+            return GateResult("cancelled")
         if reply.verdict == "undo":
             return (yield from self._taken_back(turn, reply))
         self._seen()
         return reply if reply.verdict == "approve" else reply.but(text=f"said: {reply.text}")
 
-    def _taken_back(self, turn: Turn, reply: Reply) -> Generator[Event, None, Reply]:
+    def _taken_back(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
         """Undo what was done since the last look; the reply with what the model is to know of that."""
         became = turn.kit.watch.take_back(self._calls)
         yield Warned(became)
@@ -215,5 +220,5 @@ def _clipped(patch: str, most: int) -> str:
     return patch if len(patch) <= most else patch[:most].rpartition("\n")[0] + "\n\\ (cut here; see /diff)"
 
 
-def _words(text: str, reply: Reply) -> str:
+def _words(text: str, reply: QuestionReply) -> str:
     return f"\n\n[{text}{f' They said: {reply.text}' if reply.text else ''}]"

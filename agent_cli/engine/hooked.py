@@ -10,16 +10,16 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.answers import Answer, Approve, Edit, Reject
+from agent_cli.core.answers import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded
 from agent_cli.core.hooks import Again, HookEvent, HookResult
 from agent_cli.core.messages import ToolCall
-from agent_cli.engine.asks import Asks, Said
+from agent_cli.engine.asks import Asks, HookOutcome
 from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.permission.decision import Decision, Level
 from agent_tools.base import Effect, ToolResult
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput
 
 # How often PermissionRequest may change one call.
@@ -27,7 +27,7 @@ _CHANGES = 3
 _PATHS = ("file_path", "notebook_path")
 
 
-def fields(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
+def base_payload(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
     """What every hook of a running turn is told."""
     found: dict[str, Any] = {"permission_mode": kit.policy.mode}
     if turn is not None and turn.options.effort:
@@ -40,7 +40,7 @@ def fields(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
 def _run(
     turn: Turn, event: HookEvent, data: dict[str, Any], again: Again | None = None
 ) -> Generator[Event, None, HookResult]:
-    """Run the hooks of a step; what models cost that were asked for them is the turn's. Raises Cancelled."""
+    """Run the hooks of a step; what models cost that were asked for them is the turn's. Raises CancelledError."""
     running = turn.kit.hooks.run(event, data, turn.kit.context.cancel, again)
     while True:
         try:
@@ -54,8 +54,8 @@ def _run(
         yield found
 
 
-def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
-    """The call made ready, with the answers of its PreToolUse hooks. Raises Cancelled."""
+def pre_tool_use(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
+    """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
     turn = asks.turn
     item = check(turn, call, together=asks.together)
     if isinstance(item, str):
@@ -63,12 +63,12 @@ def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
     said = asks.said.get(call.id)
     if said is None or said.given != call.arguments:
         given = tool_input(turn, item)
-        data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given}
-        result = yield from _run(turn, "PreToolUse", data, effects_of(asks, item))
+        data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given}
+        result = yield from _run(turn, "PreToolUse", data, refreshed_effects(asks, item))
         changed = None
         if result.changed is not None and result.changed not in (given, call.arguments):
             changed = with_input(item, result.changed)
-        said = asks.said[call.id] = Said(call, result, changed)
+        said = asks.said[call.id] = HookOutcome(call, result, changed)
         if result.stop is not None:
             turn.stopped = result.stop
     if said.changed is not None:
@@ -81,13 +81,16 @@ def checked(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
 def before_command(
     kit: Kit, command: str, call_id: str, decision: Decision
 ) -> Generator[Event, None, tuple[Decision, str]]:
-    """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command. Raises Cancelled."""
+    """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command.
+
+    Raises CancelledError.
+    """
 
     def told(arguments: dict[str, Any]) -> dict[str, Any]:
         effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
         return {"tool_input": arguments, "effects": effects}
 
-    data = {**fields(kit), "tool_name": "Bash", "tool_use_id": call_id, **told({"command": command})}
+    data = {**base_payload(kit), "tool_name": "Bash", "tool_use_id": call_id, **told({"command": command})}
     result = yield from kit.hooks.run("PreToolUse", data, kit.context.cancel, told)
     changed = str((result.changed or {}).get("command", command))
     if changed != command:
@@ -119,10 +122,10 @@ def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Genera
     """The answer of the PermissionRequest hooks to a question; None where they leave it to the person."""
     turn = asks.turn
     given = tool_input(turn, item)
-    data = {**fields(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
+    data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
     if request.always:
         data["permission_suggestions"] = [request.always]
-    result = yield from _run(turn, "PermissionRequest", data, effects_of(asks, item))
+    result = yield from _run(turn, "PermissionRequest", data, refreshed_effects(asks, item))
     if result.stop is not None:
         turn.stopped = result.stop
     if result.verdict == "deny" or result.stop is not None:
@@ -130,14 +133,14 @@ def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Genera
         return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
     if result.changed is not None and result.changed not in (given, item.call.arguments):
         count = asks.changes[item.call.id] = asks.changes.get(item.call.id, 0) + 1
-        return Edit(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
+        return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
     return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
 
 
 def after_call(turn: Turn, item: Prepared, result: ToolResult, ms: int) -> Generator[Event, None, str]:
     """What the PostToolUse hooks have to say about a result, for the model; "" for nothing."""
     data = {
-        **fields(turn.kit, turn),
+        **base_payload(turn.kit, turn),
         **_call_fields(item),
         "tool_input": tool_input(turn, item),
         "tool_response": _response(item, result),
@@ -145,7 +148,7 @@ def after_call(turn: Turn, item: Prepared, result: ToolResult, ms: int) -> Gener
     }
     try:
         found = yield from _run(turn, "PostToolUse", data)
-    except Cancelled:
+    except CancelledError:
         # The call itself is done: its result stands, and the turn ends behind it.
         return ""
     if found.stop is not None:
@@ -161,7 +164,7 @@ def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     times = turn.nudges.get("stop_hook", 0)
     if not kit.hooks.wants(event, kit.agent) or times >= turn.options.hook_continues:
         return None
-    data = {**fields(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
+    data = {**base_payload(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
     data |= {} if kit.depth else {"background_tasks": [job.command for job in kit.context.jobs.all() if job.running]}
     result = yield from _run(turn, event, data)
     if result.verdict != "deny" or result.stop is not None:
@@ -181,17 +184,17 @@ def notified(turn: Turn, kind: str, message: str) -> Generator[Event, None, None
 
 
 def _notification(turn: Turn, kind: str, message: str) -> dict[str, Any]:
-    return {**fields(turn.kit, turn), "notification_type": kind, "message": message}
+    return {**base_payload(turn.kit, turn), "notification_type": kind, "message": message}
 
 
 def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
     """What the PreCompact hooks say before the history is compacted: `context` is more for the instructions.
 
-    trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises Cancelled.
+    trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises CancelledError.
     """
     if not turn.kit.hooks.wants("PreCompact", trigger):
         return HookResult()
-    data = {**fields(turn.kit), "trigger": trigger, "custom_instructions": focus}
+    data = {**base_payload(turn.kit), "trigger": trigger, "custom_instructions": focus}
     return (yield from _run(turn, "PreCompact", data))
 
 
@@ -223,7 +226,7 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
     return found
 
 
-def effects_of(asks: Asks, given: Prepared) -> Again:
+def refreshed_effects(asks: Asks, given: Prepared) -> Again:
     """What tells the effects of a call whose input a hook has changed."""
 
     def again(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from agent_cli.core.answers import Approve, Edit, Reject
+from agent_cli.core.answers import Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested
 from agent_cli.engine.barrier import caught
 from agent_cli.engine.turn import Kit
 from agent_cli.permission.decision import Level
 from agent_tools.base import Effect, ToolError
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.clipping import shorten
 from agent_tools.display import Note
 from agent_tools.lent import Prompted
@@ -33,7 +33,7 @@ def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
             next(running)
     except StopIteration as stop:
         text: str = stop.value
-    except Cancelled:
+    except CancelledError:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
     except ToolError:
         raise
@@ -66,7 +66,7 @@ def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Eve
             facts=kit.policy.facts("Bash", effects, decision),
         )
         answer = kit.approver(request)
-        if isinstance(answer, Edit):
+        if isinstance(answer, EditedCall):
             return (yield from _permitted(kit, name, str(answer.arguments.get("command", command)), call_id))
         if isinstance(answer, Approve):
             yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))

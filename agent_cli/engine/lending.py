@@ -12,7 +12,7 @@ from agent_tools.lent import Lent
 from agent_tools.values import from_plain, to_plain
 
 
-def begin(turn: Turn) -> Generator[Event, None, None]:
+def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
     """Take what the turn begins with: what its message lends, or, where it was suspended, what held then."""
     options = turn.options
     if not (options.lent or options.kept or options.review != "off"):

@@ -38,19 +38,19 @@ from agent_cli.core.outcome import (
     TurnResult,
 )
 from agent_cli.engine.deadline import deadline
-from agent_cli.engine.lending import begin, give_back, kept
+from agent_cli.engine.lending import begin_overrides, give_back, kept
 from agent_cli.engine.plan_guard import continuation, failing_check, left_open, unfinished, verified
 from agent_cli.engine.room import make_room, make_room_after
 from agent_cli.engine.sampling import build_request, sample
-from agent_cli.engine.summary import account
+from agent_cli.engine.summary import recap
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
 from agent_cli.model.transport import ModelError
 from agent_tools.base import Finish
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.values import to_plain
 
 if TYPE_CHECKING:
-    from agent_cli.engine.executor import Ended, Steps
+    from agent_cli.engine.executor import BatchOutcome, Steps
 
 LAST_ROUND = (
     "<reminder>\nThe limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what "
@@ -92,10 +92,10 @@ def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
     if turn.kit.depth == 0 and unfinished(turn.kit.context.plan) and not turn.plan_touched:
         yield PlanChanged(turn.kit.context.plan, paused=True)
     try:
-        yield from begin(turn)
+        yield from begin_overrides(turn)
         with deadline(turn, options.limits.seconds if turn.kit.depth == 0 else 0):
             result = yield from _rounds(turn)
-    except Cancelled:
+    except CancelledError:
         yield from turn.close_open_calls(turn.cancelled_because)
         if turn.timed_out and turn.kit.depth == 0:
             result = yield from _out_of_budget(turn, "duration", summary=not turn.in_model_call)
@@ -170,7 +170,9 @@ def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
     return run_calls(turn, calls)
 
 
-def _over(turn: Turn, answer: AssistantMessage | None, ended: Ended) -> Generator[Event, None, TurnResult | None]:
+def _over(
+    turn: Turn, answer: AssistantMessage | None, ended: BatchOutcome
+) -> Generator[Event, None, TurnResult | None]:
     """The turn's result where the calls of a round end it."""
     if ended.suspended:
         return (yield from _suspend(turn, ended.suspended))
@@ -276,17 +278,17 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
             yield from turn.close_open_calls("Not run: the limit is reached.")
         except ModelError as error:
             yield Warned(error.failure.message)
-        except Cancelled:
+        except CancelledError:
             if not turn.timed_out:
                 raise
-    text = text or account(turn.actions, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
+    text = text or recap(turn.actions, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
     return MaxIterations(turn.end(REASONS[cap]), cap=cap, text=text)
 
 
 def _empty(turn: Turn) -> TurnResult:
     """The model answered twice with nothing at all."""
     failure = Failure("malformed", "The model gave an empty answer twice in a row.")
-    text = account(turn.actions, failure.message)
+    text = recap(turn.actions, failure.message)
     return Failed(turn.end("empty_answer"), failure=failure, text=text)
 
 
@@ -304,7 +306,7 @@ def _without_model(turn: Turn, failure: Failure) -> Run:
     yield from turn.close_open_calls("Not run: the model failed.")
     if not turn.tools_ran:
         return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
-    text = account(turn.actions, f"The model failed: {failure.message}")
+    text = recap(turn.actions, f"The model failed: {failure.message}")
     return Complete(turn.end("inference_error"), text=text, degraded=True, failure=failure)
 
 

@@ -26,7 +26,7 @@ def fixed_tokens(options: TurnOptions) -> int:
     return tokens_of_text(options.system) + tokens_of_tools(options.tools)
 
 
-def filled(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
+def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
     """The tokens that the next request would have."""
     report, fixed = window.report, fixed_tokens(options)
     if report is not None and report.messages <= len(history):
@@ -47,7 +47,7 @@ def scaled(window: Window, ours: float) -> int:
     return round(ours * window.factor)
 
 
-def size_of(window: Window, options: TurnOptions) -> int | None:
+def window_tokens(window: Window, options: TurnOptions) -> int | None:
     """The tokens that the window takes; None where that is not known."""
     return min((s for s in (options.context_window, window.learnt) if s), default=None)
 

@@ -33,7 +33,7 @@ def left_open(turn: Turn) -> bool:
     return turn.plan_touched and unfinished(turn.kit.context.plan)
 
 
-def spelled(plan: Sequence[TodoItem]) -> str:
+def format_plan(plan: Sequence[TodoItem]) -> str:
     return "\n".join(f"[{_MARKS[t.status]}] {t.label}" for t in plan)
 
 
@@ -63,7 +63,7 @@ def continuation(turn: Turn, answer: AssistantMessage, template: str) -> Generat
     turn.nudges["plan"] = attempt
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
     step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
-    return template.format(goal=goal_of(turn), plan=spelled(plan), step=step.content)
+    return template.format(goal=goal_of(turn), plan=format_plan(plan), step=step.content)
 
 
 def failing_check(turn: Turn) -> str | None:
@@ -94,4 +94,4 @@ def reminder(turn: Turn, template: str) -> str:
     since = turn.budget.rounds - turn.plan_round
     if not every or not left_open(turn) or not goal or since <= 0 or since % every:
         return ""
-    return "\n\n" + template.format(goal=goal, plan=spelled(plan))
+    return "\n\n" + template.format(goal=goal, plan=format_plan(plan))

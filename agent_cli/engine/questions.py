@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.answers import Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.limits import Cap
 from agent_cli.core.messages import UserMessage
@@ -13,7 +13,7 @@ from agent_cli.engine.checking import Prepared
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.turn import Turn
 from agent_tools.base import AskPerson, Suspend, Tool, ToolError, ToolResult
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.plan import ExitPlanMode, plan_text
 from agent_tools.values import to_plain
@@ -55,7 +55,7 @@ def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, Non
     return result.but(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
 
 
-def checked(turn: Turn, name: str, suspend: Suspend) -> Suspend:
+def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
     """What a tool of any origin asks, in the form that every front end can show. Raises ToolError where it has none."""
     # Only for tools that are not shipped.
     from agent_tools.ask_user import AskUserQuestion
@@ -83,7 +83,7 @@ def _answer(
     adopt: the steps of an approved plan become the todo list.
     """
     asked = QuestionAsked(call_id, suspend.kind, suspend.data)
-    reply = yield from put(turn, asked.but(ran=ran) if ran else asked)
+    reply = yield from put_question(turn, asked.but(ran=ran) if ran else asked)
     if isinstance(reply, Defer):
         return None, {}
     if reply.verdict == "cancel":
@@ -96,8 +96,8 @@ def _answer(
 _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
 
 
-def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defer]:
-    """Ask, and record what was said. Raises Cancelled."""
+def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, QuestionReply | Defer]:
+    """Ask, and record what was said. Raises CancelledError."""
     yield asked
     yield from checkpoint(turn)
     message = _WAITS.get(asked.kind, "The agent has a question")
@@ -110,7 +110,7 @@ def put(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Reply | Defe
 
 
 def answer_of(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
-    """What `ask` answers. Raises Cancelled.
+    """What `ask` answers. Raises CancelledError.
 
     The Notification hooks run beside the question where the user is asked now, and are waited for where the turn is
     suspended until they answer. They do not run where an answer was recorded before, or is given without the user.
@@ -136,7 +136,7 @@ _KEEP_GOING = "Continue"
 def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
     """Ask whether to continue at a limit that says the work is stuck: None where it continues, else the limit.
 
-    No call waits for the answer, so nothing of the question is recorded. Raises Cancelled.
+    No call waits for the answer, so nothing of the question is recorded. Raises CancelledError.
     """
     question = {
         "question": f"{_STUCK[cap].format(limits=turn.options.limits)} Continue?",
@@ -152,7 +152,7 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
     reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
         # The user has left without an answer: the turn is interrupted, and can be resumed.
-        raise Cancelled
+        raise CancelledError
     words = reply.text.removeprefix(f"{question['question']} -> ")
     if words in ("Stop", "(no answer)") or reply.verdict != "answer":
         return cap
@@ -191,7 +191,7 @@ def _suspend(turn: Turn, item: Prepared) -> Suspend | ToolResult:
             result = item.tool.run(item.args, turn.kit.context)
             if not isinstance(result, ToolResult):
                 raise ToolError(f"The tool {item.tool.name} is faulty: it asks the user, and yet runs in steps.")
-            return result if result.suspend is None else checked(turn, item.tool.name, result.suspend)
+            return result if result.suspend is None else validated_question(turn, item.tool.name, result.suspend)
         except ToolError as error:
             return ToolResult(str(error), is_error=True)
         except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
@@ -199,7 +199,7 @@ def _suspend(turn: Turn, item: Prepared) -> Suspend | ToolResult:
     return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in item.args.todos]})
 
 
-def _plan_result(turn: Turn, reply: Reply, suspend: Suspend, *, adopt: bool) -> ToolResult:
+def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: bool) -> ToolResult:
     """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
     words = f" They said: {reply.text}" if reply.text else ""
     if reply.verdict == "revise":

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.counting import clipped, tokens_of_text
+from agent_cli.core.counting import tokens_of_text, truncate_to_tokens
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
@@ -23,12 +23,12 @@ from agent_cli.core.messages import (
     without_note,
 )
 from agent_cli.engine.checking import check
-from agent_cli.engine.plan_guard import spelled
+from agent_cli.engine.plan_guard import format_plan
 from agent_cli.engine.superseded import file_of
 from agent_cli.engine.turn import Turn
 from agent_cli.permission.decision import Level
 from agent_tools.base import ToolError, ToolResult
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.clipping import counted
 from agent_tools.media import Media
 from agent_tools.values import Value
@@ -87,7 +87,7 @@ def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tu
     parts: list[str] = []
     for text in reversed(said):
         # The newest has what it needs; those before it have the rest.
-        text = clipped(text, room if not parts else room // 4, _CUT)
+        text = truncate_to_tokens(text, room if not parts else room // 4, _CUT)
         parts.insert(0, f"<message>\n{text}\n</message>")
     what = "your last message" if len(said) == 1 else f"your last {len(said)} messages"
     return "What the user said last, word for word:\n" + "\n".join(parts), what
@@ -111,7 +111,7 @@ def _plan(turn: Turn, room: int) -> tuple[str, str] | None:
     context = turn.kit.context
     parts = []
     if context.plan:
-        parts.append(f"<plan>\n{clipped(spelled(context.plan), room, _CUT)}\n</plan>")
+        parts.append(f"<plan>\n{truncate_to_tokens(format_plan(context.plan), room, _CUT)}\n</plan>")
     if jobs := [job for job in context.jobs.all() if job.running]:
         parts.append("Background commands that run:\n" + "\n".join(f"{j.id}: {j.command[:200]}" for j in jobs))
     return ("\n".join(parts), "the plan" if context.plan else "background commands") if parts else None
@@ -121,7 +121,7 @@ def _memory(turn: Turn, room: int) -> tuple[str, str] | None:
     """The memory of folders that were touched; the project's own is in the system prompt, which stays."""
     nearby: Any = getattr(turn.kit.context, "nearby", None)
     texts = nearby.retold() if nearby is not None else []
-    return (clipped("\n".join(texts), room, _CUT), "memory") if texts else None
+    return (truncate_to_tokens("\n".join(texts), room, _CUT), "memory") if texts else None
 
 
 def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: int) -> list[tuple[str, str]]:
@@ -133,7 +133,7 @@ def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: i
         text = _read(turn, path)
         if text is None:
             continue
-        text = clipped(text, min(room, room * 2 // 3 + 200), f"{_CUT}; Read the file for the rest")
+        text = truncate_to_tokens(text, min(room, room * 2 // 3 + 200), f"{_CUT}; Read the file for the rest")
         room -= tokens_of_text(text)
         found.append((turn.kit.context.workspace.spell(Path(path)), text))
     return found
@@ -177,6 +177,6 @@ def _read(turn: Turn, path: str) -> str | None:
         return None
     try:
         result = item.tool.run(item.args, turn.kit.context)
-    except (ToolError, OSError, Cancelled):
+    except (ToolError, OSError, CancelledError):
         return None
     return result.text if isinstance(result, ToolResult) and not result.media else None

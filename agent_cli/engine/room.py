@@ -20,7 +20,7 @@ _SMALL = 64_000
 
 
 def make_room(turn: Turn) -> Generator[Event, None, None]:
-    """Compact the conversation where its next request would be too near the end of the window. Raises Cancelled.
+    """Compact the conversation where its next request would be too near the end of the window. Raises CancelledError.
 
     Every call has its result by now, so none is torn from it.
     """

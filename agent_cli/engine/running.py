@@ -20,11 +20,11 @@ from agent_cli.engine.aside import ask_aside
 from agent_cli.engine.barrier import caught
 from agent_cli.engine.checking import Prepared, may_change
 from agent_cli.engine.lending import borrow
-from agent_cli.engine.questions import ask_during, checked, settle
+from agent_cli.engine.questions import ask_during, settle, validated_question
 from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.turn import Turn
-from agent_tools.base import Ask, AskPerson, ToolError, ToolResult
-from agent_tools.cancel import Cancelled
+from agent_tools.base import AskModel, AskPerson, ToolError, ToolResult
+from agent_tools.cancel import CancelledError
 
 if TYPE_CHECKING:
     from agent_cli.engine.ahead import Begun
@@ -34,7 +34,7 @@ Unfinished = Literal["approval", "input", "cancelled"]
 NO_ANSWER = "Interrupted by the user before they answered."
 
 
-def run(
+def execute_call(
     turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
 ) -> Generator[Event, None, ToolResult | Unfinished]:
     """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
@@ -56,7 +56,7 @@ def run(
     if result.suspend is not None:
         try:
             settled = yield from settle(turn, call.id, result)
-        except Cancelled:
+        except CancelledError:
             text = "\n\n".join(filter(None, [result.text, NO_ANSWER]))
             settled, interrupted = (result.but(text=text, is_error=True, suspend=None), False), True
             turn.kit.held.pop(call.id, None)
@@ -81,7 +81,7 @@ def run(
         yield PlanChanged(context.plan)
     turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
     if interrupted:
-        raise Cancelled
+        raise CancelledError
     return "cancelled" if cancelled else result
 
 
@@ -110,10 +110,10 @@ def _outcome(
             else:
                 result = yield from _forward(turn, call.id, outcome)
             if result.suspend is not None:
-                result = result.but(suspend=checked(turn, item.tool.name, result.suspend))
+                result = result.but(suspend=validated_question(turn, item.tool.name, result.suspend))
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
-    except Cancelled:
+    except CancelledError:
         result, interrupted = ToolResult(turn.cancelled_because, is_error=True), True
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
@@ -140,19 +140,19 @@ def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, T
             result: ToolResult = stop.value
             return result
         answer = None
-        if isinstance(step, Ask):
+        if isinstance(step, AskModel):
             answer = yield from ask_aside(turn, step)
         elif isinstance(step, AskPerson):
             try:
                 answer = yield from ask_during(turn, call_id, step)
-            except Cancelled:
+            except CancelledError:
                 outcome.close()
                 raise
         else:
             yield ToolProgress(call_id, step.text)
 
 
-def fail(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
+def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
     """Answer a call that never ran with an error the model can learn from."""
     turn.budget.called(failed=True)
     text += turn.repeats.note_unrun(call, text)

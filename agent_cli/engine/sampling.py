@@ -34,10 +34,10 @@ from agent_cli.model.transport import (
     ThinkingChunk,
     UsageChunk,
 )
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 
 
-class Draft:
+class AnswerDraft:
     """An assistant message being assembled from chunks, in the order its parts began."""
 
     def __init__(self) -> None:
@@ -155,14 +155,14 @@ def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
 def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMessage]:
     """Call the model once; an empty answer has no parts.
 
-    Raises ModelError or Cancelled; partial text is in the history by then.
+    Raises ModelError or CancelledError; partial text is in the history by then.
     """
     clock = turn.kit.clock
     sent = clock()
-    draft = Draft()
+    draft = AnswerDraft()
     take = draft.take
     first = True
-    failed: ModelError | Cancelled | None = None
+    failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     try:
         for chunk in turn.transport.stream(request, turn.kit.context.cancel):
@@ -179,7 +179,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
             if isinstance(chunk, Restarted):
                 if (paid := _pay(turn, draft, broken=True)) is not None:
                     yield UsageAdded(draft.started.model or request.model, paid, aside=True)
-                draft = Draft()
+                draft = AnswerDraft()
                 take = draft.take
                 yield AnswerRestarted()
                 continue
@@ -192,9 +192,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.kit.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
-    except (ModelError, Cancelled) as error:
+    except (ModelError, CancelledError) as error:
         failed = error
-        turn.in_model_call = isinstance(error, Cancelled)
+        turn.in_model_call = isinstance(error, CancelledError)
     except Exception as error:  # noqa: BLE001 - an answer nobody foresaw must cost its round, not the session
         said = yield from caught(turn.kit, "reading the model's answer", error)
         failed = ModelError(Failure("malformed", said, retryable=True))
@@ -205,7 +205,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if paid is not None:
         yield UsageAdded(draft.started.model or request.model, paid)
     if failed is not None:
-        partial = draft.message("interrupted" if isinstance(failed, Cancelled) else "error", with_calls=False)
+        partial = draft.message("interrupted" if isinstance(failed, CancelledError) else "error", with_calls=False)
         if partial is not None:
             yield from turn.add(partial)
         raise failed
@@ -219,7 +219,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     return with_valid_calls(message, turn.kit.ids) if message else AssistantMessage((), turn.stop_reason)
 
 
-def _pay(turn: Turn, draft: Draft, *, broken: bool) -> Usage | None:
+def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
     """Charge the turn for what an answer used. Of one that broke off the provider may have reported nothing yet."""
     used = draft.usage if draft.usage is not None or not broken else _estimated(turn, draft)
     if used is None:
@@ -230,14 +230,14 @@ def _pay(turn: Turn, draft: Draft, *, broken: bool) -> Usage | None:
     return usage
 
 
-def _estimated(turn: Turn, draft: Draft) -> Usage | None:
+def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
     """What an answer used that broke off before the provider could report it; None where nothing had come of it."""
     if not (received := draft.tokens):
         return None
-    from agent_cli.engine.measuring import filled, scaled  # most answers come to their end
+    from agent_cli.engine.measuring import scaled, used_tokens  # most answers come to their end
 
     window = turn.kit.window
-    return Usage(filled(window, turn.options, turn.history), scaled(window, received), estimated=True)
+    return Usage(used_tokens(window, turn.options, turn.history), scaled(window, received), estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:

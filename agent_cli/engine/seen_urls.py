@@ -25,7 +25,7 @@ _COPIES = re.compile(
 )
 
 
-def is_known(urls: Iterable[str], histories: Sequence[Iterable[Message]]) -> bool:
+def is_known_url(urls: Iterable[str], histories: Sequence[Iterable[Message]]) -> bool:
     """Whether a user message or a tool result contains the URL: as given, or without fragment and trailing slash.
 
     urls: the spellings of it. histories: the user's conversation, then those of the sub-agents inside it, whose user

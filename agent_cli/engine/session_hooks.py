@@ -13,9 +13,9 @@ from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.outcome import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult
 from agent_cli.core.usage import Usage
-from agent_cli.engine.hooked import fields
+from agent_cli.engine.hooked import base_payload
 from agent_cli.engine.turn import Kit
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.shell import find_bash
 from agent_tools.shell_env import command_env
 from agent_tools.shell_state import exports
@@ -31,14 +31,14 @@ def session_start(kit: Kit, source: str, model: str) -> Generator[Event, None, t
     """Run the SessionStart hooks; returns messages for the model. source: startup, resume, clear or compact.
 
     What a hook writes into the file that CLAUDE_ENV_FILE names is read by bash, and what it exports is there for the
-    commands of the session. Raises Cancelled.
+    commands of the session. Raises CancelledError.
     """
     if not kit.hooks.wants("SessionStart", source):
         return ()
     handle, name = tempfile.mkstemp(prefix="agent-env-")
     os.close(handle)
     try:
-        data = {**fields(kit), "source": source, "model": model, "env_file": name}
+        data = {**base_payload(kit), "source": source, "model": model, "env_file": name}
         result = yield from kit.hooks.run("SessionStart", data, kit.context.cancel)
         if Path(name).stat().st_size and not _take_environment(kit, Path(name)):
             yield Warned("What the SessionStart hooks wrote into CLAUDE_ENV_FILE could not be used.")
@@ -75,11 +75,11 @@ def _take_environment(kit: Kit, file: Path) -> bool:
 def prompt_submit(kit: Kit, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
     """Run the UserPromptSubmit hooks; returns messages for the model, and why the prompt is blocked or None.
 
-    Raises Cancelled.
+    Raises CancelledError.
     """
     if not kit.hooks.wants("UserPromptSubmit"):
         return (), None
-    result = yield from kit.hooks.run("UserPromptSubmit", {**fields(kit), "prompt": prompt}, kit.context.cancel)
+    result = yield from kit.hooks.run("UserPromptSubmit", {**base_payload(kit), "prompt": prompt}, kit.context.cancel)
     if result.verdict == "deny" or result.stop is not None:
         return (), result.reason or result.stop or "a hook blocked it"
     return contexts("UserPromptSubmit", result.context), None
@@ -112,7 +112,7 @@ def opening(conversation: Conversation, typed: str) -> Generator[Event, None, tu
     try:
         started = yield from _begin(conversation)
         added, blocked = yield from prompt_submit(kit, typed)
-    except Cancelled:
+    except CancelledError:
         return Failed(_nothing("interrupted"))
     if blocked is None:
         return (*started, *added)
@@ -131,7 +131,7 @@ def beginning(conversation: Conversation) -> Generator[Event, None, tuple[str, .
     conversation.kit.context.cancel = CancelToken()
     try:
         return (yield from _begin(conversation))
-    except Cancelled:
+    except CancelledError:
         return ()
 
 
@@ -141,7 +141,7 @@ def _begin(conversation: Conversation) -> Generator[Event, None, tuple[str, ...]
         return ()
     try:
         return (yield from session_start(conversation.kit, source, conversation.options.label))
-    except Cancelled:
+    except CancelledError:
         conversation.source = source
         raise
 
@@ -150,8 +150,8 @@ def ending(conversation: Conversation, reason: str) -> Generator[Event, None, No
     """The hooks of SessionEnd."""
     kit = conversation.kit
     try:
-        yield from kit.hooks.run("SessionEnd", {**fields(kit), "reason": reason}, kit.context.cancel)
-    except Cancelled:
+        yield from kit.hooks.run("SessionEnd", {**base_payload(kit), "reason": reason}, kit.context.cancel)
+    except CancelledError:
         return
 
 

@@ -19,17 +19,17 @@ NAME = "StructuredOutput"
 _REMINDERS = 2
 
 
-class Answer(Value):
+class StructuredAnswer(Value):
     """Arguments whose shape the person gave."""
 
     value: dict[str, Any]
 
 
-class StructuredOutput(Tool[Answer]):
+class StructuredOutput(Tool[StructuredAnswer]):
     """Give the final answer. Call this once, as the last step, when the task is done; its arguments are the answer."""
 
     name = NAME
-    Args = Answer
+    Args = StructuredAnswer
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
@@ -37,7 +37,7 @@ class StructuredOutput(Tool[Answer]):
     def schema(self) -> dict[str, Any]:
         return self._schema
 
-    def read(self, arguments: dict[str, Any]) -> Answer:
+    def read(self, arguments: dict[str, Any]) -> StructuredAnswer:
         # jsonschema takes 0.1 s to import; only runs that ask for a schema pay.
         from jsonschema.validators import validator_for
 
@@ -45,15 +45,15 @@ class StructuredOutput(Tool[Answer]):
         mistakes = [f"{'.'.join(map(str, e.path)) or 'the answer'}: {e.message}" for e in found]
         if mistakes:
             raise ToolError(f"The answer does not fit its schema. {'; '.join(mistakes[:5])}")
-        return Answer(arguments)
+        return StructuredAnswer(arguments)
 
-    def effects(self, args: Answer, ctx: ToolContext) -> tuple[Effect, ...]:
+    def effects(self, args: StructuredAnswer, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)
 
-    def summary(self, args: Answer, ctx: ToolContext) -> str:
+    def summary(self, args: StructuredAnswer, ctx: ToolContext) -> str:
         return "Give the structured answer"
 
-    def run(self, args: Answer, ctx: ToolContext) -> ToolResult:
+    def run(self, args: StructuredAnswer, ctx: ToolContext) -> ToolResult:
         return ToolResult("The answer was taken.", finish=Finish(args.value))
 
 

@@ -18,7 +18,7 @@ from agent_cli.engine.checkpoints import outer
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.model.transport import ModelError
 from agent_tools.base import ToolError, ToolResult
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.lent import Lent
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
     kind = _type_of(turn, item.args.subagent_type)
     kit = nested_kit(turn, kind)
     options = turn.options.but(
-        system=f"{kind.prompt}\n\n{environment_of(turn.options.system)}",
+        system=f"{kind.prompt}\n\n{parent_environment(turn.options.system)}",
         tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
         spent=turn.budget.spent,
         plan_review="off",
@@ -128,7 +128,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     return kit
 
 
-def environment_of(system: str) -> str:
+def parent_environment(system: str) -> str:
     """The environment block of the parent's system prompt; the rest is not the sub-agent's business."""
     _, found, rest = system.partition("# Environment\n")
     return f"# Environment\n{rest}" if found else ""
@@ -155,6 +155,6 @@ def _result(result: TurnResult) -> ToolResult:
         case Failed(failure=None):
             if result.end.diagnostics.terminal_reason == "cancelled":
                 return ToolResult("The user cancelled the sub-agent's work.", is_error=True)
-            raise Cancelled
+            raise CancelledError
         case _:
             return ToolResult(f"The sub-agent failed: {getattr(result, 'text', '')}", is_error=True)

@@ -9,7 +9,7 @@ from agent_cli.core.spent import Action
 _SHOWN = 30
 
 
-def account(actions: Sequence[Action], opening: str) -> str:
+def recap(actions: Sequence[Action], opening: str) -> str:
     """A short markdown text: the opening sentence, then one line per call that was made."""
     if not actions:
         return opening

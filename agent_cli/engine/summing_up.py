@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.counting import clipped, tokens_of, tokens_of_text
+from agent_cli.core.counting import tokens_of, tokens_of_text, truncate_to_tokens
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.media import only_taken
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person, typed
 from agent_cli.core.outcome import Failure
-from agent_cli.engine.aside import answer_of
-from agent_cli.engine.plan_guard import spelled
+from agent_cli.engine.aside import complete_text
+from agent_cli.engine.plan_guard import format_plan
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.superseded import file_named
 from agent_cli.engine.turn import Opened, Turn
@@ -31,7 +31,7 @@ _CUT = "cut here"
 def summary_of(
     turn: Turn, shown: Sequence[Message], most: int, focus: str, *, whole: bool
 ) -> Generator[Event, None, tuple[str, bool]]:
-    """A summary of `shown` in at most `most` tokens, and whether a model wrote it. Raises Cancelled.
+    """A summary of `shown` in at most `most` tokens, and whether a model wrote it. Raises CancelledError.
 
     The small model is told the conversation as a text. Where there is none, the model itself is asked at the end of
     the conversation as it knows it, which its provider has cached. `whole`: that fits, and may be tried.
@@ -46,7 +46,7 @@ def summary_of(
             messages = only_taken([*shown, UserMessage(ask)], turn.options.takes)
             request = request_of(turn.options.but(prefill=""), messages, "none").but(aside=True)
             try:
-                return clipped((yield from _written(turn, itself, request)), most, _CUT), True
+                return truncate_to_tokens((yield from _written(turn, itself, request)), most, _CUT), True
             except ModelError as error:
                 if error.failure.kind != "context_too_long":
                     raise
@@ -54,15 +54,15 @@ def summary_of(
         room = (opened.window or _SMALL_WINDOW) * 7 // 10
         told = told_as_text(shown, room - tokens_of_text(ask))
         request = Request(opened.model, "", (UserMessage(f"{told}\n\n{ask}"),), aside=True)
-        return clipped((yield from _written(turn, opened, request)), most, _CUT), True
+        return truncate_to_tokens((yield from _written(turn, opened, request)), most, _CUT), True
     except ModelError as error:
         yield Warned(f"No model wrote the summary: {error.failure.message}")
-    return account(turn, shown, most), False
+    return summarize_plainly(turn, shown, most), False
 
 
 def _written(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
     """The model's summary. Raises ModelError, also where it has nothing to say, and Cancelled."""
-    text: str = yield from answer_of(turn, opened, request)
+    text: str = yield from complete_text(turn, opened, request)
     if len(text) < _SHORTEST:
         raise ModelError(Failure("malformed", f"{opened.label} answered with nothing."))
     return text
@@ -80,13 +80,13 @@ def told_as_text(messages: Sequence[Message], room: int) -> str:
         start -= 1
         left -= sizes[start]
     gap = [f"[{counted(start - first, 'message')} left out here]"] if start > first else []
-    head = [clipped(line, max(room // 2, 100), _CUT) for line in lines[:first]]
+    head = [truncate_to_tokens(line, max(room // 2, 100), _CUT) for line in lines[:first]]
     return "\n\n".join(["<conversation>", *head, *gap, *lines[start:], "</conversation>"])
 
 
 def _told(message: Message) -> str:
     if isinstance(message, UserMessage):
-        return f"User: {clipped(message.text, 4 * _RESULT, _CUT)}"
+        return f"User: {truncate_to_tokens(message.text, 4 * _RESULT, _CUT)}"
     if isinstance(message, ToolMessage):
         return f"Result of {message.name}{' (failed)' if message.is_error else ''}: {_clip(message.text)}"
     calls = [f"calls {call.name} {_clip(str(call.arguments))}" for call in message.calls]
@@ -94,10 +94,10 @@ def _told(message: Message) -> str:
 
 
 def _clip(text: str) -> str:
-    return clipped(text, _RESULT // 4, _CUT)
+    return truncate_to_tokens(text, _RESULT // 4, _CUT)
 
 
-def account(turn: Turn, shown: Sequence[Message], most: int) -> str:
+def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     """The summary that needs no model: made of what was said, called and answered, under the same headings."""
     share = most // len(SECTIONS)
     said = [typed(m.text) for m in shown if by_person(m)]
@@ -105,12 +105,14 @@ def account(turn: Turn, shown: Sequence[Message], most: int) -> str:
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
     files, commands = _calls(shown)
     parts = {
-        "Goal": "\n".join(clipped(text, share // 2, _CUT) for text in said[-2:]),
-        "Decisions": clipped(earlier[0], 2 * share, _CUT) if earlier else "",
+        "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in said[-2:]),
+        "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
         "Files and their state": _newest(files, share),
         "Commands and results": _newest(commands, share),
-        "Plan": clipped(spelled(turn.kit.context.plan), share, _CUT),
-        "Next step": clipped(f"The last words before this were: {answers[-1]}", share, _CUT) if answers else "",
+        "Plan": truncate_to_tokens(format_plan(turn.kit.context.plan), share, _CUT),
+        "Next step": truncate_to_tokens(f"The last words before this were: {answers[-1]}", share, _CUT)
+        if answers
+        else "",
         "Open questions": "",
     }
     return "\n\n".join(f"## {name}\n{parts[name] or 'none'}" for name in SECTIONS)

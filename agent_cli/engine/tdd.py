@@ -50,7 +50,7 @@ _MISSING = {
 }
 
 
-class State(Value):
+class TddState(Value):
     """How far the work is. red: the command that was seen failing, and its exit code. tests: the files of tests that
     were written. later: those of them that were changed after the person had seen them."""
 
@@ -64,7 +64,7 @@ class Tdd:
     """Told of every call before and after it runs."""
 
     def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
-        self.state: State = from_plain(State, kept) if kept else State()
+        self.state: TddState = from_plain(TddState, kept) if kept else TddState()
         self._is_check = turn.checks.is_check
         self._root = turn.kit.context.workspace.root
         turn.options = turn.options.but(plan_review="always")

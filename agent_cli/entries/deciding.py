@@ -34,10 +34,10 @@ def pending(
 
 
 def _decision(words: list[str] | None, decision: str, output_format: str, verbose: bool, **more: Any) -> None:
-    from agent_cli.commands.decide import Decision, decide_calls
+    from agent_cli.commands.decide import PendingDecision, decide_calls
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
-    raise typer.Exit(decide_calls(words or [], Decision(decision, **more), options))
+    raise typer.Exit(decide_calls(words or [], PendingDecision(decision, **more), options))
 
 
 @deciding_app.command()
@@ -79,7 +79,7 @@ def answer(
 
 
 @deciding_app.command()
-def resume(
+def resume_command(
     session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
     output_format: OutputFormat = "text",
     verbose: Verbose = False,

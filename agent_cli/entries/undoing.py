@@ -10,7 +10,7 @@ undoing_app = typer.Typer()
 
 
 @undoing_app.command()
-def undo(
+def undo_command(
     session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the turns that changed something.")] = False,
     to: Annotated[int | None, typer.Option("--to", metavar="TURN", help="Undo this turn and all after it.")] = None,

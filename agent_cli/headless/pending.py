@@ -12,10 +12,10 @@ from agent_cli.core.messages import AssistantMessage, Message, ToolCall, by_pers
 from agent_cli.core.outcome import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd
 from agent_cli.core.usage import Usage
 from agent_cli.headless.exits import FAILED, SUSPENDED
-from agent_cli.headless.printing import print_line, print_text, say
+from agent_cli.headless.printing import print_line, print_notice, print_text
 from agent_cli.headless.result import Tally, result_object
 from agent_cli.session.plans import expiry_of, seconds_of
-from agent_cli.session.records import Waiting
+from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore
 from agent_tools.inert import inert
 from agent_tools.plan import plan_text
@@ -105,7 +105,7 @@ def has_expired(item: Mapping[str, Any]) -> bool:
     return bool(item.get("expires_at")) and seconds_of(item["expires_at"]) < time.time()
 
 
-def question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
+def pending_question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Questions of the model with their options, by number."""
     lines = []
     for number, question in enumerate(questions, 1):
@@ -118,7 +118,7 @@ def question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def plan_lines(item: Mapping[str, Any]) -> list[str]:
+def pending_plan_lines(item: Mapping[str, Any]) -> list[str]:
     """A plan with all that it comes down to."""
     return inert(plan_text(item["plan"])).splitlines()
 
@@ -172,17 +172,19 @@ def tell_pending(
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
             print_text(plan_text(item["plan"]) + "\n")
-        say(f"{'decided' if 'decided' in item else 'waiting'}: {headline(item)}")
-        for line in question_lines(item["questions"]) if item["kind"] == "question" else ():
-            say(f"  {line}")
+        print_notice(f"{'decided' if 'decided' in item else 'waiting'}: {headline(item)}")
+        for line in pending_question_lines(item["questions"]) if item["kind"] == "question" else ():
+            print_notice(f"  {line}")
     if folder is None:
-        say("This session is not saved, so this cannot be decided later. Run it without --no-session-persistence.")
+        print_notice(
+            "This session is not saved, so this cannot be decided later. Run it without --no-session-persistence."
+        )
         return
     if commands := decide_commands(SessionStore.at(folder).short(session_id), items):
-        say("Decide with:")
+        print_notice("Decide with:")
         for command in commands:
-            say(f"  {command}")
-        say("See what is asked with: agent pending")
+            print_notice(f"  {command}")
+        print_notice("See what is asked with: agent pending")
 
 
 def report_unsent(
@@ -198,12 +200,12 @@ def report_unsent(
             result, "suspended", session_id, Tally(), (None, None), structured=structured, pending=items
         )
         print_line(fields | {"result": why, "message_sent": False})
-    say(why)
+    print_notice(why)
     tell_pending(session_id, items, folder)
     return SUSPENDED
 
 
-def report_expired(session_id: str, why: str, waiting: Waiting, *, as_json: bool, structured: bool) -> int:
+def report_expired(session_id: str, why: str, waiting: WaitingTurn, *, as_json: bool, structured: bool) -> int:
     """A plan has expired, and its turn ended with that: said as the format wants; the exit code."""
     if as_json:
         spent, tally = waiting.spent, Tally(waiting.by_model)
@@ -212,5 +214,5 @@ def report_expired(session_id: str, why: str, waiting: Waiting, *, as_json: bool
         print_line(
             result_object(Failed(end, text=why), "failed", session_id, tally, (None, None), structured=structured)
         )
-    say(f"{why} Nothing was run. Ask for a new plan with: agent --resume {session_id[:8]}")
+    print_notice(f"{why} Nothing was run. Ask for a new plan with: agent --resume {session_id[:8]}")
     return FAILED

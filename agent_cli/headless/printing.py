@@ -10,7 +10,7 @@ from typing import Any
 from agent_tools.inert import inert
 
 
-def say(text: str) -> None:
+def print_notice(text: str) -> None:
     """A line on standard error, inert on a terminal; a closed one is nobody's loss."""
     try:
         sys.stderr.write(f"{_for(2, text)}\n")

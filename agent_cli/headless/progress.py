@@ -25,7 +25,7 @@ from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.inert import inert
 
 
-class Progress:
+class ProgressPrinter:
     """A listener; `say` takes one line. With `verbose`, the words between calls, reasons and totals too."""
 
     def __init__(self, say: Callable[[str], None], verbose: bool) -> None:

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.answers import Answer, Defer, Reject, Reply
+from agent_cli.core.answers import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.media import media_of
 from agent_cli.core.outcome import Complete, Suspended, TurnResult
@@ -20,13 +20,13 @@ from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
-from agent_cli.headless.printing import print_line, print_text, say
-from agent_cli.headless.progress import Progress
+from agent_cli.headless.printing import print_line, print_notice, print_text
+from agent_cli.headless.progress import ProgressPrinter
 from agent_cli.headless.result import Tally, result_object
-from agent_cli.headless.stdin import NotText, join, read_stdin
+from agent_cli.headless.stdin import NotTextError, join, read_stdin
 from agent_cli.session.plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.inert import inert
 from agent_tools.media import Media
 from agent_tools.values import Value
@@ -41,7 +41,7 @@ UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assu
 TurnStep = Callable[[Callable[[Event], None]], TurnResult]
 
 
-class Report(Value):
+class RunReport(Value):
     """What a one-shot run needs to know to report on a session."""
 
     session_id: str
@@ -69,10 +69,10 @@ class FailOnQuestion:
 
     def __call__(self, asked: ApprovalRequested | QuestionAsked) -> Any:
         self.needed.append(asked.summary if isinstance(asked, ApprovalRequested) else "a question of the model")
-        raise Cancelled
+        raise CancelledError
 
 
-class Asked(Value):
+class HeadlessOptions(Value):
     """How the run was asked for."""
 
     prompt: tuple[str, ...]
@@ -91,7 +91,7 @@ class Asked(Value):
     progress: bool = False
 
 
-class Misuse(Exception):
+class HeadlessUsageError(Exception):
     """The run was asked for in a way that cannot work: one sentence, exit 2."""
 
 
@@ -100,38 +100,38 @@ def deny(request: ApprovalRequested) -> Answer:
     return Reject(f"{request.reason}, and {NOBODY}", by="default")
 
 
-def decide_alone(asked: QuestionAsked) -> Reply | Defer:
+def decide_alone(asked: QuestionAsked) -> QuestionReply | Defer:
     """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a person."""
-    return Reply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
+    return QuestionReply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
 
 
-class Said(Value):
+class InputMessage(Value):
     """One message of the person's."""
 
     text: str
     media: tuple[Media, ...] = ()
 
 
-def messages(asked: Asked) -> Iterator[Said]:
-    """The user messages of the run. Raises Misuse where there is nothing to say."""
+def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
+    """The user messages of the run. Raises HeadlessUsageError where there is nothing to say."""
     if asked.input_format == "stream-json":
         yield from _json_messages()
         return
     words = [w for w in asked.prompt if w != "-"]
     to_the_end = not words or "-" in asked.prompt
     try:
-        piped = read_stdin(0, asked.stdin_limit, None if to_the_end else asked.stdin_wait, say)
-    except NotText as error:
-        raise Misuse(str(error)) from None
+        piped = read_stdin(0, asked.stdin_limit, None if to_the_end else asked.stdin_wait, print_notice)
+    except NotTextError as error:
+        raise HeadlessUsageError(str(error)) from None
     if piped.cut:
-        say(f"Standard input was cut after {asked.stdin_limit} bytes (setting stdin_limit).")
+        print_notice(f"Standard input was cut after {asked.stdin_limit} bytes (setting stdin_limit).")
     text = join(" ".join(words), piped, asked.stdin_limit)
     if not (" ".join(words).strip() or piped.text.strip()):
-        raise Misuse("There is no prompt: give it as an argument or on standard input.")
-    yield Said(text)
+        raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
+    yield InputMessage(text)
 
 
-def _json_messages() -> Iterator[Said]:
+def _json_messages() -> Iterator[InputMessage]:
     """User messages from JSON lines on standard input, in Claude Code's shape."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
@@ -140,18 +140,18 @@ def _json_messages() -> Iterator[Said]:
             data = json.loads(line)
             content = data["message"]["content"]
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            said = Said("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
+            said = InputMessage("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
         except (ValueError, KeyError, TypeError):
-            raise Misuse(
+            raise HeadlessUsageError(
                 f'Line {number} of standard input is not {{"type":"user","message":{{"role":"user","content":...}}}}.'
             ) from None
         if data.get("type") == "user" and (said.text.strip() or said.media):
             yield said
 
 
-def run(
-    asked: Asked,
-    start: Callable[[], tuple[Conversation, Report]],
+def run_headless(
+    asked: HeadlessOptions,
+    start: Callable[[], tuple[Conversation, RunReport]],
     attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
 ) -> int:
     """Run it. `start` builds the conversation; it is called once the input is known to make sense.
@@ -161,36 +161,36 @@ def run(
     inputs = messages(asked)
     first = next(inputs, None)
     if first is None:
-        raise Misuse("There is no message on standard input.")
+        raise HeadlessUsageError("There is no message on standard input.")
     conversation, report = start()
 
-    def turn(said: Said) -> TurnStep:
+    def turn(said: InputMessage) -> TurnStep:
         return lambda show: conversation.say(said.text, show, (*attach(said.text), *said.media))
 
     try:
         return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))
     except ToolError as error:
-        raise Misuse(str(error)) from None
+        raise HeadlessUsageError(str(error)) from None
 
 
-def resume(
-    asked: Asked, conversation: Conversation, report: Report, spent: Spent, by_model: Mapping[str, Usage]
+def resume_headless(
+    asked: HeadlessOptions, conversation: Conversation, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
 ) -> int:
     """Continue a suspended turn; prints and exits as a run does. by_model: what its earlier parts used."""
     return run_turns(asked, conversation, report, [lambda show: conversation.resume(show, spent)], by_model)
 
 
 def run_turns(
-    asked: Asked,
+    asked: HeadlessOptions,
     conversation: Conversation,
-    report: Report,
+    report: RunReport,
     turns: Iterable[TurnStep],
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
     """Run turns one after another and report on each; the exit code of the last. by_model: see `resume`."""
     watch = Signals(conversation.interrupt)
     tally = Tally(by_model)
-    progress = Progress(say, asked.verbose)
+    progress = ProgressPrinter(print_notice, asked.verbose)
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
         from agent_cli.headless.stream_json import StreamJson  # with its table of events
@@ -222,7 +222,7 @@ def run_turns(
             except ToolError as error:
                 if not watch.caught:
                     raise
-                say(str(error))
+                print_notice(str(error))
                 return 128 + watch.caught
             pending: list[dict[str, Any]] = []
             if isinstance(result, Suspended):
@@ -238,8 +238,8 @@ def run_turns(
 
 
 def finish(
-    asked: Asked,
-    report: Report,
+    asked: HeadlessOptions,
+    report: RunReport,
     result: TurnResult,
     tally: Tally,
     stream: StreamJson | None,
@@ -250,24 +250,24 @@ def finish(
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
-        say(f"Failed: the user is needed for: {inert(', '.join(asked.fails.needed))}")
+        print_notice(f"Failed: the user is needed for: {inert(', '.join(asked.fails.needed))}")
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
-        say("The model gave no answer that fits the JSON schema.")
+        print_notice("The model gave no answer that fits the JSON schema.")
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
-            say("Interrupted. Continue with: agent -c")
+            print_notice("Interrupted. Continue with: agent -c")
         elif outcome in ("failed", "retryable"):
             if text:
-                say(text)
+                print_notice(text)
         elif isinstance(result, Complete) and result.return_value is not None:
             print_line(result.return_value)
         elif text:
             print_text(text if text.endswith("\n") else f"{text}\n")
         # What is denied without being a call is the prompt: it was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
-            say(f"Denied: {denial.tool}: {denial.reason}")
+            print_notice(f"Denied: {denial.tool}: {denial.reason}")
     else:
         windows = (report.windows[0], report.windows[1])
         fields = result_object(
@@ -278,11 +278,11 @@ def finish(
         else:
             print_line(fields)
     if isinstance(result, Complete) and result.plan_unfinished:
-        say("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
+        print_notice("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
     if outcome == "degraded":
-        say(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
+        print_notice(f"The model failed after tools had run: {result.failure.message}")  # type: ignore[union-attr]
     elif outcome == "limit":
-        say(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
+        print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
     elif outcome == "suspended":
         from agent_cli.headless.pending import tell_pending
 

@@ -22,14 +22,14 @@ class Piped(Value):
     skipped: bool = False
 
 
-class NotText(Exception):
+class NotTextError(Exception):
     """Standard input is binary; the message is a sentence."""
 
 
 def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], None]) -> Piped:
     """Read up to `limit` bytes. `wait`: seconds that a silent pipe may stay silent; None waits for its end.
 
-    A terminal and a closed descriptor count as empty. Raises NotText for binary data.
+    A terminal and a closed descriptor count as empty. Raises NotTextError for binary data.
     """
     try:
         mode = os.fstat(fd).st_mode
@@ -49,7 +49,7 @@ def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], Non
     cut = len(data) > limit
     kept = bytes(data[:limit])
     if b"\0" in kept[:8192]:
-        raise NotText("Standard input is binary; pipe text, or name the file in the prompt.")
+        raise NotTextError("Standard input is binary; pipe text, or name the file in the prompt.")
     return Piped(kept.decode("utf-8", "ignore" if cut else "replace"), cut)
 
 

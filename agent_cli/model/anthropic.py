@@ -16,9 +16,9 @@ from agent_cli.core.effort import WORDS, thinking_budget
 from agent_cli.core.media import claude_blocks
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
 from agent_cli.model.anthropic_stream import MessageReader
-from agent_cli.model.http import Reply, Timeouts
+from agent_cli.model.http import HttpResponse, Timeouts
 from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
-from agent_cli.model.wire import Memory, Wire, encoded
+from agent_cli.model.wire import EncodedMessages, Wire, encoded
 from agent_tools.cancel import CancelToken
 
 VERSION = "2023-06-01"
@@ -58,8 +58,8 @@ class Anthropic(Wire):
         sent = {"anthropic-version": VERSION, **(sent if key else {})}
         url = base_url.rstrip("/").removesuffix("/v1") + "/v1/messages"
         super().__init__(url, {**sent, **(headers or {})}, "Anthropic", timeouts or Timeouts())
-        self._claude = Memory(lambda m: _message(m, foreign=False))
-        self._other = Memory(lambda m: _message(m, foreign=True))
+        self._claude = EncodedMessages(lambda m: _message(m, foreign=False))
+        self._other = EncodedMessages(lambda m: _message(m, foreign=True))
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
@@ -71,12 +71,12 @@ class Anthropic(Wire):
         if request.prefill and self._thinking(request):
             yield from self._once("The prefill was left out, because it cannot be combined with thinking.")
         for step in self._send(request, cancel):
-            if isinstance(step, Reply):
+            if isinstance(step, HttpResponse):
                 yield from self._read(request, step)
             else:
                 yield step
 
-    def _read(self, request: Request, reply: Reply) -> Iterator[Chunk]:
+    def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
         reader = MessageReader(self._provider, request.model, self._prefill(request))
         return self._listen(reader, reply, lambda event: event.get("type") == "message_stop")
 

@@ -113,10 +113,10 @@ class MessageReader:
             return
         # The counts are cumulative, and a later report may leave out what an earlier one said.
         self._counts.update({k: v for k, v in report.items() if v is not None})
-        yield UsageChunk(usage_of(self._counts))
+        yield UsageChunk(anthropic_usage(self._counts))
 
 
-def usage_of(counts: dict[str, Any]) -> Usage:
+def anthropic_usage(counts: dict[str, Any]) -> Usage:
     """Token counts in our terms: theirs leave the cached parts out of the input."""
     read = counts.get("cache_read_input_tokens") or 0
     written = counts.get("cache_creation_input_tokens") or 0

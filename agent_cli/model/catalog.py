@@ -82,9 +82,9 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     file = _bytes(FILE)  # once: reading it is most of a look-up
     for spelled in dict.fromkeys([model, _DATE.sub("", model)]):
         for name in names:
-            if (data := entry(f"{name}/{spelled}", file)) is not None:
+            if (data := catalog_entry(f"{name}/{spelled}", file)) is not None:
                 return _info(provider, model, data, local)
-        if (data := entry(spelled, file)) is not None and provider_of_catalog(data) in names:
+        if (data := catalog_entry(spelled, file)) is not None and provider_of_catalog(data) in names:
             return _info(provider, model, data, local)
     if local:
         return ModelInfo(name=f"{provider}/{model}", provider=provider, local=True, prices=(FREE,), tools=True)
@@ -147,7 +147,7 @@ def is_provider(name: str) -> bool:
     return listed or b'"litellm_provider": ' + quoted in _bytes(FILE)
 
 
-def entry(key: str, data: bytes | None = None) -> dict[str, Any] | None:
+def catalog_entry(key: str, data: bytes | None = None) -> dict[str, Any] | None:
     """The entry of exactly this key as the file has it, or None. data: the file, where it was read already."""
     data = _bytes(FILE) if data is None else data
     if data and not data.startswith(b"{" + _INDENT + b'"'):

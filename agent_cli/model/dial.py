@@ -41,7 +41,7 @@ def route_to(url: str) -> Route:
         raise _as_model_error(error) from error
 
 
-def tls_context() -> ssl.SSLContext:
+def model_tls_context() -> ssl.SSLContext:
     """The certificates to trust. Raises ModelError (network) where a variable names some that cannot be read."""
     try:
         return dialing.tls_context(os.environ)
@@ -49,7 +49,7 @@ def tls_context() -> ssl.SSLContext:
         raise _as_model_error(error) from error
 
 
-def dial(route: Route, context: ssl.SSLContext | None, seconds: float, cancel: CancelToken) -> socket.socket:
+def dial_model(route: Route, context: ssl.SSLContext | None, seconds: float, cancel: CancelToken) -> socket.socket:
     """A socket connected to the route's server, tunnelled and encrypted as the route says.
 
     seconds: for everything together; 0 means no limit. Raises ModelError (network) or Cancelled.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from agent_cli.model.catalog import newest_claude
-from agent_cli.model.keys import NoModel
+from agent_cli.model.keys import NoModelError
 from agent_cli.model.providers import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find
 
 Probe = Callable[[str], str | None]
@@ -17,13 +17,13 @@ ANSWER_SECONDS = 1.0
 def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
     """The name of the model to use when none is configured, the best of what `discover` finds.
 
-    Raises NoModel, which says what was looked for.
+    Raises NoModelError, which says what was looked for.
     """
     for name, _ in _found(env, probe or probe_server):
         return name
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
     servers = ", ".join(p.name for p in _local_servers())
-    raise NoModel(
+    raise NoModelError(
         f"no model is configured, and none was found: no key in the environment ({keys}, ...), no local server "
         f"({servers}). Set a key, start a server, or see it work: agent demo"
     )

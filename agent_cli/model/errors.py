@@ -64,7 +64,7 @@ _STATUS_OF = {
 }
 
 
-def refusal(
+def error_for_status(
     status: int, body: bytes, header: Callable[[str], str], *, provider: str, model: str, now: float
 ) -> ModelError:
     """The error for an answer with a status other than 200.

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from agent_cli.core.outcome import Failure
 from agent_cli.model.chunked import Unchunker
-from agent_cli.model.dial import dial, network_error, route_to, shut_down, tls_context
+from agent_cli.model.dial import dial_model, model_tls_context, network_error, route_to, shut_down
 from agent_cli.model.transport import ModelError
 from agent_tools.cancel import CancelToken
 from agent_tools.dialing import Route
@@ -42,11 +42,11 @@ class Timeouts(Value):
     total: float = 600.0
 
 
-class Lost(Exception):
+class ConnectionLostError(Exception):
     """The peer closed or reset the connection."""
 
 
-class Line:
+class Connection:
     """A connected socket as http.client's parser sees it. `heard`: bytes came since the last request was sent."""
 
     def __init__(self, sock: socket.socket, host: str) -> None:
@@ -89,10 +89,10 @@ class Line:
             raise self._late() from error
         except OSError as error:
             self._cancel.check()
-            raise Lost from error
+            raise ConnectionLostError from error
 
     def receive(self, buffer: Any) -> int:
-        """Fill `buffer`; 0 at the end. Raises Cancelled, ModelError (too late) or Lost."""
+        """Fill `buffer`; 0 at the end. Raises CancelledError, ModelError (too late) or Lost."""
         self._limit()
         started = monotonic()
         try:
@@ -102,7 +102,7 @@ class Line:
             raise self._late() from error
         except OSError as error:
             self._cancel.check()
-            raise Lost from error
+            raise ConnectionLostError from error
         if not count:
             self._cancel.check()
         else:
@@ -145,14 +145,14 @@ class Line:
         self._idle, self._until, self._set = 0.001, float("inf"), None
         try:
             return any(not body.read() for _ in range(64))
-        except (ModelError, HTTPException, Lost):
+        except (ModelError, HTTPException, ConnectionLostError):
             return False
 
 
 class _Reader(io.RawIOBase):
     """Closing it leaves the line open, since the parser closes its file after each answer."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Connection) -> None:
         self._line = line
 
     def readable(self) -> bool:
@@ -179,27 +179,27 @@ class Body:
             data = self._response.read1(PIECE)
             # With a length, http.client takes any end of the connection for the end of the answer.
             if not data and self._response.length:
-                raise Lost
+                raise ConnectionLostError
             self.ended = not data
             return data
         data = b""
         while not data and not self._chunks.ended:
             raw = self._file.read1(PIECE)
             if not raw:
-                raise Lost
+                raise ConnectionLostError
             data = self._chunks.feed(raw)
         self.ended = not data
         return data
 
 
-class Reply:
+class HttpResponse:
     """An answer whose head has come. `read` gives the body; `done` keeps the connection, `close` drops it."""
 
-    def __init__(self, http: Http, line: Line, response: HTTPResponse) -> None:
+    def __init__(self, http: Http, line: Connection, response: HTTPResponse) -> None:
         self.status = response.status
         self.host = line.host
         self._http = http
-        self._line: Line | None = line
+        self._line: Connection | None = line
         self._headers = response.headers
         self._body = Body(response)
 
@@ -214,13 +214,13 @@ class Reply:
     def read(self) -> bytes:
         """What has arrived, waiting for at least a byte; nothing at the end.
 
-        Raises Cancelled, or ModelError (network) when the answer breaks off or takes too long.
+        Raises CancelledError, or ModelError (network) when the answer breaks off or takes too long.
         """
         if self._line is None:
             return b""
         try:
             data = self._body.read()
-        except (HTTPException, Lost) as error:
+        except (HTTPException, ConnectionLostError) as error:
             self._line.check()
             raise network_error(f"The connection to {self.host} broke off in the middle of the answer.") from error
         if not data:
@@ -262,15 +262,17 @@ class Http:
     def __init__(self, url: str, timeouts: Timeouts) -> None:
         self._url = url
         self._timeouts = timeouts
-        self._kept: list[tuple[Line, Body]] = []
+        self._kept: list[tuple[Connection, Body]] = []
         self._context: ssl.SSLContext | None = None
 
-    def post(self, headers: Mapping[str, str], body: bytes, cancel: CancelToken, *, patient: bool = False) -> Reply:
+    def post(
+        self, headers: Mapping[str, str], body: bytes, cancel: CancelToken, *, patient: bool = False
+    ) -> HttpResponse:
         """Send `body` and wait for the head of the answer, whatever its status.
 
         patient: silence is bounded by the total time only, for answers that come in one piece.
-        Raises Cancelled, or ModelError (network: unreachable, cut off, too late; malformed: not HTTP; bad_request: an
-        unusable URL or header).
+        Raises CancelledError, or ModelError (network: unreachable, cut off, too late; malformed: not HTTP;
+        bad_request: an unusable URL or header).
         """
         cancel.check()
         route = route_to(self._url)
@@ -284,8 +286,8 @@ class Http:
             line = line or self._dial(route, cancel, until)
             try:
                 line.begin(cancel, idle, limits.total, until)
-                return Reply(self, line, self._exchange(line, head, body))
-            except Lost as lost:
+                return HttpResponse(self, line, self._exchange(line, head, body))
+            except ConnectionLostError as lost:
                 line.hang_up()
                 if not reused or line.heard:
                     message = f"{line.host} closed the connection before it answered."
@@ -299,7 +301,7 @@ class Http:
                 line.hang_up()
                 raise
 
-    def keep(self, line: Line, body: Body) -> None:
+    def keep(self, line: Connection, body: Body) -> None:
         """Put a line aside for the next request."""
         line.end()
         if body.reusable and len(self._kept) < MOST_KEPT:
@@ -312,7 +314,7 @@ class Http:
         while self._kept:
             self._kept.pop()[0].hang_up()
 
-    def _take(self) -> Line | None:
+    def _take(self) -> Connection | None:
         while self._kept:
             line, body = self._kept.pop()
             # The last bytes of an answer may have arrived only after its reader was satisfied.
@@ -321,28 +323,28 @@ class Http:
             line.hang_up()
         return None
 
-    def _dial(self, route: Route, cancel: CancelToken, until: float) -> Line:
+    def _dial(self, route: Route, cancel: CancelToken, until: float) -> Connection:
         if route.tls and self._context is None:
-            self._context = tls_context()
+            self._context = model_tls_context()
         seconds = min(self._timeouts.connect or float("inf"), until - monotonic())
-        sock = dial(route, self._context, 0 if seconds == float("inf") else max(seconds, 0.001), cancel)
-        return Line(sock, route.host)
+        sock = dial_model(route, self._context, 0 if seconds == float("inf") else max(seconds, 0.001), cancel)
+        return Connection(sock, route.host)
 
-    def _exchange(self, line: Line, head: bytes, body: bytes) -> HTTPResponse:
-        lost: Lost | None = None
+    def _exchange(self, line: Connection, head: bytes, body: bytes) -> HTTPResponse:
+        lost: ConnectionLostError | None = None
         try:
             # One packet for a small request, no copy of a large one.
             for part in (head + body,) if len(body) < PIECE else (head, body):
                 line.send(part)
-        except Lost as error:
+        except ConnectionLostError as error:
             # The server may have refused the request before it had read all of it.
             lost = error
         # The parser asks no more of a socket than makefile().
         response = HTTPResponse(line, method="POST")  # type: ignore[arg-type]
         try:
             response.begin()
-        except (Lost, ConnectionError) as error:
-            raise lost or Lost() from error
+        except (ConnectionLostError, ConnectionError) as error:
+            raise lost or ConnectionLostError() from error
         return response
 
     def _head(self, route: Route, headers: Mapping[str, str], size: int) -> bytes:

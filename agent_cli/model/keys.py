@@ -17,11 +17,11 @@ class ModelSetupError(Exception):
     """No model can be called as configured. The message is one sentence for the user."""
 
 
-class NoModel(ModelSetupError):
+class NoModelError(ModelSetupError):
     """No model is configured, or none by this name can be reached."""
 
 
-class KeyMissing(ModelSetupError):
+class MissingKeyError(ModelSetupError):
     """The provider needs a key and none was found."""
 
 
@@ -63,11 +63,11 @@ def find_key(
     return None, "none"
 
 
-def missing(provider: Provider) -> KeyMissing:
+def missing_key(provider: Provider) -> MissingKeyError:
     """The error that names the variable to set."""
     if not provider.keys:
-        return KeyMissing(f"no key for {provider.name}: set key_command or store it in the keyring")
-    return KeyMissing(f"no key for {provider.name}: set {provider.keys[0]}, or key_command in your settings")
+        return MissingKeyError(f"no key for {provider.name}: set key_command or store it in the keyring")
+    return MissingKeyError(f"no key for {provider.name}: set {provider.keys[0]}, or key_command in your settings")
 
 
 def _from_command(command: str, env: Mapping[str, str]) -> str:

@@ -151,7 +151,7 @@ def _mark(message: dict[str, Any]) -> None:
         message["content"] = [{"type": "text", "text": content, "cache_control": CACHE}]
 
 
-class Reader:
+class LiteLLMReader:
     """Turns what LiteLLM yields for one response into chunks; remembers what was begun.
 
     provider: named in errors. prefill: words that the answer begins with, and that most providers do not repeat.
@@ -181,7 +181,7 @@ class Reader:
                     yield from self._call(number, call)
             self._stop = getattr(choice, "finish_reason", None) or self._stop
         if (usage := getattr(part, "usage", None)) is not None:
-            yield UsageChunk(usage_of(usage))
+            yield UsageChunk(litellm_usage(usage))
 
     def end(self, raw: str = "", *, finished: bool = True) -> Iterator[Chunk]:
         """The last chunk. raw: the provider's own word, where it is known. Raises ModelError for a response that
@@ -235,7 +235,7 @@ def gemini_stop(event: dict[str, Any]) -> str:
     return next((str(word) for c in event.get("candidates") or () if (word := c.get("finishReason"))), "")
 
 
-def usage_of(usage: Any) -> Usage:
+def litellm_usage(usage: Any) -> Usage:
     """Token counts as LiteLLM gives them: its prompt tokens include what was read from and written to the
     cache."""
     inside = getattr(usage, "prompt_tokens_details", None)

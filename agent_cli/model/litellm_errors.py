@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 
 from agent_cli.core.outcome import Failure
-from agent_cli.model.errors import refusal, refusal_in_stream
+from agent_cli.model.errors import error_for_status, refusal_in_stream
 from agent_cli.model.transport import ModelError
 
 _NETWORK = re.compile(
@@ -87,7 +87,9 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
         headers = _headers(chain)
         page = _PAGE.search(text)
         body = page[0].encode() if page else json.dumps({"error": {"message": said}}).encode()
-        found = refusal(status, body, lambda n: headers.get(n, ""), provider=provider, model=name, now=time.time())
+        found = error_for_status(
+            status, body, lambda n: headers.get(n, ""), provider=provider, model=name, now=time.time()
+        )
         if "ContextWindowExceededError" in classes:
             found.failure = found.failure.but(kind="context_too_long", retryable=False)
     message = found.failure.message

@@ -64,10 +64,10 @@ class LiteLLM:
         """Start a worker ahead of the first request, without waiting for it."""
         with _lock:
             if not _idle:
-                _idle.append(Worker())
+                _idle.append(LiteLLMWorker())
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """The chunks of one response. Raises ModelError or Cancelled."""
+        """The chunks of one response. Raises ModelError or CancelledError."""
         cancel.check()
         worker = _take()
         forget = cancel.on_cancel(worker.kill)
@@ -110,7 +110,7 @@ class LiteLLM:
         return new
 
 
-class Worker:
+class LiteLLMWorker:
     """The child process, and its lines."""
 
     def __init__(self) -> None:
@@ -203,17 +203,17 @@ class Worker:
 
 
 # Shared by all transports: a sub-agent's model is often of another provider, and workers are large.
-_idle: list[Worker] = []
+_idle: list[LiteLLMWorker] = []
 _lock = threading.Lock()
 
 
-def _take() -> Worker:
+def _take() -> LiteLLMWorker:
     with _lock:
         while _idle:
             worker = _idle.pop()
             if worker.alive:
                 return worker
-    return Worker()
+    return LiteLLMWorker()
 
 
 def close_workers() -> None:

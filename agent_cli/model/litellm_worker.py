@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 from agent_cli.model.catalog import lookup
-from agent_cli.model.litellm_convert import Reader, arguments_of, gemini_stop, prefill_of
+from agent_cli.model.litellm_convert import LiteLLMReader, arguments_of, gemini_stop, prefill_of
 from agent_cli.model.litellm_errors import classify
 from agent_cli.model.transport import Chunk, ModelError, Request
 from agent_tools.own_process import protect
@@ -177,7 +177,7 @@ def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
         max_retries=0,
         timeout=httpx.Timeout(idle, connect=seconds["connect"]),
     )
-    reader = Reader(provider, prefill)
+    reader = LiteLLMReader(provider, prefill)
     if not request.stream:
         yield from reader.read(response)
         yield from reader.end(_StopWords.heard)

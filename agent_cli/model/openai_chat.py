@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage
-from agent_cli.model.http import Reply, Timeouts
+from agent_cli.model.http import HttpResponse, Timeouts
 from agent_cli.model.openai_media import content_of, parts_of_result
 from agent_cli.model.openai_stream import ChatReader
 from agent_cli.model.transport import Chunk, ModelError, Request, ToolSpec
-from agent_cli.model.wire import Memory, Wire, encoded
+from agent_cli.model.wire import EncodedMessages, Wire, encoded
 from agent_tools.cancel import CancelToken
 
 # Who continues a trailing assistant message, and whether the answer repeats it.
@@ -65,7 +65,7 @@ class OpenAIChat(Wire):
         self._token_limit = "max_completion_tokens" if self._is_openai else "max_tokens"
         # DeepSeek wants its reasoning back with the calls it led to; elsewhere it is ignored or refused.
         self._returns_reasoning = provider == "deepseek"
-        self._messages = Memory(self._encode_message)
+        self._messages = EncodedMessages(self._encode_message)
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
@@ -73,12 +73,12 @@ class OpenAIChat(Wire):
         for notice in self._lacking(request):
             yield from self._once(notice)
         for step in self._send(request, cancel):
-            if isinstance(step, Reply):
+            if isinstance(step, HttpResponse):
                 yield from self._read(request, step)
             else:
                 yield step
 
-    def _read(self, request: Request, reply: Reply) -> Iterator[Chunk]:
+    def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
         echoed = _PREFILLS.get(self._provider, False)
         prefill = "" if echoed else self._prefill(request)
         made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))

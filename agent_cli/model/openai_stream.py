@@ -82,7 +82,7 @@ class ChatReader:
                 self._raw = str(reason)
                 self.finished = True
         if event.get("usage"):
-            yield UsageChunk(usage_of(event["usage"]))
+            yield UsageChunk(openai_usage(event["usage"]))
 
     def end(self) -> Iterator[Chunk]:
         """The last chunk, after everything was read."""
@@ -157,7 +157,7 @@ def _parts(content: list[Any]) -> Iterator[Chunk]:
                 yield ThinkingChunk(str(thought["text"]))
 
 
-def usage_of(report: dict[str, Any]) -> Usage:
+def openai_usage(report: dict[str, Any]) -> Usage:
     """Token counts in our terms, from any of the ways in which they are reported."""
     prompt = report.get("prompt_tokens_details") or {}
     completion = report.get("completion_tokens_details") or {}

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent_cli.model.catalog import entry, is_provider, lookup, newest_claude
-from agent_cli.model.keys import KeyMissing, ModelSetupError, NoModel, Secret, find_key, missing
+from agent_cli.model.catalog import catalog_entry, is_provider, lookup, newest_claude
+from agent_cli.model.keys import MissingKeyError, ModelSetupError, NoModelError, Secret, find_key, missing_key
 from agent_cli.model.providers import (
     Provider,
     Wire,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from agent_cli.model.http import Timeouts
 
 __all__ = [
-    "KeyMissing",
+    "MissingKeyError",
     "ModelSetupError",
-    "NoModel",
-    "Resolved",
+    "NoModelError",
+    "ResolvedModel",
     "Secret",
     "open_transport",
     "resolve",
@@ -44,7 +44,7 @@ SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "c
 SCRIPTED = "scripted:"
 
 
-class Resolved(Value):
+class ResolvedModel(Value):
     """A model that can be called.
 
     model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the
@@ -74,15 +74,15 @@ def resolve(
     env: Mapping[str, str],
     key_command: str | None = None,
     keyring: bool = False,
-) -> Resolved:
+) -> ResolvedModel:
     """Everything needed to call the model `name`.
 
     base_url, key_command and keyring must come from the user's own settings, never from a project's.
-    Raises NoModel for a name that means nothing here, KeyMissing for a key that was found nowhere, and
+    Raises NoModelError for a name that means nothing here, MissingKeyError for a key that was found nowhere, and
     ModelSetupError for a key command that failed or a transport that cannot reach this provider.
     """
     if name.startswith(SCRIPTED):
-        return Resolved("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
+        return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
     provider, model = _split(name.strip(), base_url)
     if provider.model_prefix and "/" not in model:
         model = provider.model_prefix + model
@@ -93,11 +93,11 @@ def resolve(
     if key is None:
         # Another address may be anyone's server; whether it wants a key is for it to say.
         if provider.needs_key and not elsewhere:
-            raise missing(provider)
+            raise missing_key(provider)
         source = "none needed" if provider.local else "none found"
     compatible = provider.litellm == "openai" and provider.name != "openai"
     via_openai = provider.wire == "openai" and (provider.local or elsewhere)
-    return Resolved(
+    return ResolvedModel(
         provider=provider.name,
         model=model,
         wire=wire,
@@ -115,13 +115,13 @@ def name_problem(name: str, base_url: str | None) -> str:
         return ""
     try:
         _split(name, base_url)
-    except NoModel as error:
+    except NoModelError as error:
         return str(error)
     return ""
 
 
 def open_transport(
-    resolved: Resolved,
+    resolved: ResolvedModel,
     *,
     timeouts: Timeouts | None = None,
     attempts: int | None = None,
@@ -167,9 +167,9 @@ def open_transport(
 
 
 def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
-    """The provider and its own name for the model. Raises NoModel."""
+    """The provider and its own name for the model. Raises NoModelError."""
     if not name:
-        raise NoModel("the model's name is empty: write it as provider/model")
+        raise NoModelError("the model's name is empty: write it as provider/model")
     head, slash, rest = name.partition("/")
     if slash and rest and (provider := find(head)):
         return provider, rest
@@ -185,14 +185,14 @@ def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
         provider = find("openai")
         assert provider is not None
         return provider, name
-    if (data := entry(name)) is not None:
+    if (data := catalog_entry(name)) is not None:
         owner = provider_of_catalog(data)
         return find(owner) or Provider(name=owner, wire="litellm", needs_key=False, litellm=owner), name
     # What Ollama's names look like and no one else's: qwen3:8b.
     if not slash and ":" in name and (provider := find("ollama")):
         return provider, name
     unknown = f"no provider is called {head!r}" if slash else f"no provider is known for the model {name!r}"
-    raise NoModel(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
+    raise NoModelError(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
 
 
 def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportChoice) -> Wire:

@@ -16,8 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from agent_cli.core.messages import Message
 from agent_cli.core.usage import Usage
 from agent_cli.model.dial import network_error
-from agent_cli.model.errors import malformed, refusal
-from agent_cli.model.http import Http, Reply, Timeouts
+from agent_cli.model.errors import error_for_status, malformed
+from agent_cli.model.http import Http, HttpResponse, Timeouts
 from agent_cli.model.sse import Splitter
 from agent_cli.model.transport import (
     CallDelta,
@@ -52,7 +52,7 @@ def encoded(value: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-class Memory(Generic[T]):
+class EncodedMessages(Generic[T]):
     """The encoded form of each message, found by the identity of the message."""
 
     def __init__(self, encode: Callable[[Message], T]) -> None:
@@ -78,7 +78,7 @@ class Memory(Generic[T]):
         self._known.clear()
 
 
-class Reader(Protocol):
+class ResponseReader(Protocol):
     """Makes chunks of a protocol's events. `finished`: the answer is whole, whatever may still come."""
 
     finished: bool
@@ -119,7 +119,7 @@ class Wire(ABC):
             self._told.add(text)
             yield Notice(text)
 
-    def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | Reply]:
+    def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
         """Notices, and at last the reply, which has status 200."""
         while True:
             body = self._body(request)
@@ -129,7 +129,7 @@ class Wire(ABC):
                     self._check_form(reply)
                     yield reply
                     return
-                error = refusal(
+                error = error_for_status(
                     reply.status,
                     self._without_key(reply.read_all(MOST_ERROR)),
                     reply.header,
@@ -146,7 +146,9 @@ class Wire(ABC):
                 raise error
             yield from self._once(advice)
 
-    def _listen(self, reader: Reader, reply: Reply, last: Callable[[dict[str, Any]], bool]) -> Iterator[Chunk]:
+    def _listen(
+        self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
+    ) -> Iterator[Chunk]:
         """The chunks that `reader` makes of a reply, up to the event that is the last."""
         try:
             for event in self._objects(reply):
@@ -166,7 +168,7 @@ class Wire(ABC):
             raise network_error(f"The answer of {self._provider} broke off before its end.")
         yield from reader.end()
 
-    def _chunks_of(self, reader: Reader, event: dict[str, Any]) -> Iterator[Chunk]:
+    def _chunks_of(self, reader: ResponseReader, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of one event. Raises ModelError where something in it is not what the protocol promises."""
         try:
             for chunk in reader.read(event):
@@ -189,14 +191,14 @@ class Wire(ABC):
                 body = body.replace(secret.encode(), "…".encode())
         return body
 
-    def _check_form(self, reply: Reply) -> None:
+    def _check_form(self, reply: HttpResponse) -> None:
         packing = reply.header("content-encoding").lower()
         if packing not in ("", "identity"):
             raise malformed(f"{reply.host} sent a compressed answer ({packing}), which was not asked for.")
         if reply.content_type in ("text/html", "application/xhtml+xml"):
             raise malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
 
-    def _objects(self, reply: Reply) -> Iterator[dict[str, Any]]:
+    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
         """The JSON objects of an event stream up to its `[DONE]`, or the one object of a plain JSON answer."""
         if reply.content_type == "application/json":
             body = reply.read_all(MOST_ANSWER)

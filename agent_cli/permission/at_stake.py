@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_cli.permission.destructive import Danger, dangers
 from agent_cli.permission.git_use import Use
-from agent_cli.permission.losses import Git, expanded
+from agent_cli.permission.losses import GitReader, expand_words
 from agent_cli.permission.shell import analyse
 
 # A tree with more is compared as far as this goes.
@@ -21,7 +21,7 @@ _SECONDS = 2.0
 _FILES = ("delete", "tree", "overwrite", "attributes")
 
 
-def at_stake(command: str, cwd: str, home: str, git: Git) -> dict[str, str]:
+def at_stake(command: str, cwd: str, home: str, git: GitReader) -> dict[str, str]:
     """A mark for each file, and each ref of git, that a command line would take or replace. Never raises."""
     marks: dict[str, str] = {}
     for danger in dangers(analyse(command, cwd, home)):
@@ -35,14 +35,14 @@ def at_stake(command: str, cwd: str, home: str, git: Git) -> dict[str, str]:
     return marks
 
 
-def reader(root: str, env: Mapping[str, str], use: Use) -> Git:
+def reader(root: str, env: Mapping[str, str], use: Use) -> GitReader:
     """What asks git here, with the time that comparing may take."""
-    return Git(root, env, use, _SECONDS)
+    return GitReader(root, env, use, _SECONDS)
 
 
-def _marks(danger: Danger, cwd: str, git: Git) -> Iterator[tuple[str, str]]:
+def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]]:
     if danger.kind in _FILES:
-        for path in expanded(danger.words, cwd):
+        for path in expand_words(danger.words, cwd):
             yield path, _mark(path)
             # What a link leads to is what an overwriting command changes.
             if danger.kind == "overwrite" and Path(path).is_symlink():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.permission.effects_own import OWN
-from agent_cli.permission.effects_scan import REMOTE, Touch, scan, told
+from agent_cli.permission.effects_scan import REMOTE, Touch, option_effects, scan
 from agent_cli.permission.effects_table import PROGRAMS, Program
 from agent_cli.permission.shell_values import Part, Word
 
@@ -39,7 +39,7 @@ def effects_of(part: Part) -> tuple[Touch, ...]:
     return tuple(_from_input(touch, part) for touch in found)
 
 
-def is_known(part: Part) -> bool:
+def is_known_program(part: Part) -> bool:
     """Whether it is known what the program of a command touches."""
     return bool(part.words) and not part.words[0].why and _name(_started(part.words)) in PROGRAMS
 
@@ -70,7 +70,7 @@ def _from_input(touch: Touch, part: Part) -> Touch:
 
 def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(program, words)
-    yield from told(found)
+    yield from option_effects(found)
     tree = "*" in program.tree or any(option in program.tree for option, _, _ in found)
     read: Literal["tree", "read"] = "tree" if tree else "read"
     into = [value for _, role, value in found if role == "into"]

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from agent_cli.core.events import Decider
 from agent_cli.permission.decision import Level, Verdict
-from agent_cli.permission.files import judge
+from agent_cli.permission.files import decide_path
 from agent_cli.permission.git_contents import printed, printed_files
 from agent_cli.permission.git_reads import git_call
 from agent_cli.permission.git_use import NoRepositoryError, NotUsableError, git_to_read
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings, repository
-from agent_cli.permission.reading import Reading, readings
+from agent_cli.permission.reading import Reading, reads_of
 from agent_cli.permission.searching import Readable
 from agent_cli.permission.shell_values import Part
 from agent_tools.base import Effect
@@ -48,7 +48,7 @@ class CommandReads:
             return []
         words = [w for w in part.words if not w.why]
         patterns = {w.text for w in words if w.pattern}
-        found = readings((part.program, *(w.text for w in words[1:])), patterns)
+        found = reads_of((part.program, *(w.text for w in words[1:])), patterns)
         if isinstance(found, str):
             return []
         verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
@@ -75,7 +75,7 @@ class CommandReads:
             return
         readable = Readable(self._matcher, self._workspace)
         found = {
-            name: judge(self._matcher, self._workspace, "Read", Effect("read", path))
+            name: decide_path(self._matcher, self._workspace, "Read", Effect("read", path))
             for name in names
             if not readable(path := os.path.normpath(root / name))
         }
@@ -86,7 +86,7 @@ class CommandReads:
     def knows(self, part: Part) -> bool:
         """Whether a part is judged here: it only reads, as far as its words tell."""
         words = tuple(w.text for w in part.words[1:] if not w.why)
-        return not isinstance(readings((part.program, *words), {w.text for w in part.words if w.pattern}), str)
+        return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
 
     def of_reading(self, part: Part, reading: Reading) -> list[Verdict]:
         """The verdicts about one thing that a part reads."""
@@ -99,7 +99,7 @@ class CommandReads:
             yield Verdict(part.text, Level.ASK, "reads in a directory that is not known")
             return
         for cwd in part.cwds or ("/",):
-            named = matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
+            named = pattern_matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
             if named is None:
                 yield Verdict(part.text, Level.ASK, f"reads too many files to look at each: {reading.path}")
                 continue
@@ -112,7 +112,7 @@ class CommandReads:
             if reading.what == "listing":
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
             for path in dict.fromkeys(os.path.realpath(n) for n in named):
-                verdict = judge(self._matcher, self._workspace, "Read", Effect("read", path))
+                verdict = decide_path(self._matcher, self._workspace, "Read", Effect("read", path))
                 if (
                     reading.what in ("names", "listing")
                     and verdict.firm
@@ -160,7 +160,7 @@ class CommandReads:
                     continue
                 elif not readable(entry.path):
                     why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
-                    kept = judge(self._matcher, self._workspace, "Read", Effect("read", entry.path))
+                    kept = decide_path(self._matcher, self._workspace, "Read", Effect("read", entry.path))
                     found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
                     # What a rule denies is said rather than what only looks like a secret, wherever it stands.
                     if kept.level is Level.DENY or not self._kept:
@@ -198,7 +198,7 @@ def _shown(files: Iterable[str]) -> list[str]:
     return found
 
 
-def matches(cwd: str, pattern: str) -> list[str] | None:
+def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
     """The paths that a pattern may stand for; None for too many.
 
     What is in brackets is not told apart, and older versions of bash let .* stand for the folder above, too.

@@ -15,16 +15,16 @@ from agent_cli.permission.command_reads import CommandReads, may_be_option
 from agent_cli.permission.command_rules import for_part, may_deny, names_word
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.destructive import Danger, dangers, unnamed
-from agent_cli.permission.effect_verdicts import EffectVerdicts, Found
+from agent_cli.permission.effect_verdicts import EffectFinding, EffectVerdicts
 from agent_cli.permission.effects_table import PROGRAMS
-from agent_cli.permission.files import by_rule, judge
+from agent_cli.permission.files import by_rule, decide_path
 from agent_cli.permission.git_reads import enters_submodules
-from agent_cli.permission.git_standing import git_folders, look
-from agent_cli.permission.git_use import entered, filters_off, started
+from agent_cli.permission.git_standing import git_folders, look_at_repository
+from agent_cli.permission.git_use import filters_off, started, submodule_programs
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings, changes_commands, poisoned, program_changed, repository
 from agent_cli.permission.network import needs_network, within_reach
-from agent_cli.permission.reading import BUILTINS, READERS, readings
+from agent_cli.permission.reading import BUILTINS, READERS, reads_of
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_parse import too_long
 from agent_cli.permission.shell_scope import PLAIN_VARIABLES
@@ -153,7 +153,7 @@ class CommandJudge:
         needed = self.reads_only and (not self._vouched or around.mode == "plan")
         if not needed or not any(p.program == "git" for p in self.analysis.parts):
             return {}
-        checkout = look(around.workspace.root).checkout
+        checkout = look_at_repository(around.workspace.root).checkout
         try:
             off = {} if checkout is None or around.git_use == "trusted" else filters_off(checkout, around.env)
         except GitError:
@@ -168,7 +168,7 @@ class CommandJudge:
             rule = for_part(self._matcher.rules, kind, self._tool, part)  # type: ignore[arg-type]
             yield by_rule(part.text, level, rule, firm=True) if rule else None
 
-    def _part(self, part: Part, why: str, read: list[Verdict], effects: list[Found]) -> Verdict:
+    def _part(self, part: Part, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
         """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
         text = part.text
         if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
@@ -219,7 +219,7 @@ class CommandJudge:
         """Why a literal command is not one that only reads; "" where it is."""
         around, name = self._around, part.program
         patterns = {w.text for w in part.words if w.pattern}
-        found = readings((name, *part.texts[1:]), patterns)
+        found = reads_of((name, *part.texts[1:]), patterns)
         if isinstance(found, str):
             return found if name in BUILTINS or name == "git" else f"{name} ({found})"
         names = [w.text.partition("=")[0] for w in part.assigns]
@@ -252,7 +252,7 @@ class CommandJudge:
         if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
             return "git with another environment"
         root = around.workspace.root
-        checkout = look(root).checkout
+        checkout = look_at_repository(root).checkout
         try:
             if checkout is not None and around.git_use != "trusted":
                 filters_off(checkout, around.env)
@@ -260,7 +260,7 @@ class CommandJudge:
             return f"git cannot be asked how it is configured: {error}"
         if odd := started(root, around.git_use):
             return f"the repository's own git configuration may start a program: {odd}"
-        odd = entered(root, around.env) if enters_submodules(part.texts[1:]) else ""
+        odd = submodule_programs(root, around.env) if enters_submodules(part.texts[1:]) else ""
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
     def _unsafe_beside_others(self, part: Part) -> str:
@@ -268,7 +268,9 @@ class CommandJudge:
         if part.program == "git":
             root = self._around.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
-            odd = next(iter(look(root).brings), "") or next((str(h) for h in hooks if os.path.lexists(h)), "")
+            odd = next(iter(look_at_repository(root).brings), "") or next(
+                (str(h) for h in hooks if os.path.lexists(h)), ""
+            )
             return f"runs a command: git, beside others, would start {odd}" if odd else ""
         made = self._around.mode == "acceptEdits" or bool(self.written)
         odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")
@@ -328,7 +330,7 @@ class CommandJudge:
             for cwd in part.cwds or ("/",)
         ]
         tool = "Read" if redirect.kind == "read" else "Edit"
-        return [judge(self._matcher, self._around.workspace, tool, effect) for effect in effects]
+        return [decide_path(self._matcher, self._around.workspace, tool, effect) for effect in effects]
 
 
 def _resolved(cwd: str, path: str) -> str:

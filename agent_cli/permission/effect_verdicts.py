@@ -13,13 +13,13 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permission.command_effects import effects_of, is_known
-from agent_cli.permission.command_reads import CommandReads, matches
+from agent_cli.permission.command_effects import effects_of, is_known_program
+from agent_cli.permission.command_reads import CommandReads, pattern_matches
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.effects_archive import members
-from agent_cli.permission.effects_git import named_by
+from agent_cli.permission.effects_git import files_of_patch
 from agent_cli.permission.effects_scan import REMOTE, Touch
-from agent_cli.permission.files import judge
+from agent_cli.permission.files import decide_path
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.meaning import Surroundings
 from agent_cli.permission.paths import holds_protected, secret
@@ -40,7 +40,7 @@ _WHOLE = frozenset(
 )
 
 
-class Found(Value):
+class EffectFinding(Value):
     """A verdict about an effect, and the words by which a rule would name it."""
 
     verdict: Verdict
@@ -64,7 +64,7 @@ class EffectVerdicts:
         self._unread = any(r.spec and r.tool == "Read" for r in denying)
         self._hidden = [*self._kept, *matcher.patterns(("deny",), ("Read",))] if denying else []
 
-    def of(self, part: Part) -> list[Found]:
+    def of(self, part: Part) -> list[EffectFinding]:
         """What is denied, or needs a question; nothing for the rest."""
         found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
         if self._unread and not self._followed(part):
@@ -75,25 +75,27 @@ class EffectVerdicts:
         """Whether it is known which files a command reads."""
         if part.program in READERS:
             return self._reads.knows(part)
-        return is_known(part) or part.program in BUILTINS
+        return is_known_program(part) or part.program in BUILTINS
 
-    def _names_unread(self, part: Part) -> Iterator[Found]:
+    def _names_unread(self, part: Part) -> Iterator[EffectFinding]:
         """Files that rules deny to be read, among the words of a program of which nothing is known."""
         for word in part.words[1:]:
             named = re.split(r"[=@:]", word.text)[-1]
             if word.why or not named or part.cwds is None:
                 continue
             for path in self._paths(part, word.but(text=named)):
-                verdict = judge(self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path)))
+                verdict = decide_path(
+                    self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path))
+                )
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
-                    yield Found(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
+                    yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
 
-    def _about(self, part: Part, touch: Touch) -> Iterator[Found]:
+    def _about(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
         word = touch.word
         if touch.kind == "run":
             said = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
-            yield Found(Verdict(part.text, Level.ASK, f"runs a command: {said}"), word.text)
+            yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {said}"), word.text)
         elif touch.kind == "names":
             yield from self._named(part, word)
         elif touch.kind == "unpack":
@@ -102,10 +104,10 @@ class EffectVerdicts:
             return
         elif part.cwds is None and not word.text.startswith("/") and touch.kind not in ("read", "tree", "maybe"):
             why = f"changes {word.text} in a directory that is not known"
-            yield Found(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), word.text)
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), word.text)
         else:
             for path in self._paths(part, word):
-                yield from (Found(v, word.text) for v in self._path(part, touch, path))
+                yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
 
     def _paths(self, part: Part, word: Word) -> Iterator[str]:
         """What a word stands for, wherever the part may run."""
@@ -113,7 +115,7 @@ class EffectVerdicts:
             return
         for cwd in part.cwds or ("/",):
             whole = os.path.join(cwd, word.text)
-            found = (matches(cwd, word.text) or []) if word.pattern else []
+            found = (pattern_matches(cwd, word.text) or []) if word.pattern else []
             # Everything in a folder is the folder; what fits later may be more than fits now.
             yield from dict.fromkeys((os.path.dirname(whole) if re.search(r"/\.?\*$", whole) else whole, *found))  # noqa: PTH120
 
@@ -123,7 +125,9 @@ class EffectVerdicts:
             if part.program in READERS and self._reads.knows(part):
                 # Judged as a program that only reads; but a rule for it says nothing about a file of secrets.
                 if kind == "read":
-                    found = judge(self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path)))
+                    found = decide_path(
+                        self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path))
+                    )
                     yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.firm else []
                 return
             reading = Reading(path, "tree" if kind == "tree" else "content")
@@ -149,13 +153,13 @@ class EffectVerdicts:
         if kind == "remove" and self._holds_start_files(at):
             yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", firm=True)
             return
-        verdict = judge(self._matcher, self._around.workspace, "Edit", Effect("write", at))
+        verdict = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", at))
         inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
         reason = f"{verdict.reason}: {at}"
         if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
             yield verdict.but(text=text, reason=reason)
         elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
-            held_by = judge(self._matcher, self._around.workspace, "Edit", Effect("write", below))
+            held_by = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", below))
             yield held_by.but(text=text, reason=f"{held_by.reason}: {below}")
 
     def _into(self, part: Part, folder: str) -> Iterator[Verdict]:
@@ -164,12 +168,12 @@ class EffectVerdicts:
             why = f"writes files whose names are not known into {folder}, which holds protected files"
             yield Verdict(part.text, Level.ASK, why, firm=True)
             return
-        verdict = judge(self._matcher, self._around.workspace, "Edit", Effect("write", os.path.join(folder, "*")))
+        verdict = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", os.path.join(folder, "*")))
         inside = self._around.workspace.inside(Path(folder))
         if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
             yield verdict.but(text=part.text, reason=f"{verdict.reason}: {folder}")
         elif self._kept and (below := self._below(folder)):
-            kept = judge(self._matcher, self._around.workspace, "Edit", Effect("write", below))
+            kept = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"
             yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", firm=True)
 
@@ -187,8 +191,8 @@ class EffectVerdicts:
         at, workspace = os.path.realpath(path), self._around.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
         verdicts = (
-            judge(self._matcher, workspace, "Edit", Effect("write", at)),
-            judge(self._matcher, workspace, "Read", Effect("read", at)),
+            decide_path(self._matcher, workspace, "Edit", Effect("write", at)),
+            decide_path(self._matcher, workspace, "Read", Effect("read", at)),
         )
         for verdict in verdicts:
             ruled = verdict.level is not Level.ALLOW and "(" in verdict.rule
@@ -202,7 +206,7 @@ class EffectVerdicts:
         elif touch.kind == "link" and self._hidden and (below := self._below(at, self._hidden)):
             yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", firm=True)
 
-    def _unpacked(self, part: Part, touch: Touch) -> Iterator[Found]:
+    def _unpacked(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
         """The files that an archive would write."""
         archive, into = touch.word, touch.where
         if into.why or part.cwds is None:
@@ -215,14 +219,16 @@ class EffectVerdicts:
             names = None if unknown else members(place)
             if names is None:
                 why = "unpacks files whose names are not known"
-                yield Found(Verdict(part.text, Level.ASK, why, firm=self._denies), archive.text)
+                yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=self._denies), archive.text)
             for name in names or ():
                 # With any number of folders left out, as --strip-components says.
                 pieces = name.rstrip("/").split("/")
                 tails = ["/".join(pieces[n:]) for n in range(1 if name.startswith("/") else len(pieces))]
                 for tail in tails if _may_matter(pieces) or self._kept else ():
                     where = os.path.join(cwd, into.text, tail)
-                    found = (Found(v, archive.text) for v in self._path(part, Touch("write", Word(tail)), where))
+                    found = (
+                        EffectFinding(v, archive.text) for v in self._path(part, Touch("write", Word(tail)), where)
+                    )
                     yield from (f for f in found if f.verdict.level)
 
     def _leaks(self, part: Part, path: str) -> bool:
@@ -247,21 +253,21 @@ class EffectVerdicts:
         every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
         return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
 
-    def _named(self, part: Part, word: Word) -> Iterator[Found]:
+    def _named(self, part: Part, word: Word) -> Iterator[EffectFinding]:
         """The files that a patch would write."""
         unknown = word.why or word.pattern or word.text == "-" or part.cwds is None
         for cwd in part.cwds or ("/",):
-            names = None if unknown else named_by(os.path.join(cwd, word.text))
+            names = None if unknown else files_of_patch(os.path.join(cwd, word.text))
             if names is None:
                 why = "writes files whose names are not known"
                 if self._denies:
                     why = "writes what a patch names, which cannot be compared with the rules about files"
-                yield Found(Verdict(part.text, Level.ASK, why, firm=self._denies), "-")
+                yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=self._denies), "-")
                 continue
             for name in names:
                 if name != "dev/null" and not _NOWHERE.fullmatch(name):
                     touch = Touch("write", Word(name))
-                    yield from (Found(v, name) for v in self._path(part, touch, os.path.join(cwd, name)))
+                    yield from (EffectFinding(v, name) for v in self._path(part, touch, os.path.join(cwd, name)))
 
 
 def _may_be_path(word: Word) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cli.permission.effects_scan import REMOTE, Touch, scan, told
+from agent_cli.permission.effects_scan import REMOTE, Touch, option_effects, scan
 from agent_cli.permission.effects_table import PROGRAMS
 from agent_cli.permission.shell_values import Word
 from agent_tools.regular import read_regular
@@ -98,7 +98,7 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _unzip(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["unzip"], words)
-    yield from told(found)
+    yield from option_effects(found)
     yield from (Touch("read", w) for w in operands[:1])
     if not {"-l", "-v", "-t", "-p", "-c", "-z", "-Z"} & {option for option, _, _ in found}:
         into = next((value for option, _, value in found if option == "-d"), Word("."))
@@ -110,7 +110,7 @@ def _zip(words: Sequence[Word]) -> Iterator[Touch]:
     if any(re.fullmatch(r"-\w*TT", w.text) for w in words):
         yield Touch("run", Word("-TT"))
     found, operands = scan(PROGRAMS["zip"], words)
-    yield from told(found)
+    yield from option_effects(found)
     names = {option for option, _, _ in found}
     yield from (Touch("write", w) for w in operands[:1] if w.text != "-")
     for word in operands[1:]:
@@ -121,7 +121,7 @@ def _zip(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _cpio(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["cpio"], words)
-    yield from told(found)
+    yield from option_effects(found)
     names = {option for option, _, _ in found}
     if names & {"-i", "--extract", "-p", "--pass-through"}:
         into = operands[-1] if operands and names & {"-p", "--pass-through"} else Word(".")

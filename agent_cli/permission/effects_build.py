@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cli.permission.effects_scan import Touch, scan, told
+from agent_cli.permission.effects_scan import Touch, option_effects, scan
 from agent_cli.permission.effects_table import PROGRAMS
 from agent_cli.permission.shell_values import Word
 
@@ -20,7 +20,7 @@ _WRITES_FROM_LINKER = re.compile(r"(?:^|,)(?:-o|-M[A-Z]*D|-MF|-MM?D|-plugin|-T|-
 
 def _make(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["make"], words)
-    yield from told(found)
+    yield from option_effects(found)
     for word in operands:
         name, equals, value = word.text.partition("=")
         if equals and (name.rstrip(":+?! ").lstrip(".") in _MAKES_OWN or not _PLAIN_VALUE.fullmatch(value)):
@@ -30,7 +30,7 @@ def _make(words: Sequence[Word]) -> Iterator[Touch]:
 def _go(words: Sequence[Word]) -> Iterator[Touch]:
     # With one dash or two, options are the same.
     found, operands = scan(PROGRAMS["go"], [_one_dash(w) for w in words])
-    yield from told(found)
+    yield from option_effects(found)
     for option, _, value in found:
         pieces = value.text.split()
         plain = {"-ldflags": _LINKER, "-gcflags": _COMPILER, "-asmflags": _COMPILER}.get(option)
@@ -49,7 +49,7 @@ def _one_dash(word: Word) -> Word:
 
 def _cargo(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["cargo"], words)
-    yield from told(found)
+    yield from option_effects(found)
     verbs = [w.text for w in operands if not w.text.startswith("+")]
     if verbs[:1] == ["fmt"] and not any(option == "--check" for option, _, _ in found):
         yield Touch("into", Word("."))
@@ -65,7 +65,7 @@ def _pytest(words: Sequence[Word]) -> Iterator[Touch]:
         if option.startswith("--cov-r") and ":" in value.text:
             yield Touch("write", value.but(text=value.text.partition(":")[2]))
             continue
-        yield from told([(option, role, value)])
+        yield from option_effects([(option, role, value)])
 
 
 def _jq(words: Sequence[Word]) -> Iterator[Touch]:
@@ -91,7 +91,7 @@ def _jq(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _compiler(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["gcc"], words)
-    yield from told([f for f in found if not _PASSED_ON.match(f[2].text)])
+    yield from option_effects([f for f in found if not _PASSED_ON.match(f[2].text)])
     for word in words:
         passed = _PASSED_ON.match(word.text)
         if word.text.startswith("@") or (passed and _WRITES_FROM_LINKER.search(passed[1])):
@@ -101,7 +101,7 @@ def _compiler(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _pandoc(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["pandoc"], words)
-    yield from told(found)
+    yield from option_effects(found)
     for option, _, value in found:
         if option in ("-f", "-t", "--from", "--to") and re.search(r"\.lua|/", value.text):
             yield Touch("run", Word(option))
@@ -110,7 +110,7 @@ def _pandoc(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _pip(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["pip"], words)
-    yield from told(found)
+    yield from option_effects(found)
     # What is installed runs, so where it comes from counts.
     yield from (Touch("maybe", w) for w in operands[1:])
     yield from (Touch("maybe", value) for option, _, value in found if option in ("-e", "--editable", "-r"))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from agent_cli.permission.effects_scan import REMOTE, Touch
 from agent_cli.permission.effects_table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES
-from agent_cli.permission.git_keys import harmless
+from agent_cli.permission.git_keys import is_harmless_entry
 from agent_cli.permission.shell_values import Word
 from agent_tools.regular import read_regular
 
@@ -34,7 +34,7 @@ _VALUED = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"
 _MOST_PATCH = 1 << 20
 
 
-def git(words: Sequence[Word]) -> Iterator[Touch]:
+def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     queue = list(words)
     while queue and queue[0].text.startswith("-"):
         word = queue.pop(0)
@@ -139,7 +139,7 @@ def _sets_harmless(word: Word) -> bool:
     head, _, middle = section.partition(".")
     # Only the first and the last piece of a key do not mind the case.
     lower = f"{head.lower()}.{middle + '.' if middle else ''}{name.lower()}"
-    return bool(dot) and not word.why and harmless(lower, value if equals else None)
+    return bool(dot) and not word.why and is_harmless_entry(lower, value if equals else None)
 
 
 def only_gets(words: Sequence[str]) -> bool:
@@ -150,7 +150,7 @@ def only_gets(words: Sequence[str]) -> bool:
     return len(asked) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", asked[0]) is not None
 
 
-def named_by(patch: str) -> list[str] | None:
+def files_of_patch(patch: str) -> list[str] | None:
     """The files that a patch names; None where it cannot be read."""
     try:
         text = read_regular(patch, _MOST_PATCH).decode("utf-8", "surrogateescape")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent_cli.permission.effects_archive import PACKERS
 from agent_cli.permission.effects_build import TOOLS
-from agent_cli.permission.effects_git import git
-from agent_cli.permission.effects_scan import Touch, scan, told
+from agent_cli.permission.effects_git import git_effects
+from agent_cli.permission.effects_scan import Touch, option_effects, scan
 from agent_cli.permission.effects_table import PROGRAMS, Program
 from agent_cli.permission.shell_values import Word
 
@@ -61,7 +61,7 @@ def _awk(words: Sequence[Word]) -> Iterator[Touch]:
     table = Program("none", run="-f --file -i --include -l --load -E --exec -o -p -d -D -W --dump-variables --profile "
         "--pretty-print --debug", value="-F -v -e --field-separator --assign --source")  # fmt: skip
     found, operands = scan(table, words)
-    yield from told(found)
+    yield from option_effects(found)
     if any("inplace" in value.text for _, _, value in found):
         yield from (Touch("write", w) for w in operands)
     scripts = [value for option, _, value in found if option in ("-e", "--source")]
@@ -90,7 +90,7 @@ def _rg(words: Sequence[Word]) -> Iterator[Touch]:
 def _search(program: Program, words: Sequence[Word], recursive: str) -> Iterator[Touch]:
     """A search with options that are not among those of a program that only reads."""
     found, operands = scan(program, words)
-    yield from told(found)
+    yield from option_effects(found)
     names = {option for option, _, _ in found}
     if not names & {"-e", "--regexp", "-f", "--file", "--files"}:
         operands = operands[1:]
@@ -138,7 +138,7 @@ def _find(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _curl(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["curl"], words)
-    yield from told(found)
+    yield from option_effects(found)
     if any(
         option in ("-O", "-J") or (len(option) > 4 and "--remote-name-all".startswith(option)) for option, _, _ in found
     ) and not any(role == "into" for _, role, _ in found):
@@ -165,7 +165,7 @@ def _curl(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _wget(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["wget"], words)
-    yield from told(found)
+    yield from option_effects(found)
     names = {option for option, _, _ in found}
     if names & {"-O", "--output-document", "--spider"}:
         return
@@ -180,14 +180,14 @@ def _wget(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _less(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["less"], words)
-    yield from told(found)
+    yield from option_effects(found)
     for word in operands:
         yield Touch("run", word) if word.text.startswith("+") else Touch("read", word)
 
 
 def _man(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["man"], words)
-    yield from told(found)
+    yield from option_effects(found)
     yield from (Touch("read", w) for w in operands if "/" in w.text)
 
 
@@ -200,7 +200,7 @@ def _patch(words: Sequence[Word]) -> Iterator[Touch]:
         value="-p --strip -F -V -D -z",
     )
     found, operands = scan(table, words)
-    yield from told(found)
+    yield from option_effects(found)
     yield from (Touch("read", w) for w in operands)
     yield from (Touch("write", w) for w in operands[:1])
     if not operands:
@@ -209,7 +209,7 @@ def _patch(words: Sequence[Word]) -> Iterator[Touch]:
 
 def _ruff(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["ruff"], words)
-    yield from told(found)
+    yield from option_effects(found)
     if operands and (operands[0].text == "format" or any(o.startswith("--fix") for o, _, _ in found)):
         yield from (Touch("write", w) for w in operands[1:] or [Word(".")])
 
@@ -218,5 +218,5 @@ OWN: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
     **PACKERS, **TOOLS,
     "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "dd": _dd, "find": _find, "curl": _curl,
     "ln": _ln, "patch": _patch, "ruff": _ruff, "wget": _wget, "less": _less, "man": _man,
-    "rg": _rg, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git,
+    "rg": _rg, "grep": _grep, "egrep": _grep, "fgrep": _grep, "git": git_effects,
 }  # fmt: skip

@@ -27,7 +27,7 @@ class Touch(Value):
     where: Word = Word(".")
 
 
-def told(found: Sequence[tuple[str, Role, Word]]) -> Iterator[Touch]:
+def option_effects(found: Sequence[tuple[str, Role, Word]]) -> Iterator[Touch]:
     """What options alone say."""
     for option, role, value in found:
         if role in ("run", "act"):

@@ -30,13 +30,13 @@ def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
             continue
         for wanted, examples in ((True, rule.match), (False, rule.not_match)):
             for example in examples:
-                if covers(rule, example, cwd, home) is not wanted:
+                if rule_covers(rule, example, cwd, home) is not wanted:
                     what = "does not cover its example" if wanted else "covers what its not_match names"
                     mistakes.append(f"{rule.source}: permissions.{rule.list}: {rule.text} {what}: {example!r}")
     return mistakes
 
 
-def covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
+def rule_covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
     """Whether one rule, by itself, speaks about a command line, a path or a URL."""
     matcher = Matcher([rule], cwd, home)
     if rule.tool == "WebFetch":

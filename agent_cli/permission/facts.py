@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.destructive import dangers
 from agent_cli.permission.git_use import Use
-from agent_cli.permission.losses import Git, losses
+from agent_cli.permission.losses import GitReader, losses
 from agent_cli.permission.network import uses_network
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_values import Analysis
@@ -25,7 +25,7 @@ from agent_tools.workspace import Workspace
 _MOST_PATHS = 200
 
 
-class Asked(Value):
+class ApprovalContext(Value):
     """What a question is about: the call, and where it would be made. env and git_use: how git is asked there."""
 
     tool: str
@@ -37,9 +37,9 @@ class Asked(Value):
     git_use: Use
 
 
-def facts(asked: Asked) -> tuple[str, ...]:
+def approval_facts(asked: ApprovalContext) -> tuple[str, ...]:
     """The lines for a question, in order. Never raises."""
-    git = Git(str(asked.workspace.root), asked.env, asked.git_use)
+    git = GitReader(str(asked.workspace.root), asked.env, asked.git_use)
     lines: list[str] = []
     for effect in asked.effects:
         if effect.kind == "run":
@@ -51,7 +51,7 @@ def facts(asked: Asked) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one_line(line) for line in lines))
 
 
-def _command(asked: Asked, command: str, git: Git) -> Iterator[str]:
+def _command(asked: ApprovalContext, command: str, git: GitReader) -> Iterator[str]:
     cwd = str(asked.workspace.cwd)
     found = analyse(command, cwd, asked.home)
     parts = asked.decision.parts
@@ -93,7 +93,7 @@ def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
                     yield path, os.path.realpath(path)
 
 
-def _file(path: str, git: Git) -> Iterator[str]:
+def _file(path: str, git: GitReader) -> Iterator[str]:
     """What should be known of a file: other names of it, and changes that are in no commit."""
     try:
         state = os.lstat(path)

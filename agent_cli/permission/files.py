@@ -21,7 +21,7 @@ def by_rule(text: str, level: Level, rule: Rule, *, firm: bool = False) -> Verdi
     return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", firm)
 
 
-def judge(matcher: Matcher, workspace: Workspace, tool: str, effect: Effect) -> Verdict:
+def decide_path(matcher: Matcher, workspace: Workspace, tool: str, effect: Effect) -> Verdict:
     """The verdict about an effect that is no command: deny, protected, ask, allow, and what it is by itself."""
     target = effect.target
     if rule := matcher.first("deny", tool, effect):

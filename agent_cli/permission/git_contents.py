@@ -35,7 +35,7 @@ _MOST = 16 << 20
 _ONLY_NAMES = ("--name-only", "-z", "--no-color")
 
 
-class Names(Value):
+class GitNames(Value):
     """Words of a git call that prints names, each ended by NUL. before: may stand before a name, with a colon."""
 
     words: tuple[str, ...]
@@ -48,14 +48,14 @@ class Objects(Value):
     operands: tuple[str, ...]
 
 
-def printed(call: GitCall) -> Iterator[Names | Objects]:
+def printed(call: GitCall) -> Iterator[GitNames | Objects]:
     """What has to be asked to know whose content a call prints beside that of paths that it names."""
     names = {name for name, _ in call.read.options}
     match call.name:
         case "status":
             if names & {"-v", "--verbose"}:
-                yield Names(("diff", "--cached", *_ONLY_NAMES, "--no-renames"))
-                yield Names(("diff", *_ONLY_NAMES, "--no-renames"))
+                yield GitNames(("diff", "--cached", *_ONLY_NAMES, "--no-renames"))
+                yield GitNames(("diff", *_ONLY_NAMES, "--no-renames"))
         case "log" | "reflog" | "reflog show" | "stash list":
             if names & _PATCH:
                 yield from _patches(call, names)
@@ -81,13 +81,13 @@ def printed(call: GitCall) -> Iterator[Names | Objects]:
                 "--quiet",
             }:
                 rest = tuple(word for word in call.words if not word.startswith("--color"))
-                yield Names((*call.globals, "grep", "-l", "-z", "--full-name", *rest), call.revisions)
+                yield GitNames((*call.globals, "grep", "-l", "-z", "--full-name", *rest), call.revisions)
 
 
-def _patches(call: GitCall, names: set[str]) -> Iterator[Names]:
+def _patches(call: GitCall, names: set[str]) -> Iterator[GitNames]:
     traced = [value.rpartition(":")[2] for name, value in call.read.options if name == "-L"]
     for file in traced:
-        yield Names(("log", *_ONLY_NAMES, "--format=", "--follow", *call.revisions, "--", file))
+        yield GitNames(("log", *_ONLY_NAMES, "--format=", "--follow", *call.revisions, "--", file))
     if traced:
         return
     options = [call.spelled(*option) for option in call.read.options if option[0] not in _OUTPUT]
@@ -95,12 +95,14 @@ def _patches(call: GitCall, names: set[str]) -> Iterator[Names]:
     # A file that was renamed is printed under both of its names.
     renames = [] if "--follow" in names else ["--no-renames"]
     after = () if call.paths is None else ("--", *call.paths)
-    yield Names(
+    yield GitNames(
         (*call.globals, *call.name.split(), *options, *_ONLY_NAMES, *own, *renames, *call.revisions, *after)
     )  # fmt: skip
 
 
-def printed_files(git: GitRun, root: Path, cwd: Path, wanted: Iterable[Names | Objects], seconds: float) -> list[str]:
+def printed_files(
+    git: GitRun, root: Path, cwd: Path, wanted: Iterable[GitNames | Objects], seconds: float
+) -> list[str]:
     """The files whose content a call would print, from the root. Raises GitError where that is not known."""
     until = time.monotonic() + seconds
     found: dict[str, None] = {}

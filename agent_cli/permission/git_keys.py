@@ -85,7 +85,7 @@ _NEVER_IN_READS = (
 )
 
 
-def harmless(key: str, value: str | None) -> bool:
+def is_harmless_entry(key: str, value: str | None) -> bool:
     """Whether an entry changes nothing that matters. key: as git lists it, in lower case but for its middle part."""
     section, _, rest = key.partition(".")
     _, dot, name = rest.rpartition(".")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agent_cli.permission.effects_git import only_gets
-from agent_cli.permission.option_words import NotListed, Options, Read, read_options
+from agent_cli.permission.option_words import Options, ParsedArguments, UnknownOptionError, read_options
 from agent_tools.values import Value
 
 _HISTORY = Options(
@@ -109,7 +109,7 @@ class GitCall(Value):
     globals: tuple[str, ...]
     words: tuple[str, ...]
     options: Options
-    read: Read
+    read: ParsedArguments
 
     @property
     def paths(self) -> tuple[str, ...] | None:
@@ -153,7 +153,7 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
         return f"git {name}"
     try:
         read = read_options(tuple(queue), options)
-    except NotListed as error:
+    except UnknownOptionError as error:
         return f"the option {error}"
     return GitCall(name, tuple(w for w in before if w == "--literal-pathspecs"), tuple(queue), options, read)
 

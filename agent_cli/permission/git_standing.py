@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.permission.git_keys import harmless
+from agent_cli.permission.git_keys import is_harmless_entry
 from agent_tools.guarded_git import Checkout, GitError, find_git, nowhere
 from agent_tools.regular import read_regular
 from agent_tools.values import Value
@@ -49,7 +49,7 @@ class GitStanding(Value):
         return tuple(dict.fromkeys([*(_phrase(entry) for entry in self.entries), *self.odd]))
 
 
-def look(root: Path) -> GitStanding:
+def look_at_repository(root: Path) -> GitStanding:
     """Look at the repository whose work tree is `root`. No program of it is run, nothing outside is opened for it."""
     dot = root / ".git"
     try:
@@ -78,8 +78,8 @@ def look(root: Path) -> GitStanding:
     entries: list[Entry] = []
     for place, name in dict.fromkeys(((common, "config"), (common, "config.worktree"), (folder, "config.worktree"))):
         try:
-            found = parse(read_regular(place / name, LIMIT), root)
-            entries += [e for e in found if not harmless(*e) and not _is_own_tree(e, folder, root)]
+            found = parse_git_config(read_regular(place / name, LIMIT), root)
+            entries += [e for e in found if not is_harmless_entry(*e) and not _is_own_tree(e, folder, root)]
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, NotParsedError) as error:
@@ -107,7 +107,7 @@ def look_at_folders(root: Path) -> Checkout | None:
     return Checkout(str(root), str(pointed), str(_pointed(pointed / "commondir", "", pointed) or pointed))
 
 
-def parse(data: bytes, root: Path) -> list[Entry]:
+def parse_git_config(data: bytes, root: Path) -> list[Entry]:
     """The entries of a configuration: key, and value or None, as git reads them. Raises NotParsedError.
 
     root: git is not taken from there.
@@ -167,7 +167,7 @@ def _points_back(folder: Path, common: Path, root: Path) -> bool:
         except (OSError, ValueError):
             return False
     try:
-        entries = parse(read_regular(folder / "config", LIMIT), root)
+        entries = parse_git_config(read_regular(folder / "config", LIMIT), root)
     except (OSError, NotParsedError):
         return False
     return any(_is_own_tree(entry, folder, root) for entry in entries)

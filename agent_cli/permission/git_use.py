@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.permission.git_keys import may_start_in_reads
-from agent_cli.permission.git_standing import GitStanding, look
-from agent_tools.guarded_git import Checkout, GitError, GitRun, checked, find_git, without_filters
+from agent_cli.permission.git_standing import GitStanding, look_at_repository
+from agent_tools.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 from agent_tools.regular import read_regular
 
 # trusted: the user said yes to it. plain: nothing in it had to be trusted when the session began. unknown: neither.
@@ -33,7 +33,7 @@ def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = F
     if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
     program = find_git(env.get("PATH", os.defpath), str(root))
-    run = checked(program, found.checkout, env, locks=locks)
+    run = checked_git(program, found.checkout, env, locks=locks)
     if use == "trusted":
         return run
     return run.but(_off(program, found.checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME"))))
@@ -43,7 +43,7 @@ def usable(root: Path, use: Use) -> GitStanding:
     """What stands at a root, as it is now. Raises NotUsableError."""
     if use == "unknown":
         raise NotUsableError("the workspace is not trusted")
-    found = look(root)
+    found = look_at_repository(root)
     if use == "plain" and found.brings:
         raise NotUsableError(f"the workspace is not trusted, and its .git brings {found.brings[0]}")
     return found
@@ -58,27 +58,27 @@ def filters_off(checkout: Checkout, env: Mapping[str, str]) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def _off(program: str, checkout: Checkout, home: str, config: str) -> dict[str, str]:
     """Asked once: what the user configures later is the user's own."""
-    return without_filters(checked(program, checkout, {"HOME": home, "XDG_CONFIG_HOME": config}))
+    return without_filters(checked_git(program, checkout, {"HOME": home, "XDG_CONFIG_HOME": config}))
 
 
 def started(root: Path, use: Use) -> str:
     """What a hardened read would still start or be led to by the repository's own files; "" for nothing."""
-    found = look(root)
+    found = look_at_repository(root)
     if found.odd and use != "trusted":
         return found.odd[0]
     odd = next(((key, value) for key, value in found.entries if may_start_in_reads(key)), None)
     return "" if odd is None else odd[0] if odd[1] is None else f"{odd[0]} = {odd[1]}"
 
 
-def entered(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
+def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
     """What a status or diff of the work tree would start in repositories inside that are submodules; "" for nothing."""
-    found = look(root)
+    found = look_at_repository(root)
     if found.checkout is None or not _may_have_gitlinks(Path(found.checkout.folder)):
         return ""
     if depth > 8:
         return f"submodules of submodules without end below {root}"
     try:
-        run = checked(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env)
+        run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env)
         rows = run.run("ls-files", "-s", "-z", seconds=2.0).split(b"\0")
     except GitError as error:
         return f"submodules that cannot be listed: {error}"
@@ -89,7 +89,7 @@ def entered(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
                 continue
             if Path(os.path.realpath(inner)) != inner:
                 return f"{inner}, a submodule behind a link"
-            if why := next(iter(look(inner).brings), "") or entered(inner, env, depth + 1):
+            if why := next(iter(look_at_repository(inner).brings), "") or submodule_programs(inner, env, depth + 1):
                 return f"{why} in the submodule {os.path.relpath(inner, root)}"
     return ""
 

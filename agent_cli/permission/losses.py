@@ -29,11 +29,11 @@ _REF = re.compile(r"[\w./@{}~^-]+")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
-class Unread(OSError):
+class GitUnavailableError(OSError):
     """Git was not asked, or did not answer; the text says why."""
 
 
-class Git:
+class GitReader:
     """Reads of the repository at `root` within what is left of the time. use: see `git_use`."""
 
     def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MOST_SECONDS) -> None:
@@ -48,11 +48,11 @@ class Git:
         return self._until - time.monotonic()
 
     def ask(self, cwd: str, *words: str) -> str:
-        """What git prints. Raises Unread, and LookupError where git says no."""
+        """What git prints. Raises GitUnavailableError, and LookupError where git says no."""
         if not self._own(cwd):
-            raise Unread("because it is outside this repository")
+            raise GitUnavailableError("because it is outside this repository")
         if self.left < 0.01:
-            raise Unread("in time")
+            raise GitUnavailableError("in time")
         try:
             if self._run is None:
                 self._run = git_to_read(Path(self._root), self._env, self._use)
@@ -60,11 +60,11 @@ class Git:
         except NoRepositoryError:
             raise LookupError from None
         except NotUsableError as error:
-            raise Unread(f"because {error}") from None
+            raise GitUnavailableError(f"because {error}") from None
         except GitError as error:
             if error.code:
                 raise LookupError from None
-            raise Unread("in time") from None
+            raise GitUnavailableError("in time") from None
         return out.decode("utf-8", "surrogateescape")
 
     def _own(self, cwd: str) -> bool:
@@ -84,14 +84,14 @@ class Git:
         return [r[2] for r in rows], added, removed
 
 
-def losses(dangers: Iterable[Danger], git: Git) -> tuple[str, ...]:
+def losses(dangers: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     """What would be lost, a line each. Never raises."""
     lines: list[str] = []
     for danger in dangers:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
                 lines += _lost(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
-            except Unread as error:
+            except GitUnavailableError as error:
                 lines.append(f"{_named(danger)}: what git knows about it could not be read {error}")
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_named(danger)}: what would be lost could not be computed")
@@ -104,7 +104,7 @@ def _named(danger: Danger) -> str:
     return " ".join(danger.names) if danger.names != (">",) else "the redirection"
 
 
-def _lost(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
+def _lost(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     match danger.kind:
         case "delete" | "tree" | "attributes":
             yield from _files(danger, cwd, git)
@@ -126,7 +126,7 @@ def _unknown(words: Iterable[Word]) -> str:
     return next((f"{w.text} ({w.why})" for w in words if w.why), "")
 
 
-def expanded(words: Iterable[Word], cwd: str) -> list[str]:
+def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
     """The absolute paths that words may stand for, links not followed."""
     found: list[str] = []
     for word in words:
@@ -174,10 +174,10 @@ class _Tally:
             self.names.append(path)
 
 
-def _files(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
+def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     if unknown := _unknown(danger.words):
         yield f"{_named(danger)}: what it acts on is not known: {unknown}"
-    paths = expanded(danger.words, cwd)
+    paths = expand_words(danger.words, cwd)
     tally = _Tally(paths, danger.kind != "delete")
     verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
     if not tally.count and not tally.folders:
@@ -193,7 +193,7 @@ def _files(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
         yield _recoverable(paths, tally.count, cwd, git)
 
 
-def _recoverable(paths: list[str], count: int, cwd: str, git: Git) -> str:
+def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
     """How many of the files git could give back as they are."""
     inside = paths[:_MOST_MATCHES]
     try:
@@ -211,8 +211,8 @@ def _recoverable(paths: list[str], count: int, cwd: str, git: Git) -> str:
     return f"of these: {', '.join(parts)}"
 
 
-def _overwritten(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
-    for path in expanded(danger.words, cwd):
+def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    for path in expand_words(danger.words, cwd):
         real = os.path.realpath(path)
         try:
             state = os.stat(real)  # noqa: PTH116
@@ -224,7 +224,7 @@ def _overwritten(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
         yield f"overwrites {shown} ({_size(state.st_size)}{_standing(real, git)})"
 
 
-def _standing(path: str, git: Git) -> str:
+def _standing(path: str, git: GitReader) -> str:
     folder = os.path.dirname(path)  # noqa: PTH120
     try:
         if not git.ask(folder, "ls-files", "-z", "--", path):
@@ -232,12 +232,12 @@ def _standing(path: str, git: Git) -> str:
         changed, added, removed = git.changed(folder, "HEAD", "--", path)
     except LookupError:
         return ", not in git"
-    except Unread:
+    except GitUnavailableError:
         return ""
     return f", uncommitted changes: +{added} -{removed} lines" if changed else ", as committed"
 
 
-def _uncommitted(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
+def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     """Changes that are in no commit, and for a reset the commits that the branch would no longer have."""
     if danger.kind == "reset":
         files, added, removed = git.changed(cwd, "HEAD")
@@ -259,7 +259,7 @@ def _uncommitted(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
             yield f"takes {counted(dropped, 'commit')} from the branch"
 
 
-def _cleaned(danger: Danger, cwd: str, git: Git) -> str:
+def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
     """The untracked files that `git clean` would delete."""
     which = ["--others"]
     if "X" in danger.flags:
@@ -284,7 +284,7 @@ def _cleaned(danger: Danger, cwd: str, git: Git) -> str:
     return f"deletes {counted(len(found), 'file')} that git does not have ({size}): {listed}{more}"
 
 
-def _stashes(danger: Danger, cwd: str, git: Git) -> str:
+def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
     entries = [e for e in git.ask(cwd, "stash", "list", "-z", "--format=%gd: %s").split("\0") if e.strip()]
     if "drop" in danger.names:
         wanted = danger.words[0].text if danger.words else "stash@{0}"
@@ -297,7 +297,7 @@ def _stashes(danger: Danger, cwd: str, git: Git) -> str:
     return f"drops {len(entries)} {word}: {'; '.join(entries[:_NAMED])}{more}"
 
 
-def _branches(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
+def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     for word in danger.words:
         if word.why or not _REF.fullmatch(word.text) or word.text.startswith("-"):
             yield f"deletes a branch that is not known: {word.text}"
@@ -308,7 +308,7 @@ def _branches(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
         yield f"deletes the branch {word.text}: {had}"
 
 
-def _pushed(danger: Danger, cwd: str, git: Git) -> Iterator[str]:
+def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     """What a remote would lose, as far as the last fetch tells."""
     remote = danger.words[0].text if danger.words else "origin"
     if "m" in danger.flags:

@@ -121,9 +121,9 @@ def within_reach(part: Part, domains: Collection[str]) -> bool:
     hosts = hosts_of(part)
     if not hosts or all(host in _LOOPBACK for host in hosts):
         return bool(hosts)
-    from agent_tools.sandbox_domains import matches  # few settings have domains
+    from agent_tools.sandbox_domains import host_matches  # few settings have domains
 
-    return bool(domains) and all(host in _LOOPBACK or matches(host, domains) for host in hosts)
+    return bool(domains) and all(host in _LOOPBACK or host_matches(host, domains) for host in hosts)
 
 
 def names_network(analysis: Analysis) -> bool:

@@ -27,21 +27,21 @@ class Options(Value):
     apart: bool = False
 
 
-class Read(Value):
+class ParsedArguments(Value):
     """What the words of a program say: option names with their values, in order, and operands."""
 
     options: tuple[tuple[str, str], ...]
     operands: tuple[str, ...]
 
 
-class NotListed(Exception):
+class UnknownOptionError(Exception):
     """An option that is not among those allowed; the message names it."""
 
 
-def read_options(words: tuple[str, ...], allowed: Options) -> Read:
+def read_options(words: tuple[str, ...], allowed: Options) -> ParsedArguments:
     """Read the words behind a program's name as GNU programs do: options anywhere, `--` ends them.
 
-    Abbreviated long options are not listed, so they count as unknown. Raises NotListed.
+    Abbreviated long options are not listed, so they count as unknown. Raises UnknownOptionError.
     """
     found: list[tuple[str, str]] = []
     operands: list[str] = []
@@ -60,7 +60,7 @@ def read_options(words: tuple[str, ...], allowed: Options) -> Read:
                 found += _short(word, queue, allowed)
         else:
             operands.append(word)
-    return Read(tuple(found), tuple(operands))
+    return ParsedArguments(tuple(found), tuple(operands))
 
 
 def _long(word: str, queue: list[str], allowed: Options) -> tuple[str, str]:
@@ -74,7 +74,7 @@ def _long(word: str, queue: list[str], allowed: Options) -> tuple[str, str]:
         return name, value
     if name[2:] in allowed.long.split() and not equals:
         return name, ""
-    raise NotListed(word)
+    raise UnknownOptionError(word)
 
 
 def _short(word: str, queue: list[str], allowed: Options) -> list[tuple[str, str]]:
@@ -91,14 +91,14 @@ def _short(word: str, queue: list[str], allowed: Options) -> list[tuple[str, str
             found.append((f"-{letter}", letters or _next(f"-{letter}", queue, allowed)))
             break
         else:
-            raise NotListed(word)
+            raise UnknownOptionError(word)
     return found
 
 
 def _next(option: str, queue: list[str], allowed: Options) -> str:
     """The value of an option that stands in the next word."""
     if not queue:
-        raise NotListed(f"{option} without a value")
+        raise UnknownOptionError(f"{option} without a value")
     if allowed.strict and re.match(r"-(?!\d+$)", queue[0]):
-        raise NotListed(f"{option} before {queue[0]}")
+        raise UnknownOptionError(f"{option} before {queue[0]}")
     return queue.pop(0)

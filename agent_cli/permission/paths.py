@@ -44,11 +44,11 @@ def _folded(path: Path) -> list[str]:
 @cache
 def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
     """The names of `protected_names` as folded parts, by the first of them."""
-    from agent_tools.protected_names import ANYWHERE, OWN, PERSONAL, PROJECT, plain
+    from agent_tools.protected_names import ANYWHERE, OWN, PERSONAL, PROJECT, plain_names
 
     found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
-    own = {*plain(OWN), ".git"}
-    for name in dict.fromkeys(plain((*OWN, *PROJECT, *PERSONAL, *ANYWHERE))):
+    own = {*plain_names(OWN), ".git"}
+    for name in dict.fromkeys(plain_names((*OWN, *PROJECT, *PERSONAL, *ANYWHERE))):
         parts = tuple(name.casefold().split("/"))
         found.setdefault(parts[0], []).append((parts, "own" if name in own else "steering"))
     return found
@@ -56,9 +56,9 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
 
 @cache
 def _of_machine() -> tuple[Path, ...]:
-    from agent_tools.protected_names import SYSTEM, plain
+    from agent_tools.protected_names import SYSTEM, plain_names
 
-    return tuple(map(Path, plain(SYSTEM)))
+    return tuple(map(Path, plain_names(SYSTEM)))
 
 
 def find_places(
@@ -68,13 +68,13 @@ def find_places(
 
     roots: the directories of the workspace. state: the folder of this program's own state.
     """
-    from agent_tools.protected_names import OWN, places, plain
+    from agent_tools.protected_names import OWN, plain_names, protected_places
 
-    own = plain(OWN)
+    own = plain_names(OWN)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
         found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
-    for path, name in places(roots, home, env):
+    for path, name in protected_places(roots, home, env):
         kind: Kind = "own" if name in own else "steering"
         found.append((path, kind, f"{name} leads to it"))
     return tuple(found)
@@ -112,11 +112,11 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
 
 def holds_protected(folder: Path, home: Path | None) -> bool:
     """Whether a folder holds places of the home folder that are protected, as ~/.config does."""
-    from agent_tools.protected_names import PERSONAL, plain
+    from agent_tools.protected_names import PERSONAL, plain_names
 
     if home is None or not (folder == home or folder.is_relative_to(home)):
         return False
-    return any((home / name).is_relative_to(folder) for name in plain(PERSONAL))
+    return any((home / name).is_relative_to(folder) for name in plain_names(PERSONAL))
 
 
 def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
-from agent_cli.permission.files import judge, with_mode
+from agent_cli.permission.files import decide_path, with_mode
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import Places, find_places, protected, secret
 from agent_cli.permission.searching import Readable
@@ -77,12 +77,12 @@ class Policy:
         return tuple(self._rules)
 
     def grant(self, text: str) -> None:
-        """Allow what `text` names, a rule or several, for the rest of this session. Raises BadRule."""
+        """Allow what `text` names, a rule or several, for the rest of this session. Raises RuleError."""
         for rule in split_rules(text):
             self.add("allow", rule)
 
     def add(self, kind: RuleList, text: str) -> Rule:
-        """A rule for the rest of this session. Raises BadRule."""
+        """A rule for the rest of this session. Raises RuleError."""
         rule = read_rule(kind, text, SESSION, self._workspace.root)
         self._rules.append(rule)
         return rule
@@ -97,7 +97,7 @@ class Policy:
         """Allow what the texts name until `take_back`; what is no rule is passed over."""
         rules = []
         for text in texts:
-            with suppress(BadRule):
+            with suppress(RuleError):
                 rules.append(read_rule("allow", text, source, self._workspace.root).but(own=own))
         self._rules += rules
         return rules
@@ -152,10 +152,10 @@ class Policy:
         """What a person should know who is asked about a call; nothing where nobody will read it."""
         if not self.answered:
             return ()
-        from agent_cli.permission.facts import Asked, facts  # only for a question
+        from agent_cli.permission.facts import ApprovalContext, approval_facts  # only for a question
 
-        about = Asked(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
-        return facts(about)
+        about = ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
+        return approval_facts(about)
 
     def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
         """What the commands of a call would destroy, as marks to compare with those of another time."""
@@ -209,7 +209,7 @@ class Policy:
     def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
         """Whether a command would be allowed if these rules were added."""
         other = self.within(self._workspace, self._carried)
-        with suppress(BadRule):
+        with suppress(RuleError):
             other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
             return other.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
         return False
@@ -225,7 +225,9 @@ class Policy:
         if effect.kind == "run":
             # Whichever tool runs it, a command is a command: the rules for Bash hold.
             return self._command(matcher, "Bash", effect.target)
-        verdict = with_mode(judge(matcher, self._workspace, tool, effect), self.mode, effect.kind, self._workspace)
+        verdict = with_mode(
+            decide_path(matcher, self._workspace, tool, effect), self.mode, effect.kind, self._workspace
+        )
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, firm=verdict.firm)
 
     def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:

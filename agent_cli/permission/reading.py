@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agent_cli.permission.git_reads import git_reads
-from agent_cli.permission.option_words import NotListed, Options, Read, read_options
+from agent_cli.permission.option_words import Options, ParsedArguments, UnknownOptionError, read_options
 from agent_cli.permission.reading_checks import awk_check, date_check, jq_check, no_lists_check, ps_check, sed_check
 from agent_tools.values import Value
 
@@ -49,7 +49,7 @@ class _Program(Value):
 
     options: Options = Options()
     operands: _Operands = "content"
-    check: Callable[[Read], str] | None = None
+    check: Callable[[ParsedArguments], str] | None = None
     tree: bool = False
     recursive: str = ""
     files: str = ""
@@ -57,7 +57,7 @@ class _Program(Value):
     counted: bool = False
 
 
-def _at_most(most: int) -> Callable[[Read], str]:
+def _at_most(most: int) -> Callable[[ParsedArguments], str]:
     return lambda read: "" if len(read.operands) <= most else "an output file"
 
 
@@ -239,7 +239,7 @@ _TESTS = frozenset(
 _TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 
 
-def readings(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Reading, ...] | str:
+def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Reading, ...] | str:
     """What a command of literal words reads, if it only reads; else why not, as "an option" in words.
 
     patterns: those of the words that file names may take the place of, each of any number of them.
@@ -291,7 +291,7 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
     program = _PROGRAMS[name]
     try:
         read = read_options(rest, program.options)
-    except NotListed as error:
+    except UnknownOptionError as error:
         return f"the option {error}"
     if program.check is not None and (why := program.check(read)):
         return why
@@ -314,7 +314,7 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
     return (*found, *(Reading(path, what, hidden, *narrowed) for path in paths if path != "-"))
 
 
-def _narrowed(name: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _narrowed(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The names that a search is narrowed to, the names it leaves out, and the folders that it does not enter.
 
     Only plain patterns count, and only where no two options disagree: else all counts as read.
@@ -339,7 +339,7 @@ def _narrowed(name: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...], 
     return tuple(only), tuple(without), (*closed, *(without if name == "rg" else ()))
 
 
-def _hidden(read: Read) -> Literal["all", "typed", "none"]:
+def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
     """The hidden files that rg reads: those that a glob, or the globs of a type, ask for."""
     if any(name in ("-g", "--glob", "--iglob") and not value.startswith("!") for name, value in read.options):
         return "all"

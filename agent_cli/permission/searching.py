@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent_cli.permission.decision import Level
-from agent_cli.permission.files import judge
+from agent_cli.permission.files import decide_path
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import secret
 from agent_tools.base import Effect
@@ -40,7 +40,7 @@ class Readable:
             plain = self._folders[folder] = self._is_plain(folder)
         if plain and not _secret_name(name) and not (self._ruled and any(p.match(text) for p in self._ruled)):
             return True
-        verdict = judge(self._matcher, self._workspace, "Grep", Effect("read", os.path.realpath(text)))
+        verdict = decide_path(self._matcher, self._workspace, "Grep", Effect("read", os.path.realpath(text)))
         # A question that is not firm is about the folder, and was answered for it.
         return verdict.level is Level.ALLOW or (verdict.level is Level.ASK and not verdict.firm)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from agent_cli.permission.shell_parse import LONGEST, Unparsed, parse_tree
+from agent_cli.permission.shell_parse import LONGEST, ShellParseError, parse_tree
 from agent_cli.permission.shell_scope import PLAIN_VARIABLES, Scope
 from agent_cli.permission.shell_values import Analysis, Part, Word
 from agent_cli.permission.shell_walk import MOST_PARTS, Walk
@@ -50,7 +50,7 @@ def _analysed(command: str, scope: Scope, depth: int) -> Analysis:
     walk = Walk(command)
     try:
         walk.statements(parse_tree(command).get("Stmts"), scope)
-    except Unparsed as error:
+    except ShellParseError as error:
         return Analysis(command, (), str(error))
     except (KeyError, TypeError, RecursionError):
         # A tree of another shape than this parser's known ones.
@@ -81,7 +81,7 @@ def _script(script: Script, depth: int, scope: Scope) -> tuple[list[Part], str]:
     inside = _analysed(script.text, own, depth + 1)
     unclear = inside.unclear or ("" if script.exact or plain_parts(script.text, ()) else "runs another shell than bash")
     layers = (*part.layers, script.layer)
-    odd = next((n for n in environment_of(part) if not PLAIN_VARIABLES.fullmatch(n)), "")
+    odd = next((n for n in assigned_variables(part) if not PLAIN_VARIABLES.fullmatch(n)), "")
     outer = part.but(words=(), layers=layers, why=part.why or (f"{odd}, set for all of its shell code" if odd else ""))
     return [outer, *(p.but(layers=(*layers, *p.layers)) for p in inside.parts)], unclear
 
@@ -114,6 +114,6 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[Part, ...]:
     return tuple(Part(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
 
 
-def environment_of(part: Part) -> Mapping[str, str]:
+def assigned_variables(part: Part) -> Mapping[str, str]:
     """The variables set before a command."""
     return {name: value for name, _, value in (w.text.partition("=") for w in part.assigns)}

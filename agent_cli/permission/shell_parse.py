@@ -40,7 +40,7 @@ _SPLIT_DOLLAR = re.compile(r"\$[{!#]*\w*\\\n")
 _ARITHMETIC = re.compile(r"[-+*/%<>=&|^?:,~!]")
 
 
-class Unparsed(Exception):
+class ShellParseError(Exception):
     """The command line has no tree; the message says why, to follow "the command "."""
 
 
@@ -88,46 +88,46 @@ def find_shfmt() -> str | None:
 
 @lru_cache(maxsize=16)
 def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
-    """The `File` node of a command line. Raises Unparsed."""
+    """The `File` node of a command line. Raises ShellParseError."""
     if _SPLIT_DOLLAR.search(command):
-        raise Unparsed("has a line that ends inside of an expansion")
+        raise ShellParseError("has a line that ends inside of an expansion")
     outside = _outside(command)
     if outside is None:
-        raise Unparsed("is too long to be analysed")
+        raise ShellParseError("is too long to be analysed")
     if _too_deep(outside):
-        raise Unparsed("is nested too deeply, or joins too many commands, to be analysed")
+        raise ShellParseError("is nested too deeply, or joins too many commands, to be analysed")
     tree = run_shfmt(command, dialect)
     if "#" in command:
         source = command.encode()
         for place, text in _comments(tree):
             # In bash such a comment ends with its line all the same; for the parser the line goes on.
             if "\\\n" in text:
-                raise Unparsed("has a comment that ends in a backslash")
+                raise ShellParseError("has a comment that ends in a backslash")
             # The parser may take a # for a comment that to bash is part of a word: `case x in x) a $()#b > c`.
             if place and source[place - 1] not in b" \t\n;&|(":
-                raise Unparsed("has a # that may begin a comment or not")
+                raise ShellParseError("has a # that may begin a comment or not")
     return tree
 
 
 def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
-    """The tree as the parser gives it. Raises Unparsed."""
+    """The tree as the parser gives it. Raises ShellParseError."""
     program = find_shfmt()
     if program is None:
-        raise Unparsed("has shell syntax, and the parser for it (shfmt) is not installed")
+        raise ShellParseError("has shell syntax, and the parser for it (shfmt) is not installed")
     from agent_tools.child import run_child  # plain commands never get here
 
     try:
         argv = [program, f"-ln={dialect}", "--to-json"]
         ran = run_child(argv, seconds=_SECONDS, feed=command.encode(), most=_MOST, cwd="/", env={}, brief=True)
     except (OSError, TimeoutError, OverflowError, UnicodeEncodeError):
-        raise Unparsed("could not be parsed") from None
+        raise ShellParseError("could not be parsed") from None
     if ran.code:
-        raise Unparsed("is not valid bash, as far as can be told")
+        raise ShellParseError("is not valid bash, as far as can be told")
     try:
         tree: dict[str, Any] = json.loads(ran.out)
         return tree
     except (ValueError, RecursionError):
-        raise Unparsed("is nested too deeply") from None
+        raise ShellParseError("is nested too deeply") from None
 
 
 def _comments(node: Any) -> Iterator[tuple[int, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from agent_cli.permission.shell_nodes import assigned, is_chain, nodes
 from agent_cli.permission.shell_scope import MEANINGFUL, Scope
 from agent_cli.permission.shell_values import Part, Redirect, Word
-from agent_cli.permission.shell_words import Node, read_word, spelled
+from agent_cli.permission.shell_words import Node, node_source, read_word
 
 MOST_PARTS = 400
 _MOST_STEPS = 2_000
@@ -115,7 +115,7 @@ class Walk:
                 self._test(node, scope)
             case kind:
                 self._substitutions(node, scope)
-                self._add(Part((Word(spelled(node, self._source), f"a {kind}"),), cwds=scope.cwds))
+                self._add(Part((Word(node_source(node, self._source), f"a {kind}"),), cwds=scope.cwds))
                 scope.lose("it computes")
 
     def _call(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
@@ -270,14 +270,14 @@ class Walk:
             if kind == "Word" and (word := self._word(inner, scope)).why and not word.why.startswith(_HARMLESS):
                 why = why or word.why
         if why:
-            self._add(Part((Word("[["), Word(spelled(node, self._source), why)), cwds=scope.cwds))
+            self._add(Part((Word("[["), Word(node_source(node, self._source), why)), cwds=scope.cwds))
 
     def _assignment(self, node: Node, scope: Scope) -> tuple[str, Word]:
         """The name and the word NAME=value of an assignment, or a word of a declaration."""
         name = (node.get("Name") or {}).get("Value", "")
         if node.get("Index") or node.get("Array"):
             self._substitutions(node, scope)
-            return name, Word(spelled(node, self._source), "an array")
+            return name, Word(node_source(node, self._source), "an array")
         if node.get("Naked"):
             word = self._word(node["Value"], scope) if node.get("Value") else Word(name)
             return name or word.text, word
@@ -295,7 +295,7 @@ class Walk:
         word = read_word(node, scope.variables, self._source, assigned=assigned)
         if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
             # Its text came from `cat`, which may by now be another command.
-            return Word(spelled(node, self._source), "the output of another command")
+            return Word(node_source(node, self._source), "the output of another command")
         return word
 
     def _harmless_word(self, node: Node, scope: Scope) -> Word:
@@ -358,7 +358,7 @@ class Walk:
                 if inner.get("TempFile") or inner.get("ReplyVar"):
                     self.unclear = self.unclear or "is not bash"
                 self.statements(inner.get("Stmts"), scope.copy())
-            elif inner.get("Type") in ("ArithmExp", "ArithmCmd") and _QUOTES.search(spelled(inner, self._source)):
+            elif inner.get("Type") in ("ArithmExp", "ArithmCmd") and _QUOTES.search(node_source(inner, self._source)):
                 # Where it does not come out even, bash takes the text for commands in a subshell.
                 self.unclear = self.unclear or "has quotes or lines in arithmetic"
 

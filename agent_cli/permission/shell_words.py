@@ -32,7 +32,7 @@ _LARGEST = 1 << 53
 _PARAMETER_KEYS = frozenset(("Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"))
 
 
-class Unknown(Exception):
+class UnknownValueError(Exception):
     """A word whose value cannot be told; the message says what in it."""
 
 
@@ -53,14 +53,14 @@ def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *,
                 text += _part(part, variables, split=not assigned)
         plain = _literals(parts)
         if "~" in plain[1:] and (assigned or re.match(r"[A-Za-z_]\w*\+?=", text)):
-            raise Unknown("a ~ inside a value")
-    except Unknown as unknown:
-        return Word(spelled(node, source), str(unknown))
+            raise UnknownValueError("a ~ inside a value")
+    except UnknownValueError as unknown:
+        return Word(node_source(node, source), str(unknown))
     pattern = bool(re.search(r"[*?]", plain)) or 0 <= plain.find("[") < plain.rfind("]")
     return Word(text, "", pattern and not assigned, _has_number(parts))
 
 
-def spelled(node: Node, source: bytes) -> str:
+def node_source(node: Node, source: bytes) -> str:
     """A node as it was written."""
     return source[node["Pos"]["Offset"] : node["End"]["Offset"]].decode("utf-8", "replace")
 
@@ -74,7 +74,7 @@ def _check_braces(parts: list[Node]) -> None:
     plain = _literals(parts)
     inside = plain[plain.find("{") + 1 : plain.rfind("}")] if "{" in plain else ""
     if "," in inside or ".." in inside:
-        raise Unknown("a {list} in braces")
+        raise UnknownValueError("a {list} in braces")
 
 
 def _has_number(parts: Iterable[Node]) -> bool:
@@ -92,13 +92,13 @@ def _home(value: str, alone: bool, variables: Mapping[str, str | None]) -> str:
         return ""
     home = variables.get("HOME")
     if not (value.startswith("~/") or (value == "~" and alone)) or not home:
-        raise Unknown("a ~ with a name" if home else "the home folder")
+        raise UnknownValueError("a ~ with a name" if home else "the home folder")
     return home
 
 
 def _unquoted(value: str) -> str:
     if not value.isascii():
-        raise Unknown("characters beyond ASCII outside quotes")
+        raise UnknownValueError("characters beyond ASCII outside quotes")
     return re.sub(r"\\(.)", lambda m: "" if m[1] == "\n" else m[1], value, flags=re.DOTALL)
 
 
@@ -108,23 +108,23 @@ def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> st
             return _ansi(part.get("Value", "")) if part.get("Dollar") else str(part.get("Value", ""))
         case "DblQuoted":
             if part.get("Dollar"):
-                raise Unknown("a translated text")
+                raise UnknownValueError("a translated text")
             return "".join(_in_quotes(p, variables) for p in part.get("Parts") or [])
         case "ParamExp":
             value = _parameter(part, variables)
             if split and (not value or _SPLITTING.search(value)):
-                raise Unknown("an unquoted variable")
+                raise UnknownValueError("an unquoted variable")
             return value
         case "ArithmExp":
             return str(_arithmetic(part.get("X") or {}))
         case "ProcSubst":
-            raise Unknown("a process substitution that is not a word of its own")
+            raise UnknownValueError("a process substitution that is not a word of its own")
         case "CmdSubst":
             if (text := _document(part)) is not None and not split:
                 return text
-            raise Unknown("the output of another command")
+            raise UnknownValueError("the output of another command")
         case kind:
-            raise Unknown(f"a {kind}")
+            raise UnknownValueError(f"a {kind}")
 
 
 def _document(part: Node) -> str | None:
@@ -163,7 +163,7 @@ def _ansi(value: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         if match[1] not in _ESCAPES:
-            raise Unknown("an escape in $'...'")
+            raise UnknownValueError("an escape in $'...'")
         return _ESCAPES[match[1]]
 
     return re.sub(r"\\(.)", one, value, flags=re.DOTALL)
@@ -172,12 +172,12 @@ def _ansi(value: str) -> str:
 def _parameter(part: Node, variables: Mapping[str, str | None]) -> str:
     name = (part.get("Param") or {}).get("Value", "")
     if part.keys() - _PARAMETER_KEYS:
-        raise Unknown(f"an expansion of ${name}")
+        raise UnknownValueError(f"an expansion of ${name}")
     if name in _NUMBERS:
         return "0"
     value = variables.get(name)
     if value is None:
-        raise Unknown(f"the variable ${name}")
+        raise UnknownValueError(f"the variable ${name}")
     return value
 
 
@@ -195,4 +195,4 @@ def _arithmetic(node: Node) -> int:
         case "Word" if [p["Type"] for p in node.get("Parts") or []] == ["Lit"]:
             if _PLAIN_NUMBER.fullmatch(node["Parts"][0]["Value"]):
                 return int(node["Parts"][0]["Value"])
-    raise Unknown("arithmetic over variables")
+    raise UnknownValueError("arithmetic over variables")

@@ -20,7 +20,7 @@ from agent_tools.base import ToolError
 from agent_tools.globs import compile_glob, split_base
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
-from agent_tools.values import Mismatch, Value, from_plain
+from agent_tools.values import DecodeError, Value, from_plain
 
 NAME = "trust.json"
 LIMIT = 8 << 20
@@ -49,7 +49,7 @@ class TrustStore:
                 self.agreed = {root: from_plain(Agreed, entry) for root, entry in data["trusted"].items()}
         except (FileNotFoundError, NotADirectoryError):
             pass
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, Mismatch) as error:
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
             why = str(error) if isinstance(error, PermissionError) else "is damaged"
             self.problem = f"{self.path} {why}, so no repository is trusted by it"
 
@@ -82,7 +82,9 @@ class TrustStore:
         self.problem = ""
 
 
-def judge(root: Path, folder: Path, patterns: Iterable[str], home: Path | None, *, by_flag: bool) -> tuple[Trust, str]:
+def evaluate_trust(
+    root: Path, folder: Path, patterns: Iterable[str], home: Path | None, *, by_flag: bool
+) -> tuple[Trust, str]:
     """How the repository at `root` stands, and a problem to tell, or "".
 
     folder: where trust is remembered. patterns: the user's setting `trusted`. by_flag: `--trust` was given. Nothing of
@@ -92,7 +94,7 @@ def judge(root: Path, folder: Path, patterns: Iterable[str], home: Path | None, 
     brings = scan.brings()
     if by_flag:
         return Trust(str(root), "trusted", "--trust, for this run", brings, outside=scan.outside), ""
-    if pattern := next((p for p in patterns if covers(p, root, home)), None):
+    if pattern := next((p for p in patterns if trusts_folder(p, root, home)), None):
         return Trust(str(root), "trusted", f"the setting trusted ({pattern})", brings, outside=scan.outside), ""
     store = TrustStore(folder)
     agreed = store.agreed.get(str(root))
@@ -117,7 +119,7 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ..
     return tuple(words) or ("more files than can be checked",)
 
 
-def covers(pattern: str, root: Path, home: Path | None) -> bool:
+def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
     """Whether a pattern of the setting `trusted` means this folder itself. Raises ValueError for one that is none."""
     if pattern.startswith("~/") and home is not None:
         pattern = f"{home}{pattern[1:]}"

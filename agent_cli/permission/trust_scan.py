@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path
 
-from agent_cli.permission.git_standing import look
-from agent_tools.regular import NotPlain, read_regular, resolve_inside
+from agent_cli.permission.git_standing import look_at_repository
+from agent_tools.regular import NotRegularFileError, read_regular, resolve_inside
 
 FILE_LIMIT = 4 << 20
 TOTAL_LIMIT = 32 << 20
@@ -44,7 +44,7 @@ class Scan:
         self.leading_out: list[str] = []
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
-        self.git = look(root).brings
+        self.git = look_at_repository(root).brings
         self.outside = self._outside()
         self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
         self._walk(".agent", 0)
@@ -63,7 +63,7 @@ class Scan:
         """Whether a link leads a path out of the repository; what is behind it does not count."""
         try:
             resolve_inside(self.root / path, self.root)
-        except NotPlain:
+        except NotRegularFileError:
             self.leading_out.append(path)
             return True
         except OSError:
@@ -90,7 +90,7 @@ class Scan:
             state = os.lstat(resolve_inside(self.root / path, self.root))
         except (FileNotFoundError, NotADirectoryError):
             state, link = None, os.path.lexists(self.root / path)
-        except NotPlain:
+        except NotRegularFileError:
             state, link = None, True
             self.leading_out.append(path)
         except OSError:

@@ -23,7 +23,7 @@ from agent_cli.session.owner import is_running
 from agent_cli.session.private import draft_file
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
-from agent_tools.values import Mismatch, Value, from_plain, to_plain
+from agent_tools.values import DecodeError, Value, from_plain, to_plain
 
 _LARGEST = 64 << 20
 
@@ -119,6 +119,6 @@ def _all(folder: Path) -> list[Draft]:
 def _read(path: Path) -> Draft:
     try:
         draft: Draft = from_plain(Draft, json.loads(read_regular(path, _LARGEST)))
-    except (OSError, ValueError, Mismatch):
+    except (OSError, ValueError, DecodeError):
         return Draft()
     return draft

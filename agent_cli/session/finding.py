@@ -11,11 +11,11 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
 from agent_cli.session.glance import Glance, glances, project_folders, session_files
 from agent_cli.session.lines import read_log, unsealed
-from agent_cli.session.records import NoSession
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.clipping import counted, shorten
 from agent_tools.regular import read_start
-from agent_tools.values import Mismatch, from_plain
+from agent_tools.values import DecodeError, from_plain
 
 _ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 _TEXTS = (b'"type":"MessageAdded"', b'"type":"SessionNamed"')
@@ -25,7 +25,7 @@ _FIRST = 1 << 20
 _NAMED = 8
 
 
-class SeveralSessions(NoSession):
+class SeveralSessionsError(SessionNotFoundError):
     """More than one fits; `found` are those, the latest first. The message names the first of them."""
 
     def __init__(self, said: str, found: list[Glance]) -> None:
@@ -41,7 +41,9 @@ def is_id_like(text: str) -> bool:
 
 
 def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> Path:
-    """The log of the one session of a project that is meant. Raises NoSession with a sentence, or SeveralSessions.
+    """The log of the one session of a project that is meant.
+
+    Raises SessionNotFoundError with a sentence, or SeveralSessionsError.
 
     anywhere: an ID that is of another project will do.
     """
@@ -53,16 +55,18 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
     every = list(glances(store.folder))
     if is_id_like(text) and len(found) > 1:
         meant = [g for g in every if g.session_id in found]
-        raise SeveralSessions(f"{len(found)} sessions of this project begin with {text}.", meant)
+        raise SeveralSessionsError(f"{len(found)} sessions of this project begin with {text}.", meant)
     meant = meant_by(every, text)
     if len(meant) == 1:
         return meant[0].path
     if meant:
-        raise SeveralSessions(f"{counted(len(meant), 'session')} of this project fit {shorten(text, 60)!r}.", meant)
+        raise SeveralSessionsError(
+            f"{counted(len(meant), 'session')} of this project fit {shorten(text, 60)!r}.", meant
+        )
     elsewhere = [f for f in _other_files(store) if f.stem.startswith(text.lower())] if is_id_like(text) else []
     if anywhere and len(elsewhere) == 1:
         return elsewhere[0]
-    raise NoSession(_not_here(text, elsewhere))
+    raise SessionNotFoundError(_not_here(text, elsewhere))
 
 
 def meant_by(every: Sequence[Glance], text: str) -> list[Glance]:
@@ -151,7 +155,7 @@ def _text(record: dict[str, Any]) -> str:
         return str(data.get("name", ""))
     try:
         message: Message = from_plain(Message, data.get("message"))
-    except Mismatch:
+    except DecodeError:
         return ""
     if isinstance(message, AssistantMessage):
         arguments = (str(v) for call in message.calls for v in call.arguments.values())

@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli.core.messages import of_program, typed
 from agent_cli.session.lines import read_log, unsealed
 from agent_cli.session.records import Header
-from agent_tools.values import Mismatch, Value, from_plain
+from agent_tools.values import DecodeError, Value, from_plain
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _SAID = b'"message":{"type":"UserMessage",'
@@ -103,7 +103,7 @@ def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
         return {}
     try:
         header: Header = from_plain(Header, data)
-    except Mismatch:
+    except DecodeError:
         return {}
     names = ("model", "branch", "root", "cwd", "forked_from")
     return {name: getattr(header, name) for name in names}

@@ -29,7 +29,7 @@ _FOREIGN = rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+"
 _TRIES = 8
 
 
-class Line:
+class LogLine:
     """A good record: its fields, and its bytes without the line feed. `data` is read when it is asked for."""
 
     __slots__ = ("_body", "_start", "id", "parent", "raw", "seq", "time", "type", "version")
@@ -70,10 +70,10 @@ def _whole(line: bytes) -> bytes | None:
     return body if fits and crc32(b"}", crc32(body)) == int(digits) else None
 
 
-def _good(raw: bytes) -> Line | None:
+def _good(raw: bytes) -> LogLine | None:
     body = _whole(raw)
     head = re.match(_HEAD, body) if body is not None else None
-    return Line(raw, body, head) if body is not None and head else None
+    return LogLine(raw, body, head) if body is not None and head else None
 
 
 def read_log(path: Path) -> bytes:
@@ -86,7 +86,7 @@ def open_log(path: Path) -> BinaryIO:
     return open_stream(path, LARGEST)
 
 
-def read(source: Iterable[bytes]) -> Iterator[Line | None]:
+def read(source: Iterable[bytes]) -> Iterator[LogLine | None]:
     """The good records of a log's lines (a file, opened binary), in their order; None for each damaged piece."""
     for ended in source:
         raw = ended.rstrip(b"\r\n")
@@ -97,12 +97,12 @@ def read(source: Iterable[bytes]) -> Iterator[Line | None]:
             yield from _salvaged(raw)
 
 
-def read_bytes(data: bytes) -> Iterator[Line | None]:
+def read_bytes(data: bytes) -> Iterator[LogLine | None]:
     """The same for a log in memory."""
     return read(io.BytesIO(data))
 
 
-def _salvaged(raw: bytes) -> Iterator[Line | None]:
+def _salvaged(raw: bytes) -> Iterator[LogLine | None]:
     """What a line holds that is not just one good record."""
     starts = [m.start() for m in re.finditer(_BEGINS, raw)]
     if not _is_foreign(raw[: starts[0]] if starts else raw):
@@ -126,9 +126,9 @@ def _is_foreign(piece: bytes) -> bool:
     return not piece or re.fullmatch(_FOREIGN, piece) is not None
 
 
-def in_order(found: list[Line | None]) -> list[Line]:
+def in_order(found: list[LogLine | None]) -> list[LogLine]:
     """The records, each once, by their number; what has the same number stays as it came."""
-    once: dict[str, Line] = {}
+    once: dict[str, LogLine] = {}
     for line in found:
         if line is not None:
             once.setdefault(line.id, line)

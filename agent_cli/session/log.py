@@ -51,7 +51,7 @@ _AGAIN = 0.05
 _SILENT = 1.0
 
 
-class SessionBusy(Exception):
+class SessionBusyError(Exception):
     """Another process has this session open; the message says which, and what to do. where: without what to do."""
 
     def __init__(self, where: str, advice: str) -> None:
@@ -106,7 +106,7 @@ class SessionLog:
             self._tell()
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Take an existing file for this process, before it is read. Raises SessionBusy.
+        """Take an existing file for this process, before it is read. Raises SessionBusyError.
 
         patience: seconds to wait for a process that has it.
         """
@@ -117,7 +117,7 @@ class SessionLog:
                 try:
                     self._open(0)
                     break
-                except SessionBusy as busy:
+                except SessionBusyError as busy:
                     left = until - time.monotonic()
                     if left <= 0:
                         raise
@@ -259,7 +259,7 @@ class SessionLog:
         except OSError as error:
             self._refused(error)
             return
-        except SessionBusy as error:
+        except SessionBusyError as error:
             # It was taken over while it could not be written.
             self._new, self._trouble, self._lasting = None, str(error), True
             return
@@ -281,7 +281,7 @@ class SessionLog:
             raise
 
     def _reach(self) -> None:
-        """Open the file that could not be opened before. Raises OSError and SessionBusy."""
+        """Open the file that could not be opened before. Raises OSError and SessionBusyError."""
         if self._new:
             private_folder(self.path.parent)
             self._open(os.O_CREAT | os.O_EXCL)
@@ -291,14 +291,14 @@ class SessionLog:
         self._open(0)
         if os.fstat(self._fd).st_size != self._size:
             self._let_go()
-            raise SessionBusy(
+            raise SessionBusyError(
                 f"Session {self.path.stem} was continued by another process while it could not be written here.",
                 "To keep what is said here, go on in a copy with --fork-session.",
             )
         self._part()
 
     def _open(self, flags: int) -> None:
-        """Open and lock the file. Raises OSError, and SessionBusy where another process has it."""
+        """Open and lock the file. Raises OSError, and SessionBusyError where another process has it."""
         import fcntl
 
         for _ in range(5):
@@ -310,7 +310,7 @@ class SessionLog:
             except BlockingIOError:
                 os.close(fd)
                 who = holder(self.path)
-                raise SessionBusy(
+                raise SessionBusyError(
                     f"Session {self.path.stem} is open in another process{who and f' ({who})'}.",
                     "End it there, or go on in a copy with --fork-session.",
                 ) from None

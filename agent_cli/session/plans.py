@@ -14,7 +14,7 @@ from agent_tools.clipping import counted
 from agent_tools.plan import plan_text
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
-from agent_tools.values import Mismatch, Value, from_plain, to_plain
+from agent_tools.values import DecodeError, Value, from_plain, to_plain
 
 _NAME = "plan.json"
 _LARGEST = 16 << 20
@@ -41,7 +41,7 @@ def take_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None
     try:
         (folder / _NAME).rename(taken)
         plan: WaitingPlan = from_plain(WaitingPlan, json.loads(read_regular(taken, _LARGEST)))
-    except (OSError, ValueError, Mismatch):
+    except (OSError, ValueError, DecodeError):
         with suppress(OSError):
             taken.unlink()
         return None

@@ -15,21 +15,21 @@ from agent_cli.core.events import (
     ToolProgress,
     ToolRequested,
     ToolStarted,
-    named,
+    events_by_tag,
 )
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, by_person, typed
 from agent_cli.session.history import CUT
-from agent_cli.session.lines import Line, open_log, read
+from agent_cli.session.lines import LogLine, open_log, read
 from agent_cli.session.records import Partial
 from agent_tools.display import CommandOutput
-from agent_tools.values import Mismatch, Value, from_plain
+from agent_tools.values import DecodeError, Value, from_plain
 
 # So much of a log is looked at, so many steps and characters of an answer are shown again.
 TAIL = 4 << 20
 STEPS = 60
 CHARACTERS = 6_000
 
-_KINDS = named(
+_KINDS = events_by_tag(
     "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
     "TurnFinished Warned"
 )
@@ -67,23 +67,23 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
             break
         texts.insert(0, line.data["message"]["text"])
     question = next((text for text in texts if by_person(UserMessage(text))), texts[0])
-    return bounded(typed(question), _events(lines[start + 1 :]))
+    return bounded_exchange(typed(question), _events(lines[start + 1 :]))
 
 
-def _begins(lines: list[Line], number: int) -> bool:
+def _begins(lines: list[LogLine], number: int) -> bool:
     """Whether a turn begins there: a message, and the start of the turn right behind it."""
     after = lines[number + 1] if number + 1 < len(lines) else None
     return (after is None or after.type == "TurnStarted") and _said_by(lines[number]) == "UserMessage"
 
 
-def _said_by(line: Line) -> str:
+def _said_by(line: LogLine) -> str:
     """The type of the message in a line; "" where there is none."""
     return str(line.data["message"]["type"]) if line.type == "MessageAdded" else ""
 
 
-def _standing(lines: list[Line]) -> list[Line]:
+def _standing(lines: list[LogLine]) -> list[LogLine]:
     """All lines of a log without those that the person went back from."""
-    standing: list[Line] = []
+    standing: list[LogLine] = []
     places: list[int] = []
     cut_off = False
     for line in lines:
@@ -103,13 +103,13 @@ def _standing(lines: list[Line]) -> list[Line]:
     return standing
 
 
-def _events(lines: list[Line]) -> list[Event]:
+def _events(lines: list[LogLine]) -> list[Event]:
     """What is to be shown of them, with what was saved of answers that broke off."""
     events: list[Event] = []
     text = ""
     for line in lines:
         if line.type == "Partial":
-            with suppress(Mismatch):
+            with suppress(DecodeError):
                 piece = from_plain(Partial, line.data)
                 text = text + piece.text if piece.start else piece.text
         elif (event := _event(line)) is not None:
@@ -125,11 +125,11 @@ def _cut_off(text: str) -> list[Event]:
     return [MessageAdded(AssistantMessage((Text(text),), CUT))] if text.strip() else []
 
 
-def _event(line: Line) -> Event | None:
+def _event(line: LogLine) -> Event | None:
     cls = _KINDS.get(line.type)
     try:
         event: Event | None = from_plain(cls, line.data) if cls else None
-    except Mismatch:
+    except DecodeError:
         return None
     return event
 
@@ -148,10 +148,10 @@ def exchange_of(history: Iterable[Message]) -> Exchange | None:
         elif isinstance(message, ToolMessage):
             events.append(ToolStarted(message.call_id, message.name))
             events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
-    return bounded(typed(messages[start].text), events)
+    return bounded_exchange(typed(messages[start].text), events)
 
 
-def bounded(question: str, events: list[Event]) -> Exchange:
+def bounded_exchange(question: str, events: list[Event]) -> Exchange:
     """The end of an exchange; an answer stands in it as the text that was streamed."""
     shown: list[Event] = []
     for event in events:

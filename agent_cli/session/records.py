@@ -9,13 +9,13 @@ from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.spent import Spent
 from agent_cli.core.usage import Usage
-from agent_cli.core.window import Compaction, Report
+from agent_cli.core.window import Compaction, UsageReport
 from agent_tools.display import TodoItem
 from agent_tools.shell_state import Carried
 from agent_tools.values import Value
 
 
-class NoSession(Exception):
+class SessionNotFoundError(Exception):
     """There is no such session, or more than one fits; the message says so."""
 
 
@@ -54,7 +54,7 @@ class Mended(Value, tag="Mended"):
     waiting: bool = False
 
 
-class Waiting(Value):
+class WaitingTurn(Value):
     """A turn to be resumed: what is asked, what was already said, and how the turn goes on.
 
     requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).
@@ -114,13 +114,13 @@ class Restored(Value):
     created: str
     updated: str
     bad: int = 0
-    waiting: Waiting | None = None
-    interrupted: Waiting | None = None
+    waiting: WaitingTurn | None = None
+    interrupted: WaitingTurn | None = None
     model: str = ""
     shell: Carried | None = None
     compactions: tuple[Compaction, ...] = ()
     pins: tuple[str, ...] = ()
-    report: Report | None = None
+    report: UsageReport | None = None
     missing: int = 0
     rebuilt: bool = False
     started: frozenset[str] = frozenset()

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_cli.core.events import Event
-from agent_cli.session.lines import VERSION, Line, in_order, read, read_bytes
-from agent_cli.session.records import Header, Mended, NoSession, Partial, Restored
-from agent_cli.session.state import KINDS, State
-from agent_tools.values import Mismatch, from_plain
+from agent_cli.session.lines import VERSION, LogLine, in_order, read, read_bytes
+from agent_cli.session.records import Header, Mended, Partial, Restored, SessionNotFoundError
+from agent_cli.session.state import KINDS, ReplayState
+from agent_tools.values import DecodeError, from_plain
 
 
-class _Disorder(Exception):
+class _RecordOrderError(Exception):
     """Records are not in the order of their numbers."""
 
 
@@ -26,17 +26,17 @@ class _Reading:
     """What the lines of a log add up to, and how many records are missing."""
 
     def __init__(self) -> None:
-        self.state = State()
+        self.state = ReplayState()
         self.header: Header | None = None
-        self.first: Line | None = None
-        self.last: Line | None = None
+        self.first: LogLine | None = None
+        self.last: LogLine | None = None
         self.missing = 0
         self.bad = 0
         self.mended = 0
         self._seen: set[str] = set()
         self._pieces = 0
 
-    def take(self, line: Line | None) -> None:
+    def take(self, line: LogLine | None) -> None:
         """The next line, or a piece that is none. Raises _Disorder."""
         if line is None:
             self._pieces += 1
@@ -46,12 +46,12 @@ class _Reading:
         self._seen.add(line.id)
         before = self.last.seq if self.last is not None else 0
         if line.seq < before:
-            raise _Disorder
+            raise _RecordOrderError
         self._look_back(line.seq - before - 1)
         self.first, self.last = self.first or line, line
         try:
             self._read(line)
-        except Mismatch:
+        except DecodeError:
             self.bad += 1
             self.state.lost()
 
@@ -63,7 +63,7 @@ class _Reading:
             self.state.lost()
         self._pieces = 0
 
-    def _read(self, line: Line) -> None:
+    def _read(self, line: LogLine) -> None:
         if line.type == "Header":
             self.header = from_plain(Header, line.data)
         elif line.type == "Partial":
@@ -93,7 +93,7 @@ def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
 
 
 def event_of(record: dict[str, Any]) -> Event | None:
-    """The event of a record; None for the header and for kinds that carry no state. Raises Mismatch."""
+    """The event of a record; None for the header and for kinds that carry no state. Raises DecodeError."""
     cls = KINDS.get(record["type"])
     found: Event | None = from_plain(cls, record["data"]) if cls else None
     return found
@@ -102,7 +102,7 @@ def event_of(record: dict[str, Any]) -> Event | None:
 def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
     """Rebuild a session from its log: bytes, or lines as a file gives them that can be read from its beginning again.
 
-    Raises NoSession where there is nothing to go on with, which an empty file alone is allowed to hide.
+    Raises SessionNotFoundError where there is nothing to go on with, which an empty file alone is allowed to hide.
     """
     lines = io.BytesIO(source) if isinstance(source, bytes) else source
     reading = _Reading()
@@ -110,7 +110,7 @@ def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
         for line in read(lines):
             _check_version(line, name)
             reading.take(line)
-    except _Disorder:
+    except _RecordOrderError:
         reading = _sorted_out(lines)
     reading.end()
     return _restored(reading, name)
@@ -130,9 +130,9 @@ def _sorted_out(lines: Iterable[bytes]) -> _Reading:
     return reading
 
 
-def _check_version(line: Line | None, name: str) -> None:
+def _check_version(line: LogLine | None, name: str) -> None:
     if line is not None and line.version > VERSION:
-        raise NoSession(f"Session {name} was written by a newer version of agent; resume it there.")
+        raise SessionNotFoundError(f"Session {name} was written by a newer version of agent; resume it there.")
 
 
 def _restored(reading: _Reading, name: str) -> Restored:
@@ -140,7 +140,9 @@ def _restored(reading: _Reading, name: str) -> Restored:
     history = state.history.end()
     if first is None or last is None or not (history or (header and not reading.bad)):
         what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
-        raise NoSession(f"Nothing that was said in session {name} can be read: {what}. Begin a new one without -c.")
+        raise SessionNotFoundError(
+            f"Nothing that was said in session {name} can be read: {what}. Begin a new one without -c."
+        )
     saved, model = state.turn.began.saved, state.turn.began.model
     told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")
     return Restored(

@@ -30,7 +30,7 @@ from agent_cli.core.events import (
     TurnStarted,
     Uncompacted,
     UsageAdded,
-    named,
+    events_by_tag,
 )
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.outcome import Diagnostics
@@ -38,12 +38,12 @@ from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
 from agent_cli.session.history import History
 from agent_cli.session.open_turn import OpenTurn
-from agent_cli.session.records import Waiting
+from agent_cli.session.records import WaitingTurn
 from agent_tools.display import TodoItem
 from agent_tools.shell_state import Carried
 
 # Records that carry state; the others are for people and tools that read the log.
-KINDS = named(
+KINDS = events_by_tag(
     "ApprovalRequested ApprovalResolved Checkpoint Compacted FilesSeen MessageAdded Pinned PlanChanged "
     "QuestionAnswered QuestionAsked Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested "
     "ToolStarted TurnFinished TurnPaused TurnResumed TurnStarted Uncompacted UsageAdded"
@@ -55,7 +55,7 @@ T = TypeVar("T")
 _CUT_OFF = ("interrupted", "inference_error")
 
 
-class State:
+class ReplayState:
     """What the records read so far add up to."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class State:
     def tokens(self) -> int:
         return self._tokens + self._since // _CHARACTERS
 
-    def waiting(self) -> Waiting | None:
+    def waiting(self) -> WaitingTurn | None:
         """The turn that waits for a user, or for what a user has decided to be carried out; None where there is none.
 
         A call that has begun does not wait: it may have run in part, and must not run a second time. Behind it, what
@@ -247,7 +247,7 @@ class State:
             return None
         return self._resumable(calls, begun)
 
-    def interrupted(self) -> Waiting | None:
+    def interrupted(self) -> WaitingTurn | None:
         """The turn that broke off, where it can be resumed; its open calls are not."""
         broke_off = self.last is None or self.last.terminal_reason in _CUT_OFF
         # A copy of a session has no turn of its own yet.
@@ -261,8 +261,8 @@ class State:
         asking = {i for i, asked in self.questions.items() if asked.ran is not None}
         return {i for i in calls if i in self.started and i not in self.nested and i not in asking}
 
-    def _resumable(self, calls: tuple[ToolCall, ...], begun: Collection[str] = ()) -> Waiting:
-        turn = Waiting(
+    def _resumable(self, calls: tuple[ToolCall, ...], begun: Collection[str] = ()) -> WaitingTurn:
+        turn = WaitingTurn(
             calls=calls,
             requests={},
             questions={},

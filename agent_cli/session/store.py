@@ -12,9 +12,9 @@ from pathlib import Path
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.session.lines import open_log, read_log
-from agent_cli.session.log import SessionBusy, SessionLog
+from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.private import draft_file, fresh_copy, kept_copies, owner_file
-from agent_cli.session.records import NoSession, Restored, SessionInfo
+from agent_cli.session.records import Restored, SessionInfo, SessionNotFoundError
 from agent_tools.regular import read_start
 
 
@@ -64,11 +64,11 @@ class SessionStore:
         return [name.removesuffix(".jsonl") for _, name in sorted(files, reverse=True)]
 
     def latest(self) -> str:
-        """The session that was changed last. Raises NoSession."""
+        """The session that was changed last. Raises SessionNotFoundError."""
         for session_id in self.ids():
             if self._has_begun(session_id):
                 return session_id
-        raise NoSession("There is no earlier session in this project.")
+        raise SessionNotFoundError("There is no earlier session in this project.")
 
     def _has_begun(self, session_id: str) -> bool:
         """Whether more is in a file than a part of its first record, which is nothing that was said."""
@@ -86,11 +86,11 @@ class SessionStore:
         return [path, *(each for each in beside if os.path.lexists(each))]
 
     def find(self, start: str) -> str:
-        """The one session whose id begins with `start`. Raises NoSession."""
+        """The one session whose id begins with `start`. Raises SessionNotFoundError."""
         found = [i for i in self.ids() if i.startswith(start.lower())]
         if len(found) != 1:
             how = "No session" if not found else f"{len(found)} sessions"
-            raise NoSession(
+            raise SessionNotFoundError(
                 f"{how} of this project begin{'s' if not found else ''} with {start}. See: agent sessions list"
             )
         return found[0]
@@ -101,14 +101,14 @@ class SessionStore:
         return start if sum(i.startswith(start) for i in self.ids()) <= 1 else session_id
 
     def load(self, session_id: str) -> Restored:
-        """Read a session. Raises NoSession where nothing of it can be read."""
+        """Read a session. Raises SessionNotFoundError where nothing of it can be read."""
         from agent_cli.session.restore import restore  # a session that begins needs none of it
 
         try:
             with open_log(self.path(session_id)) as file:
                 return restore(file, session_id)
         except OSError as error:
-            raise NoSession(f"Cannot read session {session_id}: {error.strerror or error}.") from None
+            raise SessionNotFoundError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions of the project, the latest changed first; unreadable ones are left out."""
@@ -118,16 +118,16 @@ class SessionStore:
             try:
                 data = read_log(self.path(session_id))
                 session = restore(data, session_id)
-            except (NoSession, OSError):
+            except (SessionNotFoundError, OSError):
                 continue
             yield info_of(session_id, session, data)
 
 
 def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
     """All that lists say of a session, for `--json`."""
-    from agent_cli.session.story import stage_of, tell
+    from agent_cli.session.story import build_timeline, stage_of
 
-    turns = tell(data)
+    turns = build_timeline(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(
         session_id=session_id,
@@ -150,13 +150,13 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
     )
 
 
-def close_call(store: SessionStore, session_id: str, result: ToolMessage) -> None:
+def close_stored_call(store: SessionStore, session_id: str, result: ToolMessage) -> None:
     """Answer an open call of another session, unless that session is open elsewhere or gone."""
     log = SessionLog(store.path(session_id), lambda text: None, os.environ)
     try:
         log.acquire()
         session = store.load(session_id)
-    except (SessionBusy, NoSession):
+    except (SessionBusyError, SessionNotFoundError):
         log.close()
         return
     log.go_on(session.seq, session.parent)

@@ -172,7 +172,7 @@ class _Turn:
         )
 
 
-def tell(data: bytes) -> list[TurnTold]:
+def build_timeline(data: bytes) -> list[TurnTold]:
     """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
     found = records(data)[0]
     starts = beginnings(found)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import compress
 
-from agent_cli.permission.git_standing import git_folders, look
+from agent_cli.permission.git_standing import git_folders, look_at_repository
 from agent_tools import guarded_git
 from agent_tools.child import StuckError, collect
 from agent_tools.guarded_git import GitError
@@ -59,11 +59,11 @@ class StoreError(Exception):
     """A snapshot could not be made or read; the text says why."""
 
 
-class TooMany(StoreError):
+class TooManyFilesError(StoreError):
     """A folder has more files than can be looked at around each call."""
 
 
-def find_git(path: str, root: str) -> str:
+def find_snapshot_git(path: str, root: str) -> str:
     """See `guarded_git.find_git`. Raises StoreError."""
     try:
         return guarded_git.find_git(path, root)
@@ -234,7 +234,7 @@ class Git:
 def objects_of(root: Path) -> list[str]:
     """The folder of objects of the repository at `root`; none where there is none, or of another kind than ours."""
     folders = git_folders(root) if os.path.lexists(root / ".git") else []
-    if folders and look(root).odd:  # a store that leads elsewhere, or would keep git waiting
+    if folders and look_at_repository(root).odd:  # a store that leads elsewhere, or would keep git waiting
         return []
     for folder in folders[:1]:
         config = _text(folder / "config")

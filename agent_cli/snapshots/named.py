@@ -39,7 +39,7 @@ class Named(Value):
     history: tuple[str, ...] = ()
 
 
-def named_by(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: Bounds) -> Named:
+def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: Bounds) -> Named:
     """What the effects of a call name. Never raises for a command that cannot be read."""
     files: dict[str, None] = {}
     short: dict[str, str] = {}

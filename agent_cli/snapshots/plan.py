@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from agent_cli.snapshots.ignored import changed_ignored
-from agent_cli.snapshots.records import Change
-from agent_cli.snapshots.scan import NESTED, look, mark_of
-from agent_cli.snapshots.states import State, Touched, Unclear, current, touched
+from agent_cli.snapshots.records import RecordedChange
+from agent_cli.snapshots.scan import NESTED, look_at_file, mark_of
+from agent_cli.snapshots.states import AmbiguousStateError, FileState, Touched, current_state, touched
 from agent_cli.snapshots.store import Store
 from agent_tools.clipping import counted, one_line
 from agent_tools.values import Value
@@ -31,8 +31,8 @@ class Item(Value):
     """
 
     path: str
-    want: State | None
-    now: State | None
+    want: FileState | None
+    now: FileState | None
     kind: Kind
     why: str = ""
 
@@ -57,7 +57,7 @@ class Plan(Value):
         return not self.items
 
 
-def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
+def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
     """What it takes to be as before the changes, which are in order. Raises StoreError."""
     with store.locked():
         found = touched(store, changes)
@@ -70,7 +70,7 @@ def make_plan(store: Store, changes: Sequence[Change]) -> Plan:
 
 def _if_redoable(item: Item, most: int) -> Item:
     """The item; to be asked about where what is there now could not be kept for a redo."""
-    state = look("/", item.path) if item.kind == "ready" and item.now is not None else None
+    state = look_at_file("/", item.path) if item.kind == "ready" and item.now is not None else None
     if state is None or state.st_size <= most:
         return item
     return item.but(kind="ask", why="too large to come back by a redo")
@@ -79,15 +79,15 @@ def _if_redoable(item: Item, most: int) -> Item:
 def _stands(t: Touched) -> bool:
     """Whether a file is still as the work left it."""
     try:
-        return current(t.path) == t.after
-    except Unclear:
+        return current_state(t.path) == t.after
+    except AmbiguousStateError:
         return False
 
 
 def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item | None:
     try:
-        now = current(t.path)
-    except Unclear as error:
+        now = current_state(t.path)
+    except AmbiguousStateError as error:
         # A file became a folder, or its folder a link: it comes back when what the work left there has gone.
         above = found.get(error.link)
         gives_way = above is not None and above.before is None and not above.doubt and _stands(above)
@@ -96,7 +96,7 @@ def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item 
             return Item(t.path, t.before, None, "ready")
         return Item(t.path, t.before, None, "lost", str(error))
     left = t.after
-    state = look("/", t.path)
+    state = look_at_file("/", t.path)
     if state is not None:
         mark = f"~{mark_of(state)}"
         if t.before is not None and t.before.oid == mark:
@@ -127,7 +127,7 @@ def _listed(names: Sequence[str], store: Store) -> str:
     return ", ".join(_near(n, store) for n in names[:_LISTED]) + more
 
 
-def _notes(store: Store, changes: Sequence[Change], found: Mapping[str, Touched]) -> Iterable[str]:
+def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, Touched]) -> Iterable[str]:
     """What is no file of the folders, and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
@@ -145,7 +145,7 @@ def _notes(store: Store, changes: Sequence[Change], found: Mapping[str, Touched]
         yield "only files that were written or named are kept here: this folder is no project"
 
 
-def account(items: Sequence[Item], root: str) -> list[str]:
+def describe_plan(items: Sequence[Item], root: str) -> list[str]:
     """The files of a plan, a line each, with the reason where they are not simply put back."""
     lines = []
     for item in items:

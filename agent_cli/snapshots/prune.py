@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.snapshots.idle import Idle
-from agent_cli.snapshots.records import After, Before, Manifest, Record, Turn, Undone
+from agent_cli.snapshots.records import After, Before, Manifest, Record, RecordedTurn, Undone
 from agent_cli.snapshots.scan import LARGEST_STATE, Shot
 from agent_cli.snapshots.store import Store
 from agent_tools.private import write_whole
@@ -25,12 +25,12 @@ def is_due(folder: Path, most: int, now: float) -> bool:
     """Whether a store has not been pruned for a day, or is too large."""
     try:
         # A clock that was ahead, and is right again, must not put it off until then.
-        return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or size_of(folder) > most  # noqa: PTH116
+        return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or folder_size(folder) > most  # noqa: PTH116
     except OSError:
         return True
 
 
-def size_of(folder: Path) -> int:
+def folder_size(folder: Path) -> int:
     """The bytes of all files below a folder; 0 where there is none."""
     total = 0
     for here, _, names in os.walk(folder):
@@ -56,9 +56,9 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
         there += _prune_others(folder, days, idle)
         idle.save(there)
         _pack(store)
-        while size_of(folder) > most and _drop_oldest(folder):
+        while folder_size(folder) > most and _drop_oldest(folder):
             _pack(store)
-        if size_of(folder) > most:
+        if folder_size(folder) > most:
             # What is left is the state of the project itself.
             for left in (*folder.glob("index-*"), *_loose_and_packed(store.git.home)):
                 left.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ def _drop_oldest(folder: Path) -> bool:
         paths[0].unlink()
         return True
     records = Manifest(paths[0]).read()
-    turns = sorted({r.turn for r in records if isinstance(r, Turn)})
+    turns = sorted({r.turn for r in records if isinstance(r, RecordedTurn)})
     if len(turns) < 2:
         paths[0].unlink()
         return True

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from agent_cli.core.messages import Message, by_person, typed
-from agent_cli.snapshots.git import StoreError, TooMany
-from agent_cli.snapshots.named import Named, named_by
-from agent_cli.snapshots.records import After, Before, Turn
-from agent_cli.snapshots.scan import LARGEST_STATE, NESTED, Shot, look
+from agent_cli.snapshots.git import StoreError, TooManyFilesError
+from agent_cli.snapshots.named import Named, target_files
+from agent_cli.snapshots.records import After, Before, RecordedTurn
+from agent_cli.snapshots.scan import LARGEST_STATE, NESTED, Shot, look_at_file
 from agent_cli.snapshots.store import Store, Where
 from agent_tools.base import Effect
 from agent_tools.clipping import counted, shorten
@@ -34,7 +34,7 @@ class Recorder:
         self._redact = redact
         self._model = model
         self._store: Store | None = None
-        self._turn = Turn(0, "", 0, "", "")
+        self._turn = RecordedTurn(0, "", 0, "", "")
         self._written = -1
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
@@ -57,7 +57,7 @@ class Recorder:
         """A turn begins, or goes on, with this history."""
         # What the program added since, as context of hooks or a nudge, neither begins a turn nor names it.
         at, text = next(((n, typed(m.text)) for n, m in reversed([*enumerate(history)]) if by_person(m)), (0, ""))
-        self._turn = Turn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
+        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
         self._written, self._new = -1, new
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
@@ -80,7 +80,7 @@ class Recorder:
                 store.manifest.add(record)
                 self._open[call] = (record, whole)
             return self._untold(shots)
-        except TooMany as error:
+        except TooManyFilesError as error:
             self._folders = False
             said = f"From now on an undo has only the files that are written or named: {error}."
             return [said, *self.before(call, tool, summary, effects, cwd)]
@@ -114,7 +114,7 @@ class Recorder:
         try:
             named = self._named(effects, cwd)
             missing = [*named.history, *(f"{folder} ({why})" for folder, why in named.short), *named.elsewhere]
-            states = [(p, state.st_size) for p in named.files if (state := look("/", p))]
+            states = [(p, state.st_size) for p in named.files if (state := look_at_file("/", p))]
             large = [p for p, size in states if size > bounds.file]
             missing += [f"{p} (too large)" for p in self.store.untracked(large)]
         except StoreError as error:
@@ -126,7 +126,7 @@ class Recorder:
 
     def _named(self, effects: Iterable[Effect], cwd: str) -> Named:
         roots = tuple(str(r) for r in self._where.roots)
-        found = named_by(effects, cwd, self._where.home, roots, self._where.bounds)
+        found = target_files(effects, cwd, self._where.home, roots, self._where.bounds)
         files, short = list(found.files), []
         for folder, why in found.short:
             # Of a large folder the snapshot has what git tracks, and only the rest is to be named.
@@ -143,7 +143,7 @@ class Recorder:
         """The number of the running turn, written down when it changes something for the first time."""
         if self._written >= 0:
             return self._written
-        turns = [r for r in self.store.manifest.read() if isinstance(r, Turn)]
+        turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
         last = turns[-1] if turns else None
         if last is not None and not self._new and last.messages == self._turn.messages:
             self._written = last.turn

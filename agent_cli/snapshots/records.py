@@ -14,10 +14,10 @@ from pathlib import Path
 from agent_cli.snapshots.scan import LARGEST_STATE, Shot
 from agent_tools.private import private_folder
 from agent_tools.regular import open_regular, read_regular
-from agent_tools.values import Mismatch, Value, from_plain, to_plain
+from agent_tools.values import DecodeError, Value, from_plain, to_plain
 
 
-class Turn(Value, tag="Turn"):
+class RecordedTurn(Value, tag="Turn"):
     """A turn that changed something. text: what the person said. messages: how long the history was before it."""
 
     turn: int
@@ -63,7 +63,7 @@ class Undone(Value, tag="Undone"):
     part: int = 0
 
 
-Record = Turn | Before | After | Undone
+Record = RecordedTurn | Before | After | Undone
 
 
 class Manifest:
@@ -100,11 +100,11 @@ class Manifest:
             try:
                 if line:
                     yield from_plain(Record, json.loads(line))
-            except (ValueError, Mismatch):
+            except (ValueError, DecodeError):
                 continue
 
 
-class Change(Value, tag="Change"):
+class RecordedChange(Value, tag="Change"):
     """What one call, or one undo, did: the states around it. after: None where it never came to its end."""
 
     turn: int
@@ -122,18 +122,18 @@ class Story(Value):
     """A session as its records tell it. undone: the turns that are taken back now. ops: the undos and redos, numbered
     by their place; open_undos: those that a redo could take back, the latest last."""
 
-    turns: dict[int, Turn]
-    changes: tuple[Change, ...]
+    turns: dict[int, RecordedTurn]
+    changes: tuple[RecordedChange, ...]
     undone: frozenset[int]
     ops: tuple[Undone, ...]
     open_undos: tuple[int, ...]
 
 
-def tell(records: list[Record]) -> Story:
+def read_history(records: list[Record]) -> Story:
     """Join the records."""
-    turns: dict[int, Turn] = {}
+    turns: dict[int, RecordedTurn] = {}
     begun: dict[str, Before] = {}
-    changes: list[Change] = []
+    changes: list[RecordedChange] = []
     # Where the latest call of an ID stands: after going back some providers give the same ones again.
     places: dict[str, int] = {}
     undone: set[int] = set()
@@ -143,9 +143,9 @@ def tell(records: list[Record]) -> Story:
         if isinstance(record, Undone) and not record.turns and turns:
             call = f"undone {len(ops)}"
             turn = record.part or max(turns)
-            changes.append(Change(turn, call, record.kind, "", record.before, record.after, time=record.time))
+            changes.append(RecordedChange(turn, call, record.kind, "", record.before, record.after, time=record.time))
         match record:
-            case Turn():
+            case RecordedTurn():
                 turns[record.turn] = record
                 redoable.clear()
             case Before():
@@ -165,11 +165,11 @@ def tell(records: list[Record]) -> Story:
     return Story(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
 
 
-def _change(before: Before, after: After | None) -> Change:
+def _change(before: Before, after: After | None) -> RecordedChange:
     shots: tuple[Shot, ...] | None = None
     if after is not None:
         changed = {s.base: s for s in after.shots}
         shots = tuple(changed.get(s.base, s) for s in before.shots)
     heads = (before.head, after.head if after else before.head)
     b = before
-    return Change(b.turn, b.call, b.tool, b.summary, b.shots, shots, heads, b.time, b.named)
+    return RecordedChange(b.turn, b.call, b.tool, b.summary, b.shots, shots, heads, b.time, b.named)

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent_cli.snapshots.git import StoreError
 from agent_cli.snapshots.leftovers import temporary_name
 from agent_cli.snapshots.plan import Item
-from agent_cli.snapshots.states import State, Unclear, current
+from agent_cli.snapshots.states import AmbiguousStateError, FileState, current_state
 from agent_cli.snapshots.store import Store
 from agent_tools.files import remove_empty
 from agent_tools.nofollow import is_at, open_directory
@@ -44,16 +44,16 @@ def _carry_out(store: Store, items: Sequence[Item], temporary: str, failed: dict
 
 def _try(failed: dict[str, str], item: Item, act: Callable[[Item], None]) -> None:
     try:
-        if current(item.path) != item.now:
+        if current_state(item.path) != item.now:
             failed[item.path] = "changed a moment ago"
             return
-    except Unclear as error:
+    except AmbiguousStateError as error:
         if item.want is None or str(error) != "a folder is there":
             failed[item.path] = str(error)
             return
     try:
         act(item)
-    except (OSError, StoreError, Unclear) as error:
+    except (OSError, StoreError, AmbiguousStateError) as error:
         failed[item.path] = getattr(error, "strerror", None) or str(error)
 
 
@@ -81,7 +81,7 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
         _set_mode(folder, name, want.mode)
         return
     if want.oid not in contents:
-        raise Unclear("its content is no longer in the store")
+        raise AmbiguousStateError("its content is no longer in the store")
     data = contents[want.oid]
     directory = open_directory(Path(folder), create=True)
     try:
@@ -91,7 +91,7 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
         try:
             _make(temporary, directory, want, data)
             if not is_at(directory, folder):
-                raise Unclear("changed a moment ago")
+                raise AmbiguousStateError("changed a moment ago")
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:  # no temporary file stays behind, whatever stopped it; the caller tells it
             with suppress(OSError):
@@ -113,7 +113,7 @@ def _set_mode(folder: str, name: str, mode: int) -> None:
         os.close(descriptor)
 
 
-def _make(name: str, directory: int, want: State, data: bytes) -> None:
+def _make(name: str, directory: int, want: FileState, data: bytes) -> None:
     if want.link:
         os.symlink(os.fsdecode(data), name, dir_fd=directory)
         return

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.snapshots.git import MOST, SECONDS, Git, StoreError, TooMany
+from agent_cli.snapshots.git import MOST, SECONDS, Git, StoreError, TooManyFilesError
 from agent_cli.snapshots.seed import seed, user_index
 from agent_tools.child import StuckError, collect
 from agent_tools.ignore_files import find_obstacle
@@ -70,7 +70,7 @@ class Scanner:
         """The folder as it is now. Called under the store's lock. Raises StoreError."""
         try:
             return self._scan()
-        except TooMany:
+        except TooManyFilesError:
             raise
         except StoreError:
             if self._renewed or not self.index.exists():
@@ -133,7 +133,7 @@ class Scanner:
             write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
 
     def _young(self, paths: Iterable[str], began: int) -> list[str]:
-        return [p for p in paths if (s := look(self.base, p)) and s.st_ctime >= began - 1]
+        return [p for p in paths if (s := look_at_file(self.base, p)) and s.st_ctime >= began - 1]
 
     def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
         """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
@@ -184,13 +184,15 @@ class Scanner:
     def _chosen(self, known: list[str], others: list[str]) -> _Wanted:
         """Which of the paths are to be read, within the bounds."""
         if len(others) > MOST_FILES:
-            raise TooMany(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
+            raise TooManyFilesError(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
         wanted = _Wanted(self.base)
         for path in others:
             if path.endswith("/"):
                 wanted.skipped[path.rstrip("/")] = (NESTED, "")
         candidates = [(p, True) for p in known] + [(p, False) for p in others if not p.endswith("/")]
-        found = [(state.st_size, path, seen, state) for path, seen in candidates if (state := look(self.base, path))]
+        found = [
+            (state.st_size, path, seen, state) for path, seen in candidates if (state := look_at_file(self.base, path))
+        ]
         large = [path for size, path, seen, _ in found if seen and size > self._bounds.file]
         tracked = self.tracked(large) if large else set()
         room = self._bounds.total
@@ -233,7 +235,7 @@ class _Wanted:
         self.skipped: dict[str, tuple[str, str]] = {}
 
     def refuse(self, path: str, why: str, state: os.stat_result | None = None) -> None:
-        state = state or look(self.base, path)
+        state = state or look_at_file(self.base, path)
         self.skipped[path] = (why, mark_of(state) if state else "")
 
 
@@ -266,7 +268,7 @@ def update(
                 refuse(path, UNREADABLE)
 
 
-def look(base: str, path: str) -> os.stat_result | None:
+def look_at_file(base: str, path: str) -> os.stat_result | None:
     """The state of a file or a link; None for anything else."""
     try:
         state = os.lstat(os.path.join(base, path))
@@ -330,5 +332,5 @@ class Modes:
 
 def _mode(base: str, path: str) -> int | None:
     """The permissions of a file; None for a link and for nothing."""
-    state = look(base, path)
+    state = look_at_file(base, path)
     return stat.S_IMODE(state.st_mode) if state and stat.S_ISREG(state.st_mode) else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agent_cli.snapshots.git import StoreError, oid_of
-from agent_cli.snapshots.records import Change
+from agent_cli.snapshots.records import RecordedChange
 from agent_cli.snapshots.scan import Modes, Shot
 from agent_cli.snapshots.store import Store
 from agent_tools.nofollow import open_directory
@@ -21,7 +21,7 @@ _LINK = "120000"
 _LARGEST = 2 << 30
 
 
-class State(Value):
+class FileState(Value):
     """A file or a link: the object with its content, and its permissions (0 for a link).
 
     unkept: why its content is not kept; the object is then only a mark by which a change of it is seen.
@@ -33,7 +33,7 @@ class State(Value):
     unkept: str = ""
 
 
-class Unclear(Exception):
+class AmbiguousStateError(Exception):
     """What stands at a path is no file that can be compared; the text says what. link: one that is in its way."""
 
     def __init__(self, text: str, link: str = "") -> None:
@@ -48,22 +48,22 @@ class Touched(Value):
     """
 
     path: str
-    before: State | None
-    after: State | None
+    before: FileState | None
+    after: FileState | None
     doubt: str = ""
     late: bool = False
 
 
 # The files that a change left other than it found them, by absolute path.
-Differences = dict[str, tuple[State | None, State | None]]
+Differences = dict[str, tuple[FileState | None, FileState | None]]
 
 
-def touched(store: Store, changes: Sequence[Change]) -> dict[str, Touched]:
+def touched(store: Store, changes: Sequence[RecordedChange]) -> dict[str, Touched]:
     """What changes, in order, did to each file; by absolute path. Raises StoreError."""
-    return joined(changes, all_differences(store, changes))
+    return merge_changes(changes, all_differences(store, changes))
 
 
-def joined(changes: Sequence[Change], each: Sequence[Differences]) -> dict[str, Touched]:
+def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]) -> dict[str, Touched]:
     """What changes, in order, did to each file, from what each of them did."""
     found: dict[str, Touched] = {}
     for number, (change, differences) in enumerate(zip(changes, each, strict=True)):
@@ -79,7 +79,7 @@ def joined(changes: Sequence[Change], each: Sequence[Differences]) -> dict[str, 
     return {path: t for path, t in found.items() if t.doubt or t.before != t.after}
 
 
-def all_differences(store: Store, changes: Sequence[Change]) -> list[Differences]:
+def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Differences]:
     """For each change the files that differ. A change without an end is compared with how things are now.
 
     Raises StoreError.
@@ -132,7 +132,7 @@ class _Reader:
                 found[os.path.join(start.base, path)] = pair
         return found
 
-    def entries(self, shot: Shot, paths: Iterable[str] | None) -> dict[str, State]:
+    def entries(self, shot: Shot, paths: Iterable[str] | None) -> dict[str, FileState]:
         """The states of some files of a tree, or of all. Raises StoreError."""
         names = [""] if paths is None else list(paths)
         found = {}
@@ -157,60 +157,63 @@ class _Reader:
         return self._modes[oid]
 
 
-def _unkept(shot: Shot, path: str) -> State | None:
+def _unkept(shot: Shot, path: str) -> FileState | None:
     """What stands for a file that is not in a snapshot; None where it is, or is a repository of its own."""
     why, mark = shot.skipped.get(path, ("", ""))
-    return State(f"~{mark}", 0, unkept=why) if mark else None
+    return FileState(f"~{mark}", 0, unkept=why) if mark else None
 
 
-def entry(store: Store, shot: Shot, path: str) -> State | None:
+def snapshot_entry(store: Store, shot: Shot, path: str) -> FileState | None:
     """The state of one file of a snapshot, by absolute path. Raises StoreError."""
     relative = os.path.relpath(path, shot.base)
     return _Reader(store).entries(shot, [relative]).get(relative)
 
 
-def _state(path: str, mode: str, oid: str, modes: Modes) -> State | None:
+def _state(path: str, mode: str, oid: str, modes: Modes) -> FileState | None:
     if mode == "000000":
         return None
-    return State(oid, 0, link=True) if mode == _LINK else State(oid, modes.of(path, mode == "100755"))
+    return FileState(oid, 0, link=True) if mode == _LINK else FileState(oid, modes.of(path, mode == "100755"))
 
 
-def current(path: str) -> State | None:
-    """What stands at an absolute path now, no link followed; None for nothing. Raises Unclear."""
+def current_state(path: str) -> FileState | None:
+    """What stands at an absolute path now, no link followed; None for nothing. Raises AmbiguousStateError."""
     folder, name = os.path.split(path)
     try:
         directory = open_directory(Path(folder))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return _through_link(folder)
-        raise Unclear(f"its folder cannot be looked into: {error.strerror}") from None
+        raise AmbiguousStateError(f"its folder cannot be looked into: {error.strerror}") from None
     try:
         state = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISLNK(state.st_mode):
-            return State(oid_of(os.fsencode(os.readlink(name, dir_fd=directory))), 0, link=True)
+            return FileState(oid_of(os.fsencode(os.readlink(name, dir_fd=directory))), 0, link=True)
         if stat.S_ISDIR(state.st_mode):
-            raise Unclear("a folder is there")
+            raise AmbiguousStateError("a folder is there")
         if not stat.S_ISREG(state.st_mode):
-            raise Unclear("something is there that is no file")
+            raise AmbiguousStateError("something is there that is no file")
         if state.st_size > _LARGEST:
-            raise Unclear("too large to be compared")
+            raise AmbiguousStateError("too large to be compared")
         descriptor = open_regular(name, dir_fd=directory)
         with os.fdopen(descriptor, "rb") as file:
-            return State(oid_of(file.read()), stat.S_IMODE(state.st_mode))
+            return FileState(oid_of(file.read()), stat.S_IMODE(state.st_mode))
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Unclear(f"it cannot be read: {error.strerror}") from None
+        raise AmbiguousStateError(f"it cannot be read: {error.strerror}") from None
     finally:
         os.close(directory)
 
 
-def _through_link(folder: str) -> State | None:
-    """Nothing, where a folder on the way is missing. Raises Unclear where a link, or a file, is in its place."""
+def _through_link(folder: str) -> FileState | None:
+    """Nothing, where a folder on the way is missing.
+
+    Raises AmbiguousStateError where a link, or a file, is in its place.
+    """
     here = folder
     while here != os.path.dirname(here):  # noqa: PTH120
         if os.path.islink(here):  # noqa: PTH114
-            raise Unclear(f"{here} is a link now", here)
+            raise AmbiguousStateError(f"{here} is a link now", here)
         if os.path.lexists(here):
             return None
         here = os.path.dirname(here)  # noqa: PTH120

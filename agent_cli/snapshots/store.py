@@ -11,10 +11,10 @@ from zlib import crc32
 
 from agent_cli.permission.git_standing import git_folders
 from agent_cli.snapshots.capture import capture
-from agent_cli.snapshots.git import Git, StoreError, find_git, ignored_in, objects_of
+from agent_cli.snapshots.git import Git, StoreError, find_snapshot_git, ignored_in, objects_of
 from agent_cli.snapshots.leftovers import LOCK, remove_leftovers
 from agent_cli.snapshots.records import Manifest
-from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, look
+from agent_cli.snapshots.scan import MOST_BELOW, Bounds, Scanner, Shot, look_at_file
 from agent_cli.snapshots.seed import user_index
 from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import open_regular, read_regular
@@ -47,7 +47,7 @@ class Store:
             private_folder(where.folder)
             write_whole(where.folder / "root", os.fsencode(root), sync=False)
             objects = [o for r in where.roots for o in objects_of(r)]
-            program = find_git(where.path, str(root))
+            program = find_snapshot_git(where.path, str(root))
             self.git = Git(where.folder / "git", program, objects, self._ignored(root))
         except OSError as error:
             raise StoreError(f"{where.folder} cannot be written: {error.strerror or error}") from None
@@ -142,7 +142,7 @@ class Store:
             index = user_index(Path(base)) or scanner.index
             out = self.git.run("ls-files", "-z", "--others", "--", folder, tree=base, index=index)
             found = [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n]
-            sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look("/", p))]
+            sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look_at_file("/", p))]
             nested = any(p.endswith("/") for p in found)
             fits = len(found) <= MOST_BELOW and sum(sizes) <= self.where.bounds.total
             return found if fits and not nested else None

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from agent_cli.snapshots.capture import capture
 from agent_cli.snapshots.git import StoreError
-from agent_cli.snapshots.plan import Item, Plan, account, make_plan, summed
-from agent_cli.snapshots.records import Change, Story, Turn, Undone, tell
+from agent_cli.snapshots.plan import Item, Plan, describe_plan, make_plan, summed
+from agent_cli.snapshots.records import RecordedChange, RecordedTurn, Story, Undone, read_history
 from agent_cli.snapshots.restore import put_back
 from agent_cli.snapshots.scan import Bounds
-from agent_cli.snapshots.states import State, Touched, all_differences, joined, touched
+from agent_cli.snapshots.states import FileState, Touched, all_differences, merge_changes, touched
 from agent_cli.snapshots.store import Store
 from agent_tools.diffing import unified
 from agent_tools.display import Diff
@@ -26,13 +26,13 @@ _SHOWN_BYTES = 1_000_000
 class Step(Value):
     """A turn that changed something, for a list. undone: it is taken back now."""
 
-    turn: Turn
-    changes: tuple[Change, ...]
+    turn: RecordedTurn
+    changes: tuple[RecordedChange, ...]
     undone: bool
 
 
 def _from_message(story: Story, messages: int) -> list[int]:
-    way: list[Turn] = []
+    way: list[RecordedTurn] = []
     for turn in story.turns.values():
         while way and way[-1].messages >= turn.messages:
             way.pop()
@@ -48,7 +48,7 @@ class Undoing:
         self.store = store
 
     def story(self) -> Story:
-        return tell(self.store.manifest.read())
+        return read_history(self.store.manifest.read())
 
     def steps(self) -> list[Step]:
         """The turns that changed something, in order."""
@@ -71,7 +71,7 @@ class Undoing:
         """The turns whose work came after the history had this many messages, on the way that it took since."""
         return _from_message(self.story(), messages)
 
-    def changes(self, turns: Iterable[int]) -> list[Change]:
+    def changes(self, turns: Iterable[int]) -> list[RecordedChange]:
         """What the turns did, in order, as far as it stands."""
         story, wanted = self.story(), set(turns)
         return [c for c in story.changes if c.turn in wanted and c.turn not in story.undone]
@@ -95,7 +95,7 @@ class Undoing:
         for count in counts:
             turns = set(_from_message(story, count))
             since = [pair for pair in work if pair[0].turn in turns]
-            found.append(summed(joined([c for c, _ in since], [d for _, d in since])))
+            found.append(summed(merge_changes([c for c, _ in since], [d for _, d in since])))
         return found
 
     def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
@@ -117,13 +117,13 @@ class Undoing:
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
-        said = [f"Put back: {'; '.join(account(done, root))}." if done else "No file was put back."]
+        said = [f"Put back: {'; '.join(describe_plan(done, root))}." if done else "No file was put back."]
         if left := plan.of("ask", "lost"):
-            said.append(f"Not put back: {'; '.join(account(left, root))}.")
+            said.append(f"Not put back: {'; '.join(describe_plan(left, root))}.")
         said += [f"Not put back: {path}: {why}." for path, why in failed.items()]
         return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
 
-    def _changes_by(self, calls: Collection[str]) -> list[Change]:
+    def _changes_by(self, calls: Collection[str]) -> list[RecordedChange]:
         """What some calls of the latest turn did, as far as it stands."""
         story = self.story()
         here = max(story.turns, default=0)
@@ -136,7 +136,7 @@ class Undoing:
             return None
         number = story.open_undos[-1]
         op = story.ops[number]
-        return number, make_plan(self.store, [Change(0, "", "undo", "", op.before, op.after)])
+        return number, make_plan(self.store, [RecordedChange(0, "", "undo", "", op.before, op.after)])
 
     def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
         """Take an undo back. As `undo`."""
@@ -169,7 +169,7 @@ class Undoing:
         """The same of some calls of a turn that runs; paths inside `root` as seen from there. Raises StoreError."""
         return [d.but(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
 
-    def _diffs(self, changes: Sequence[Change]) -> list[Diff]:
+    def _diffs(self, changes: Sequence[RecordedChange]) -> list[Diff]:
         with self.store.locked():
             found = touched(self.store, changes)
             return [self._diff(t) for t in sorted(found.values(), key=lambda t: t.path)]
@@ -185,7 +185,7 @@ class Undoing:
             patch = f"(deleted)\n{patch}"
         return Diff(t.path, patch, added, removed, t.before is None)
 
-    def _text(self, state: State | None) -> str | None:
+    def _text(self, state: FileState | None) -> str | None:
         if state is None:
             return ""
         try:

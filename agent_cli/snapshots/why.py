@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from agent_cli.snapshots.records import Change, Manifest, Turn, tell
+from agent_cli.snapshots.records import Manifest, RecordedChange, RecordedTurn, read_history
 from agent_cli.snapshots.scan import Shot
 from agent_cli.snapshots.store import Store
 from agent_tools.diffing import changes
@@ -16,8 +16,8 @@ class Written(Value):
     """The call that wrote a line, its turn, and the session."""
 
     session: str
-    turn: Turn
-    change: Change
+    turn: RecordedTurn
+    change: RecordedChange
 
 
 def who_wrote(store: Store, path: str, line: int, lines: list[str]) -> Written | None:
@@ -52,7 +52,7 @@ def _versions(store: Store, path: str) -> Iterator[tuple[Written, list[str], lis
     """Each call that changed the file, in order, with the file's lines before and after it."""
     calls: list[Written] = []
     for file in (store.where.folder / "sessions").glob("*.records"):
-        story = tell(Manifest(file).read())
+        story = read_history(Manifest(file).read())
         for change in story.changes:
             if change.after is not None and change.turn in story.turns and change.turn not in story.undone:
                 calls.append(Written(file.stem, story.turns[change.turn], change))

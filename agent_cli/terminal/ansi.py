@@ -70,7 +70,7 @@ def wrapped(text: str, width: int) -> list[str]:
     return rows or [""]
 
 
-def rows_of(lines: Iterable[str], width: int) -> int:
+def count_rows(lines: Iterable[str], width: int) -> int:
     """How many rows plain lines take on a terminal of that width."""
     return sum(max(1, -(-cells(line) // max(width, 1))) for line in lines)
 

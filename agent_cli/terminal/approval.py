@@ -17,9 +17,9 @@ from agent_cli.terminal.console import hanging, styled
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.input import wait_until_quiet
-from agent_cli.terminal.views import lines_of
-from agent_tools.cancel import Cancelled
-from agent_tools.lookalikes import named, visible
+from agent_cli.terminal.views import display_lines
+from agent_tools.cancel import CancelledError
+from agent_tools.lookalikes import named_lookalikes, visible
 
 T = TypeVar("T")
 ReadLine = Callable[[str], str]
@@ -71,7 +71,7 @@ class AskInLines:
             # The user has left; the question stays open, to be decided later.
             return Defer()
         except KeyboardInterrupt:
-            raise Cancelled from None
+            raise CancelledError from None
 
     def _put(self, request: ApprovalRequested) -> None:
         self._show(question_lines(request, self._console))
@@ -109,7 +109,9 @@ class AskInLines:
         for number, hunk in enumerate(change.hunks, 1):
             words = rest
             if not words:
-                self._show([styled(f"? Part {number} of {len(change.hunks)}", "ask"), *lines_of(hunk.diff, whole=True)])
+                self._show(
+                    [styled(f"? Part {number} of {len(change.hunks)}", "ask"), *display_lines(hunk.diff, whole=True)]
+                )
                 self._hint("y: yes · n: no · a: all the rest · d: none of the rest")
                 with_interrupts(wait_until_quiet)
             while words not in ("y", "yes", "n", "no", "a", "d"):
@@ -166,8 +168,8 @@ def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
         if other and not (effect.kind == "read" and effect.target in written):
             verb = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}[effect.kind]
             yield styled(f"  {verb} {visible(effect.target)}", "dim")
-    yield from lines_of(request.preview, whole=True)
-    odd = named(request.summary, *(e.target for e in request.effects))
+    yield from display_lines(request.preview, whole=True)
+    odd = named_lookalikes(request.summary, *(e.target for e in request.effects))
     facts = [*([odd] if odd else []), *request.facts, f"because it {request.reason}"]
     if request.always:
         several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always

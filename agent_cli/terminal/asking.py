@@ -9,18 +9,18 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.answers import Defer, Reply, assents
+from agent_cli.core.answers import Defer, QuestionReply, assents
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
-from agent_cli.place import Mistake, check_mode
+from agent_cli.place import UsageError, check_mode
 from agent_cli.session.plans import lifetime
 from agent_cli.terminal.approval import Aside, ReadLine, with_interrupts
 from agent_cli.terminal.console import prose
 from agent_cli.terminal.editor import edited_as
 from agent_cli.terminal.input import wait_until_quiet
 from agent_cli.terminal.reviewing import HINT, read_review, review_diffs, review_lines
-from agent_cli.terminal.views import lines_of
-from agent_tools.cancel import Cancelled
+from agent_cli.terminal.views import display_lines
+from agent_tools.cancel import CancelledError
 from agent_tools.clipping import number_in
 from agent_tools.plan import plan_for_editor, plan_from, plan_text
 
@@ -44,7 +44,7 @@ class QuestionsInLines:
         self._aside = aside
         self._plan_ttl = plan_ttl
 
-    def __call__(self, asked: QuestionAsked) -> Reply | Defer:
+    def __call__(self, asked: QuestionAsked) -> QuestionReply | Defer:
         try:
             if asked.kind == "review":
                 return self._review(asked.data)
@@ -52,9 +52,9 @@ class QuestionsInLines:
         except EOFError:
             return Defer()
         except KeyboardInterrupt:
-            raise Cancelled from None
+            raise CancelledError from None
 
-    def _plan(self, data: dict[str, Any]) -> Reply:
+    def _plan(self, data: dict[str, Any]) -> QuestionReply:
         """Show the plan, as it is or as the user has edited it, and take the verdict."""
         edited: dict[str, Any] = {}
         draft = ""
@@ -65,7 +65,7 @@ class QuestionsInLines:
             with_interrupts(wait_until_quiet)
             words = self._words("Approve this plan? ")
             if words.lower() not in ("e", "edit"):
-                reply = read_verdict(words)
+                reply = read_plan_verdict(words)
                 if why := refused_mode(reply):
                     self._say(why, "bad")
                     continue
@@ -75,17 +75,17 @@ class QuestionsInLines:
             if came.problem:
                 self._say(came.problem, "bad")
 
-    def _review(self, data: dict[str, Any]) -> Reply:
+    def _review(self, data: dict[str, Any]) -> QuestionReply:
         """Show what was done, and take the verdict."""
         for line in review_lines(data):
             self._say(line)
-        for row in lines_of(review_diffs(data), whole=True):
+        for row in display_lines(review_diffs(data), whole=True):
             self._console.print(row)
         self._say(HINT, "dim")
         with_interrupts(wait_until_quiet)
         return read_review(self._words("Go on? "))
 
-    def _questions(self, questions: list[dict[str, Any]]) -> Reply:
+    def _questions(self, questions: list[dict[str, Any]]) -> QuestionReply:
         answers = []
         for question in questions:
             for row in asked_lines(question, self._console):
@@ -94,7 +94,7 @@ class QuestionsInLines:
             with_interrupts(wait_until_quiet)
             words = self._words("[number, or your own words] " if options else "[your answer] ")
             answers.append(f"{question['question']} -> {chosen(words, options)}")
-        return Reply("answer", "\n".join(answers))
+        return QuestionReply("answer", "\n".join(answers))
 
     def _words(self, label: str) -> str:
         """A line that is no command."""
@@ -125,26 +125,26 @@ def chosen(words: str, options: list[dict[str, Any]]) -> str:
     return words or "(no answer)"
 
 
-def read_verdict(words: str) -> Reply:
+def read_plan_verdict(words: str) -> QuestionReply:
     """`y`, `y MODE`, `y` and words; `n` or nothing ends the work; any other sentence sends the plan back."""
     if assents(words):
-        return Reply("approve")
+        return QuestionReply("approve")
     head, _, rest = words.partition(" ")
     if head.lower() in ("y", "yes"):
         first, _, more = rest.strip().partition(" ")
         if first in MODES:
-            return Reply("approve", more.strip(), mode=next(m for m in MODES if m == first))
-        return Reply("approve", rest.strip())
+            return QuestionReply("approve", more.strip(), mode=next(m for m in MODES if m == first))
+        return QuestionReply("approve", rest.strip())
     if words.lower() in ("", "n", "no"):
-        return Reply("cancel")
-    return Reply("revise", words)
+        return QuestionReply("cancel")
+    return QuestionReply("revise", words)
 
 
-def refused_mode(reply: Reply) -> str:
+def refused_mode(reply: QuestionReply) -> str:
     """Why the mode that a plan was approved for is refused here; empty where it is not."""
     try:
         check_mode(reply.mode or "", os.environ)
-    except Mistake as mistake:
+    except UsageError as mistake:
         return str(mistake)
     return ""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolRequested, ToolStarted
 from agent_tools.base import Progress, ToolError, ToolResult
 from agent_tools.builtin import BUILTIN
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -47,7 +47,7 @@ def run_bang(repl: Repl, text: str) -> None:
                 repl.listener(ToolProgress(CALL, step.text))
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
-    except Cancelled:
+    except CancelledError:
         result = ToolResult("[interrupted by the user]", is_error=True)
     repl.listener(ToolFinished(CALL, "Bash", result.is_error, 0, result.display))
     if result.display is None:

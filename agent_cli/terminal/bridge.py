@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_cli.core.events import TextDelta, ThinkingDelta, ToolProgress
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 
 LIMIT = 256 * 1024
 _BASE = 64
@@ -77,7 +77,7 @@ def _goes_on(item: ToolProgress, other: object) -> bool:
     return isinstance(other, ToolProgress) and other.call_id == item.call_id and len(item.text) < 65_536
 
 
-class Waiting:
+class PendingReply:
     """A question that one thread waits at and another answers. The first answer counts."""
 
     def __init__(self) -> None:
@@ -96,8 +96,8 @@ class Waiting:
             self._done.set()
 
     def wait(self) -> Any:
-        """The answer. Raises Cancelled."""
+        """The answer. Raises CancelledError."""
         self._done.wait()
         if self._cancelled:
-            raise Cancelled
+            raise CancelledError
         return self._answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_cli.core.answers import Answer, Edit
+from agent_cli.core.answers import Answer, EditedCall
 from agent_cli.core.events import ApprovalRequested, Event, ToolRequested, TurnFinished, innermost
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_tools.workspace import Workspace
@@ -33,9 +33,9 @@ class Changeable:
         self.hunks = tuple(hunks)
         self._arguments, self._workspace = arguments, workspace
 
-    def edited(self, text: str) -> Edit | None:
+    def edited(self, text: str) -> EditedCall | None:
         """The answer that puts this text in place of the argument; None where that says nothing or nothing new."""
-        return Edit({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
+        return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
 
     def taken(self, kept: Sequence[Hunk]) -> Answer:
         """The answer of a person who takes these of the hunks."""

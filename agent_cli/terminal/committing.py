@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.commits.choice import Choice, Did, Words, choose_files, did_by, read_words
+from agent_cli.commits.choice import CommitChoice, CommitWords, Did, choose_files, did_by, read_words
 from agent_cli.commits.message import material, plain_message, propose, with_trailers
-from agent_cli.commits.repository import Change, Repository
+from agent_cli.commits.repository import FileStatus, Repository
 from agent_cli.core.redact import Redactor
 from agent_cli.keeping import undoing
 from agent_cli.model.transport import ModelError
-from agent_cli.place import Mistake, git_would_start
+from agent_cli.place import UsageError, git_would_start
 from agent_cli.snapshots.git import StoreError
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import counted, one_line, shorten
@@ -24,7 +24,7 @@ _MOST_LISTED = 40
 
 
 def commit(repl: Repl, words: str) -> None:
-    """Raises Mistake, Cancelled; then nothing is committed."""
+    """Raises UsageError, CancelledError; then nothing is committed."""
     if (starts := git_would_start(repl.place, repl.layers)) and not repl.confirm(
         f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
@@ -49,7 +49,7 @@ def commit(repl: Repl, words: str) -> None:
         repl.say("Nothing was committed.")
         return
     if _marks(repo, take) != marks:
-        raise Mistake("Nothing was committed: the files changed since they were shown. /commit shows them again.")
+        raise UsageError("Nothing was committed: the files changed since they were shown. /commit shows them again.")
     if not asked.hooks:
         repl.say("  without the hooks that --no-verify skips")
     name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
@@ -60,8 +60,8 @@ def commit(repl: Repl, words: str) -> None:
     )
 
 
-def _did(repl: Repl, asked: Words) -> Did:
-    """What the session did, by the snapshots. Raises Mistake where that is not known and needed."""
+def _did(repl: Repl, asked: CommitWords) -> Did:
+    """What the session did, by the snapshots. Raises UsageError where that is not known and needed."""
     agent = repl.agent
     why = ""
     if not agent.settings.undo.keep or not agent.settings.save_sessions:
@@ -69,17 +69,19 @@ def _did(repl: Repl, asked: Words) -> Did:
     else:
         try:
             return did_by(undoing(agent.place, agent.settings, agent.header.session_id))
-        except (StoreError, Mistake) as error:
+        except (StoreError, UsageError) as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
         return Did()
-    raise Mistake(f"What the session changed is not known ({why}): name the files, /commit PATH, or say /commit --all.")
+    raise UsageError(
+        f"What the session changed is not known ({why}): name the files, /commit PATH, or say /commit --all."
+    )
 
 
-def _settled(repl: Repl, choice: Choice) -> list[Change]:
-    """The files to commit, those in question asked about. Raises Mistake."""
+def _settled(repl: Repl, choice: CommitChoice) -> list[FileStatus]:
+    """The files to commit, those in question asked about. Raises UsageError."""
     if unmerged := [c.path for c in choice.take if c.unmerged]:
-        raise Mistake(f"Conflicts have to be settled first: {shorten(', '.join(unmerged), 200)}.")
+        raise UsageError(f"Conflicts have to be settled first: {shorten(', '.join(unmerged), 200)}.")
     take = []
     for change in choice.take:
         if change.in_part and not repl.confirm(f"{change.path} is staged in part: commit all of it?"):
@@ -89,7 +91,7 @@ def _settled(repl: Repl, choice: Choice) -> list[Change]:
     return take
 
 
-def _say_why_nothing(repl: Repl, asked: Words, changes: Sequence[Change], choice: Choice) -> None:
+def _say_why_nothing(repl: Repl, asked: CommitWords, changes: Sequence[FileStatus], choice: CommitChoice) -> None:
     if choice.take:
         repl.say("Nothing is left to commit.")
     elif not changes:
@@ -103,7 +105,7 @@ def _say_why_nothing(repl: Repl, asked: Words, changes: Sequence[Change], choice
         )
 
 
-def _list(repl: Repl, repo: Repository, take: Sequence[Change], choice: Choice) -> None:
+def _list(repl: Repl, repo: Repository, take: Sequence[FileStatus], choice: CommitChoice) -> None:
     counts = repo.counts(take)
     repl.say(f"{counted(len(take), 'file')} for {repo.branch or 'a commit on no branch (HEAD is detached)'}:")
     for change in take[:_MOST_LISTED]:
@@ -120,8 +122,8 @@ def _list(repl: Repl, repo: Repository, take: Sequence[Change], choice: Choice) 
         repl.say(f"  changed outside of this repository: {shorten(one_line(', '.join(choice.outside)), 200)}")
 
 
-def _message(repl: Repl, repo: Repository, take: Sequence[Change], asked: Words) -> str:
-    """The message to begin with: the person's, else the model's. Raises Mistake, Cancelled."""
+def _message(repl: Repl, repo: Repository, take: Sequence[FileStatus], asked: CommitWords) -> str:
+    """The message to begin with: the person's, else the model's. Raises UsageError, CancelledError."""
     agent = repl.agent
     kit = agent.conversation.kit
     text = asked.message
@@ -143,7 +145,7 @@ def _message(repl: Repl, repo: Repository, take: Sequence[Change], asked: Words)
     return with_trailers(text or plain_message(take), trailers, agent.conversation.options.label)
 
 
-def _agreed(repl: Repl, repo: Repository, take: Sequence[Change], message: str) -> str | None:
+def _agreed(repl: Repl, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
     """The message that the person agrees to, perhaps after they edited it; None where they would rather not."""
     options = [("yes", f"commit {counted(len(take), 'file')}"), ("edit", "the message first"), ("no", "")]
     while True:
@@ -163,7 +165,7 @@ def _agreed(repl: Repl, repo: Repository, take: Sequence[Change], message: str) 
             message = changed.strip()
 
 
-def _marks(repo: Repository, take: Sequence[Change]) -> list[tuple[int, int, int] | None]:
+def _marks(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
     """By what it is seen that a file was changed while the person looked."""
     found: list[tuple[int, int, int] | None] = []
     for change in take:

@@ -12,7 +12,7 @@ from agent_tools.base import ToolContext
 from agent_tools.clipping import one_line
 from agent_tools.inert import inert
 from agent_tools.key_shapes import without_secrets
-from agent_tools.ripgrep import find_rg, walk
+from agent_tools.ripgrep import find_rg, walk_files
 from agent_tools.values import Value
 
 MOST, FILES = 50, 100_000
@@ -22,7 +22,7 @@ _LISTED = 64 << 20
 _ARGUMENT = re.compile(r"/([\w:.-]+) ([^\s@]*)")
 
 
-class Choice(Value):
+class Completion(Value):
     """One line of the menu. start: where in the text it is put in, up to the cursor. place: of an option to pick."""
 
     text: str
@@ -36,34 +36,34 @@ def complete(
     commands: Iterable[tuple[str, str]],
     files: Callable[[], tuple[str, ...]],
     values: Callable[[str], Iterable[str]] = lambda command: (),
-) -> list[Choice]:
+) -> list[Completion]:
     """The choices for the text before the cursor; best first. values: what the argument of a command may be."""
     if match := _COMMAND.fullmatch(before):
         typed = match[1].lower()
         names = [(name, text) for name, text in commands if typed in name.lower()]
         names.sort(key=lambda pair: (not pair[0].lower().startswith(typed), pair[0]))
-        return [Choice(f"/{name} ", text) for name, text in names if f"/{name}" != before][:MOST]
+        return [Completion(f"/{name} ", text) for name, text in names if f"/{name}" != before][:MOST]
     if match := _ARGUMENT.fullmatch(before):
         typed, start = match[2].lower(), match.start(2)
         fitting = [value for value in values(match[1]) if value.lower().startswith(typed) and value != match[2]]
-        return [Choice(value, "", start) for value in fitting[:MOST]]
+        return [Completion(value, "", start) for value in fitting[:MOST]]
     if match := _MENTION.search(before):
         start = match.start(1) - 1
-        return [Choice(f"@{name} ", "", start) for name in nearest(match[1], files()) if name != match[1]]
+        return [Completion(f"@{name} ", "", start) for name in fuzzy_matches(match[1], files()) if name != match[1]]
     return []
 
 
-def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Choice]:
+def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
     """The options that have every typed word in what they are called or mean, in their order."""
     words = typed.lower().split()
     return [
-        Choice(one_line(label), one_line(text), 0, place)
+        Completion(one_line(label), one_line(text), 0, place)
         for place, (label, text) in enumerate(options)
         if all(word in f"{label} {text}".lower() for word in words)
     ]
 
 
-def nearest(typed: str, names: Iterable[str]) -> list[str]:
+def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
     """The names that have the typed letters in this order: first where they begin the file's name, then where it has
     them in one piece, then where the path has, then the rest; short ones first."""
     if not typed:
@@ -110,7 +110,7 @@ class FileNames:
         rg = find_rg(self._ctx)
         if rg is None:
             fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
-            return [name for name, _ in zip(walk(self._root, False, fresh), range(FILES), strict=False)]
+            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(FILES), strict=False)]
         env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
         command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--null"]
         try:

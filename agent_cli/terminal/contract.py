@@ -9,7 +9,7 @@ from agent_tools.display import TodoItem
 from agent_tools.values import Value
 
 
-class Look(Value):
+class Appearance(Value):
     """How the screen looks and is typed in: see the settings under [terminal]."""
 
     theme: str = "dark"
@@ -20,10 +20,10 @@ class Look(Value):
     notify: bool = True
 
 
-LOOK = Look()
+LOOK = Appearance()
 
 
-class Session(Protocol):
+class ScreenSession(Protocol):
     """What the screen needs of a session. `send` runs on the worker's thread, the rest on the screen's."""
 
     def send(self, text: str) -> None:

@@ -6,9 +6,9 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agent_cli.terminal.ansi import rows_of
+from agent_cli.terminal.ansi import count_rows
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 
 if TYPE_CHECKING:
     from agent_cli.terminal.live import Live
@@ -58,7 +58,7 @@ class Controls:
         writer = live.transcript.writer
         lines = list(entry.lines())
         size = live.app.screen.get_size()
-        if rows_of((line.plain for line in lines), size.columns) < size.rows:
+        if count_rows((line.plain for line in lines), size.columns) < size.rows:
             writer.settle()
             for line in lines:
                 writer.put(line)
@@ -84,7 +84,7 @@ class Controls:
         text = line.buffer.text
 
         def edit() -> None:
-            with suppress(Cancelled):
+            with suppress(CancelledError):
                 changed = live.outside(lambda: edited_text(text))
                 # What has been put into the line meanwhile, such as a question's answer, stays.
                 if changed is None:

@@ -11,17 +11,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.answers import Approve, Edit, Reject, Reply
+from agent_cli.core.answers import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.approval import answer_to, question_lines
-from agent_cli.terminal.asking import asked_lines, chosen, plan_lines, read_plan, read_verdict
-from agent_cli.terminal.bridge import Waiting
+from agent_cli.terminal.asking import asked_lines, chosen, plan_lines, read_plan, read_plan_verdict
+from agent_cli.terminal.bridge import PendingReply
 from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.console import prose, styled
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.hunks import Hunk
 from agent_cli.terminal.reviewing import read_review, review_diffs, review_lines
-from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.views import display_lines
 from agent_tools.plan import plan_for_editor
 from agent_tools.values import Value
 
@@ -36,7 +36,7 @@ class Give(Value):
     answer: Any
 
 
-class Words(Value):
+class TextInput(Value):
     """A line of input first. read: what the words mean; None: not enough, ask on."""
 
     label: str
@@ -59,17 +59,17 @@ class Pick(Value):
     read: Callable[[int], Any]
 
 
-Act = Give | Words | InEditor
+Act = Give | TextInput | InEditor
 
 
-class Ask:
+class Dialog:
     """One open question. keys: what a single key means. free: without a key the input line is the answer at once.
 
     own: the person's own command asks, so that the line is free for it. Such a question may be answered with nothing.
     """
 
     def __init__(
-        self, bar: str, keys: dict[str, Act], body: Body, free: Words | Pick | None = None, *, own: bool = False
+        self, bar: str, keys: dict[str, Act], body: Body, free: TextInput | Pick | None = None, *, own: bool = False
     ) -> None:
         assert set(keys) <= set(KEYS), f"no key is bound for one of {', '.join(keys)}"
         self.bar = bar
@@ -77,7 +77,7 @@ class Ask:
         self.body = body
         self.free = free
         self.own = own
-        self.waiting = Waiting()
+        self.waiting = PendingReply()
 
     @property
     def short(self) -> str:
@@ -85,7 +85,7 @@ class Ask:
         return f"? [{'/'.join(self.keys) or 'Enter/Esc'}]"
 
 
-def approval(request: ApprovalRequested, change: Changeable) -> Ask:
+def approval(request: ApprovalRequested, change: Changeable) -> Dialog:
     """The question before a call. change: what of it the person may change."""
     keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
     words = ["y yes"]
@@ -96,27 +96,27 @@ def approval(request: ApprovalRequested, change: Changeable) -> Ask:
         keys["A"] = Give(answer_to(request, "A"))
         words.append("A always, kept")
     if change.name:
-        in_line = Words(f"{change.name}> ", change.edited, change.text)
+        in_line = TextInput(f"{change.name}> ", change.edited, change.text)
         keys["e"] = in_line if change.in_line else InEditor(change.text, change.edited)
         words.append("e edit")
     if change.hunks:
         keys["h"] = Give(ByHunk())
         words.append(f"h its {len(change.hunks)} parts one by one")
-    keys["r"] = Words("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
+    keys["r"] = TextInput("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
     bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, because'))}]"
-    return Ask(bar, keys, lambda console: question_lines(request, console))
+    return Dialog(bar, keys, lambda console: question_lines(request, console))
 
 
-def question(asked: dict[str, Any]) -> Ask:
+def question_dialog(asked: dict[str, Any]) -> Dialog:
     """One question of the model's: a menu with room for one's own words, or the words alone. The answer is a text."""
     options = asked.get("options", [])
     several = bool(asked.get("multiSelect")) or len(options) > 9
     keys: dict[str, Act] = {str(n): Give(chosen(str(n), options)) for n in range(1, min(len(options), 9) + 1)}
-    own = Words("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
+    own = TextInput("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
     keys |= {"r": own, "n": Give(chosen("", options))}
     numbers = f"1-{min(len(options), 9)} choose · " if options else ""
     say = "r several, by number, or your own words" if several else "r your own words"
-    return Ask(
+    return Dialog(
         f"? Your answer? [{numbers}{say} · n none]",
         keys,
         lambda console: asked_lines(asked, console),
@@ -124,23 +124,23 @@ def question(asked: dict[str, Any]) -> Ask:
     )
 
 
-def confirmation(text: str) -> Ask:
+def confirmation(text: str) -> Dialog:
     """A yes or no for a command of the person's."""
     keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
-    return Ask("? [y yes · n no]", keys, lambda console: prose(f"? {text}", console, "ask"), own=True)
+    return Dialog("? [y yes · n no]", keys, lambda console: prose(f"? {text}", console, "ask"), own=True)
 
 
-def pick(text: str, options: Sequence[Option]) -> Ask:
+def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
     """A choice for a command of the person's; the answer is the place of an option, or None."""
     menu = Pick("> ", tuple(options), lambda place: place)
     bar = "? type to narrow it down · up, down and Enter choose · Esc none"
-    return Ask(bar, {}, lambda console: prose(f"? {text}", console, "ask"), menu, own=True)
+    return Dialog(bar, {}, lambda console: prose(f"? {text}", console, "ask"), menu, own=True)
 
 
-def words_for(label: str, text: str = "") -> Ask:
+def words_for(label: str, text: str = "") -> Dialog:
     """A line of words for a command of the person's; the answer is a text, or None."""
-    words = Words(label, lambda typed: typed.strip() or None, text)
-    return Ask("? Enter sends · Esc goes back", {}, lambda console: iter(()), words, own=True)
+    words = TextInput(label, lambda typed: typed.strip() or None, text)
+    return Dialog("? Enter sends · Esc goes back", {}, lambda console: iter(()), words, own=True)
 
 
 class ByHunk(Value):
@@ -153,15 +153,15 @@ class Rest(Value):
     take: bool
 
 
-def hunk_question(hunk: Hunk, number: int, of: int) -> Ask:
+def hunk_question(hunk: Hunk, number: int, of: int) -> Dialog:
     """Whether one part of a change is made. The answer is True, False, or a `Rest`."""
     keys: dict[str, Act] = {"y": Give(True), "n": Give(False), "a": Give(Rest(True)), "d": Give(Rest(False))}
 
     def body(console: Console) -> Iterator[Text]:
         yield styled(f"? Part {number} of {of}", "ask")
-        yield from lines_of(hunk.diff, whole=True)
+        yield from display_lines(hunk.diff, whole=True)
 
-    return Ask("? Take this part? [y yes · n no · a all the rest · d none of the rest]", keys, body)
+    return Dialog("? Take this part? [y yes · n no · a all the rest · d none of the rest]", keys, body)
 
 
 class Rewritten(Value):
@@ -170,14 +170,14 @@ class Rewritten(Value):
     plan: dict[str, Any]
 
 
-def plan(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Ask:
+def plan(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Dialog:
     """A plan to approve, as it is or as the user has edited it. The answer is a `Reply`, or the plan `Rewritten`.
 
     ttl: minutes that it may wait; 0 for ever.
     """
 
-    def approved(words: str) -> Reply:
-        return read_verdict(words).but(plan=edited or {})
+    def approved(words: str) -> QuestionReply:
+        return read_plan_verdict(words).but(plan=edited or {})
 
     def rewritten(text: str) -> Rewritten | None:
         changed = read_plan(text)
@@ -190,12 +190,12 @@ def plan(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 
     keys: dict[str, Act] = {
         "y": Give(approved("y")),
         "a": Give(approved("y acceptEdits")),
-        "w": Words("yes, and> ", lambda words: approved(f"y {words}".strip())),
+        "w": TextInput("yes, and> ", lambda words: approved(f"y {words}".strip())),
         "e": InEditor(plan_for_editor(edited or data), rewritten),
-        "r": Words("change> ", lambda words: Reply("revise", words.strip()) if words.strip() else None),
-        "n": Give(read_verdict("n")),
+        "r": TextInput("change> ", lambda words: QuestionReply("revise", words.strip()) if words.strip() else None),
+        "n": Give(read_plan_verdict("n")),
     }
-    return Ask(
+    return Dialog(
         "? Approve this plan? [y yes · a yes, and accept edits · w yes, with words · e edit it · r change it · n no, "
         "end here]",
         keys,
@@ -203,27 +203,27 @@ def plan(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 
     )
 
 
-def review(data: dict[str, Any]) -> Ask:
+def review(data: dict[str, Any]) -> Dialog:
     """What was done, before the work goes on. The answer is a `Reply`."""
 
     def body(console: Console) -> Iterator[Text]:
         for line in review_lines(data):
             yield from prose(line, console)
-        yield from lines_of(review_diffs(data), whole=True)
+        yield from display_lines(review_diffs(data), whole=True)
 
     keys: dict[str, Act] = {
         "y": Give(read_review("y")),
-        "u": Words("undone; now> ", lambda words: read_review(f"u {words}")),
-        "w": Words("go on, and> ", lambda words: read_review(f"y {words}")),
-        "r": Words("change> ", lambda words: Reply("revise", words.strip()) if words.strip() else None),
+        "u": TextInput("undone; now> ", lambda words: read_review(f"u {words}")),
+        "w": TextInput("go on, and> ", lambda words: read_review(f"y {words}")),
+        "r": TextInput("change> ", lambda words: QuestionReply("revise", words.strip()) if words.strip() else None),
         "n": Give(read_review("n")),
     }
-    return Ask(
+    return Dialog(
         "? Go on? [y yes · w yes, with words · r change something first · u undo this · n no, end here]", keys, body
     )
 
 
-def told(answer: Any) -> str:
+def answer_line(answer: Any) -> str:
     """An answer as a line for the scrollback."""
     match answer:
         case bool() | Rest():
@@ -236,11 +236,11 @@ def told(answer: Any) -> str:
             return f"yes, and always for {rule}, {'kept for this project' if scope == 'project' else 'in this session'}"
         case Reject(reason=reason):
             return f"no, because: {reason}" if reason else "no"
-        case Edit():
+        case EditedCall():
             return "yes, changed"
         case Rewritten():
             return "edited"
-        case Reply(verdict=verdict, text=text):
+        case QuestionReply(verdict=verdict, text=text):
             words = {"approve": "yes", "cancel": "no", "revise": "change it", "undo": "undo it", "answer": "answer"}[
                 verdict
             ]

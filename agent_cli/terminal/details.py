@@ -12,7 +12,7 @@ from rich.text import Text
 from agent_cli.core.events import Event, MessageAdded, ThinkingDelta, ToolFinished, ToolRequested, innermost
 from agent_cli.core.messages import ToolMessage
 from agent_cli.terminal.console import styled
-from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.views import display_lines
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.values import Value
 
@@ -41,7 +41,7 @@ class Entry(Value):
             for line in more:
                 yield styled(f"    {line}", "dim")
         if diff:
-            yield from lines_of(self.display, whole=True)
+            yield from display_lines(self.display, whole=True)
         for line in self.text.split("\n") if self.text and not diff else ():
             yield styled(f"  {line}")
 

@@ -27,7 +27,7 @@ _SIGNS = {"-": "red", "+": "green", "\\": "dim"}
 Span = tuple[int, int]
 
 
-class Line(Value):
+class DiffLine(Value):
     """A line of a diff. sign: "-", "+", " ", "\\" for a note, "@" for a gap. changed: what its pair does not have."""
 
     sign: str
@@ -48,29 +48,29 @@ def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
         yield styled(f"  ... {counted(len(lines) - len(shown), 'more line')}", "dim")
 
 
-def _parsed(patch: str) -> list[Line]:
+def _parsed(patch: str) -> list[DiffLine]:
     """The lines of a unified diff, with their numbers: in the old file for "-", else in the new one."""
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     old = new = 0
     for raw in patch.split("\n") if patch else ():
         sign, text = raw[:1] or " ", inert(raw[1:])
         if found := re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@", raw):
             old, new = int(found[1]), int(found[2])
             if lines:
-                lines.append(Line("@", None, "..."))
+                lines.append(DiffLine("@", None, "..."))
         elif sign == "-":
-            lines.append(Line("-", old, text))
+            lines.append(DiffLine("-", old, text))
             old += 1
         elif sign in "+ ":
-            lines.append(Line(sign, new, text))
+            lines.append(DiffLine(sign, new, text))
             new += 1
             old += sign == " "
         else:
-            lines.append(Line("\\", None, inert(raw)))
+            lines.append(DiffLine("\\", None, inert(raw)))
     return lines
 
 
-def _paired(lines: list[Line]) -> list[Line]:
+def _paired(lines: list[DiffLine]) -> list[DiffLine]:
     """The lines, those that came in place of another and are like it with the words that differ."""
     out = list(lines)
     start = 0
@@ -88,7 +88,7 @@ def _paired(lines: list[Line]) -> list[Line]:
     return out
 
 
-def _end_of(sign: str, lines: list[Line], at: int) -> int:
+def _end_of(sign: str, lines: list[DiffLine], at: int) -> int:
     """Where the lines of one sign end; notes about a missing last newline do not end them."""
     while at < len(lines) and lines[at].sign in (sign, "\\"):
         at += 1
@@ -118,7 +118,7 @@ def _spans(words: list[str], ranges: list[Span]) -> tuple[Span, ...]:
     return tuple((starts[a], starts[b]) for a, b in ranges if a < b)
 
 
-def _drawn(lines: list[Line], path: str, width: int) -> Iterator[Text]:
+def _drawn(lines: list[DiffLine], path: str, width: int) -> Iterator[Text]:
     old, new = Highlighter.for_file(path), Highlighter.for_file(path)
     for count, line in enumerate(lines):
         if line.sign == "@":

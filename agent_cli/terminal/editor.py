@@ -21,7 +21,7 @@ _TRIES = 20
 _LARGEST = 64 << 20
 
 
-class Edited(Value):
+class EditorResult(Value):
     """What came of editing. answer: what the text means; None where it means nothing. text: what to edit next time.
     problem: for the user; "" where all is well."""
 
@@ -30,7 +30,7 @@ class Edited(Value):
     problem: str = ""
 
 
-def edited_as(text: str, read: Callable[[str], Any]) -> Edited:
+def edited_as(text: str, read: Callable[[str], Any]) -> EditorResult:
     """What the text means when it comes out of the editor.
 
     Where `read` raises ValueError with a sentence, the editor opens again on the same text with the sentence above it,
@@ -40,17 +40,17 @@ def edited_as(text: str, read: Callable[[str], Any]) -> Edited:
     for _ in range(_TRIES):
         changed = edited_text(f"{_PROBLEM}{problem} -->\n{text}" if problem else text)
         if changed is None:
-            return Edited(None, text, NO_EDITOR)
+            return EditorResult(None, text, NO_EDITOR)
         if changed.startswith(_PROBLEM):
             changed = changed.partition("\n")[2]
         try:
-            return Edited(read(changed), changed)
+            return EditorResult(read(changed), changed)
         except ValueError as error:
             problem = str(error)
             if changed == text:
                 break
             text = changed
-    return Edited(None, text, problem)
+    return EditorResult(None, text, problem)
 
 
 def edited_text(text: str, suffix: str = ".md") -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.core.answers import Defer
-from agent_cli.terminal.decisions import Ask, Give, InEditor, Pick, Words, told
+from agent_cli.terminal.decisions import Dialog, Give, InEditor, Pick, TextInput, answer_line
 from agent_cli.terminal.editor import edited_as
 from agent_cli.terminal.input import GUARD
 from agent_tools.clipping import one_line
@@ -26,14 +26,14 @@ class Questions:
         self._asked_at = self._key_at = 0.0
         self._answered = False
         self._read: Callable[[str], Any] = str
-        self._words: Words | None = None
+        self._words: TextInput | None = None
         # The line when the question came, and by its label what was typed of an answer that was not sent.
         self._before = ""
         self._unsent: dict[str, str] = {}
-        self.ask: Ask | None = None
-        self._later: deque[Ask] = deque()
+        self.ask: Dialog | None = None
+        self._later: deque[Dialog] = deque()
 
-    def put(self, ask: Ask) -> None:
+    def put(self, ask: Dialog) -> None:
         """Show a question. Where a free answer is asked for and nobody is typing, the line is for that."""
         live = self._live
         if live.leaving and not ask.own:
@@ -84,7 +84,7 @@ class Questions:
         match self.ask.keys[key]:
             case Give(answer=answer):
                 self._give(answer)
-            case Words() as words:
+            case TextInput() as words:
                 self._take_words(words)
             case InEditor() as act:
                 self._edit(self.ask, key, act)
@@ -125,7 +125,7 @@ class Questions:
             self.put(self._later.popleft())
         return True
 
-    def _take_words(self, words: Words) -> None:
+    def _take_words(self, words: TextInput) -> None:
         self._words, self._read = words, words.read
         self._live.line.borrow(words.label, self._unsent.pop(words.label, words.text))
 
@@ -136,12 +136,12 @@ class Questions:
             if isinstance(ask.free, Pick) and answer is not None:
                 self._live.say(f"  {one_line(ask.free.options[answer][0])}")
             elif answer is not None and not (ask.own and ask.free):
-                self._live.say(f"  {told(answer)}")
+                self._live.say(f"  {answer_line(answer)}")
             ask.waiting.answer(answer)
             if self._later:
                 self.put(self._later.popleft())
 
-    def _edit(self, ask: Ask, key: str, act: InEditor) -> None:
+    def _edit(self, ask: Dialog, key: str, act: InEditor) -> None:
         async def edit() -> None:
             came = await run_in_terminal(lambda: edited_as(act.text, act.read))
             if came.problem:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_cli.core.answers import Answer, Approve, Edit, Reject
+from agent_cli.core.answers import Answer, Approve, EditedCall, Reject
 from agent_tools.base import ToolError
 from agent_tools.clipping import LINE
 from agent_tools.display import Diff, Diffs, Display
-from agent_tools.textfile import decode, split_lines
+from agent_tools.textfile import decode_text, split_lines
 from agent_tools.values import Value
 from agent_tools.workspace import Workspace
 
@@ -72,7 +72,7 @@ def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any]
         return Reject("took none of the parts of this change")
     if len(kept) == len(every):
         return Approve()
-    return Edit(only(kept, arguments, workspace), told_of(kept, every), settled=True)
+    return EditedCall(only(kept, arguments, workspace), told_of(kept, every), settled=True)
 
 
 def told_of(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
@@ -89,7 +89,7 @@ def _lines(path: str, workspace: Workspace) -> list[str] | None:
     """The file's lines with their ends; None where there is no text."""
     try:
         # The path of a diff is a resolved one, and no link that came since is followed.
-        text = decode(workspace.read(workspace.cwd / path))
+        text = decode_text(workspace.read(workspace.cwd / path))
     except ToolError:
         return None
     return split_lines(text.content) if text is not None else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.terminal.completing import Choice, complete, narrowed
+from agent_cli.terminal.completing import Completion, complete, narrowed
 from agent_cli.terminal.dialogs import Option
 from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.pastes import Pastes
@@ -41,7 +41,7 @@ class InputLine:
         self.label = PROMPT
         self._aside: Document | None = None
         self._options: tuple[Option, ...] = ()
-        self.menu: list[Choice] = []
+        self.menu: list[Completion] = []
         self.chosen = -1
 
     @property

@@ -21,24 +21,24 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
-from agent_cli.terminal.bridge import Bridge, Waiting
+from agent_cli.terminal.bridge import Bridge, PendingReply
 from agent_cli.terminal.calls import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
 from agent_cli.terminal.console import by_words
-from agent_cli.terminal.contract import LOOK, Look, Session
+from agent_cli.terminal.contract import LOOK, Appearance, ScreenSession
 from agent_cli.terminal.controls import Controls
-from agent_cli.terminal.decisions import Ask
+from agent_cli.terminal.decisions import Dialog
 from agent_cli.terminal.dialogs import in_pager
 from agent_cli.terminal.guarded import Questions
 from agent_cli.terminal.keys import make_keys
 from agent_cli.terminal.layout import make_layout, style_of
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.output import AtomicOutput, InlineApp
-from agent_cli.terminal.slash import Leave
+from agent_cli.terminal.slash import ExitRequestedError
 from agent_cli.terminal.themes import recolored
 from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.view import above, below
-from agent_cli.terminal.worker import Ended, Printed, Said, Worker
-from agent_tools.cancel import Cancelled
+from agent_cli.terminal.view import above, below_input
+from agent_cli.terminal.worker import JobFinished, Printed, UserEcho, Worker
+from agent_tools.cancel import CancelledError
 
 FRAME = 1 / 15
 SLICE = 0.008
@@ -58,12 +58,12 @@ class Live:
 
     def __init__(
         self,
-        session: Session,
+        session: ScreenSession,
         transcript: Transcript,
         line: InputLine,
         screen: AtomicOutput,
         *,
-        look: Look = LOOK,
+        look: Appearance = LOOK,
         source: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -85,7 +85,7 @@ class Live:
             layout=make_layout(
                 line,
                 lambda: above(self),
-                lambda: below(self),
+                lambda: below_input(self),
                 lambda: screen.get_size().rows,
                 lambda: self.app.frame_number,
             ),
@@ -215,11 +215,11 @@ class Live:
                 # A command beside the turn does not tear the paragraph that is under way.
                 self._write(text.removesuffix("\n").split("\n"), settle=False)
                 self.transcript.writer.printed()
-            case Said(text=text):
+            case UserEcho(text=text):
                 self.echo(text)
-            case Ask():
+            case Dialog():
                 self.questions.put(item)
-            case Ended(leave=leave):
+            case JobFinished(leave=leave):
                 self._idle(leave)
             case MessageAdded(message=UserMessage(text=text)):
                 # What it mentions stands below it by now.
@@ -311,7 +311,7 @@ class Live:
         def run() -> None:
             try:
                 self.session.aside(text)
-            except Leave:
+            except ExitRequestedError:
                 self.leave_soon()
             except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
                 self.worker.failed = error
@@ -329,8 +329,8 @@ class Live:
 
     def outside(self, run: Callable[[], Any]) -> Any:
         """Run a program that needs the terminal (an editor, a pager); its result. From any thread but the one that
-        draws. Raises Cancelled where the application ends."""
-        waiting = Waiting()
+        draws. Raises CancelledError where the application ends."""
+        waiting = PendingReply()
 
         async def go() -> None:
             try:
@@ -340,7 +340,7 @@ class Live:
 
         loop = self.app.loop
         if loop is None or loop.is_closed():
-            raise Cancelled
+            raise CancelledError
         loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
         return waiting.wait()
 
@@ -348,7 +348,7 @@ class Live:
         """Show a long text in the pager, from the thread that draws."""
 
         def show() -> None:
-            with suppress(Cancelled):
+            with suppress(CancelledError):
                 self.outside(lambda: in_pager(text))
 
         threading.Thread(target=show, name="pager", daemon=True).start()

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 from agent_cli.config.notes import note_in
-from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, Edit, Reject, Reply
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     Event,
@@ -22,27 +22,27 @@ from agent_cli.core.events import (
     innermost,
 )
 from agent_cli.engine.context import window_size
-from agent_cli.place import Mistake, has_changes
-from agent_cli.terminal.ansi import rows_of
+from agent_cli.place import UsageError, has_changes
+from agent_cli.terminal.ansi import count_rows
 from agent_cli.terminal.asking import refused_mode
 from agent_cli.terminal.bang import is_bang
 from agent_cli.terminal.branch import Branch
 from agent_cli.terminal.changeable import Changeable
 from agent_cli.terminal.completing import FileNames
 from agent_cli.terminal.console import make_console
-from agent_cli.terminal.contract import Look
+from agent_cli.terminal.contract import Appearance
 from agent_cli.terminal.controls import HELP
 from agent_cli.terminal.decisions import (
-    Ask,
     ByHunk,
+    Dialog,
     Rest,
     Rewritten,
     approval,
     confirmation,
     hunk_question,
-    pick,
+    pick_dialog,
     plan,
-    question,
+    question_dialog,
     review,
     words_for,
 )
@@ -61,8 +61,8 @@ from agent_cli.terminal.show import Show
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_cli.terminal.status_line import StatusLine
 from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.worker import Said, Sink
-from agent_tools.cancel import Cancelled
+from agent_cli.terminal.worker import Sink, UserEcho
+from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.key_shapes import without_secrets
 
@@ -94,7 +94,7 @@ class LiveRepl(Repl):
             transcript,
             InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
-            look=Look(
+            look=Appearance(
                 theme=settings.terminal.theme,
                 color=not console.no_color,
                 reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
@@ -157,7 +157,7 @@ class LiveRepl(Repl):
     def _begin(self, first: str) -> None:
         self._take_up_waiting()
         if first.strip():
-            self.live.bridge.emit(Said(first))
+            self.live.bridge.emit(UserEcho(first))
             self.send(first)
 
     def _interruptible(self, run: Callable[[], object]) -> None:
@@ -180,7 +180,7 @@ class LiveRepl(Repl):
         answer = self._put(approval(request, change))
         while isinstance(answer, ByHunk):
             answer = self._take_parts(change)
-        assert isinstance(answer, Approve | Reject | Edit | Defer)
+        assert isinstance(answer, Approve | Reject | EditedCall | Defer)
         return answer
 
     def _take_parts(self, change: Changeable) -> Answer:
@@ -197,28 +197,28 @@ class LiveRepl(Repl):
                 kept.append(hunk)
         return change.taken(kept)
 
-    def _reply(self, asked: QuestionAsked) -> Reply | Defer:
+    def _reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
         if asked.kind == "questions":
             answers = []
             for each in asked.data["questions"]:
-                if isinstance(said := self._put(question(each)), Defer):
+                if isinstance(said := self._put(question_dialog(each)), Defer):
                     return said
                 answers.append(f"{each['question']} -> {said}")
-            return Reply("answer", "\n".join(answers))
+            return QuestionReply("answer", "\n".join(answers))
         if asked.kind == "review":
-            looked: Reply | Defer = self._put(review(asked.data))
+            looked: QuestionReply | Defer = self._put(review(asked.data))
             return looked
         ttl = self.agent.settings.plan_ttl
         answer = self._put(plan(asked.data, ttl=ttl))
-        while isinstance(answer, Rewritten) or (isinstance(answer, Reply) and refused_mode(answer)):
-            if isinstance(answer, Reply):
+        while isinstance(answer, Rewritten) or (isinstance(answer, QuestionReply) and refused_mode(answer)):
+            if isinstance(answer, QuestionReply):
                 self.say(refused_mode(answer))
             answer = self._put(plan(asked.data, answer.plan, ttl))
-        assert isinstance(answer, Reply | Defer)
+        assert isinstance(answer, QuestionReply | Defer)
         return answer
 
-    def _put(self, ask: Ask) -> Any:
-        """The user's answer; Defer to a question of a turn that they leave open. Raises Cancelled."""
+    def _put(self, ask: Dialog) -> Any:
+        """The user's answer; Defer to a question of a turn that they leave open. Raises CancelledError."""
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
@@ -244,7 +244,7 @@ class LiveRepl(Repl):
         return bool(self._put(confirmation(question)))
 
     def choose(self, question: str, options: Sequence[Option]) -> int | None:
-        place: int | None = self._put(pick(question, options)) if options else None
+        place: int | None = self._put(pick_dialog(question, options)) if options else None
         return place
 
     def ask(self, label: str, text: str = "") -> str | None:
@@ -269,7 +269,7 @@ class LiveRepl(Repl):
 
     def page(self, text: str) -> None:
         size = terminal_size()
-        if rows_of(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
+        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
             self.say(text)
 
     # What the screen asks of a session.
@@ -277,9 +277,9 @@ class LiveRepl(Repl):
     def send(self, text: str) -> None:
         try:
             self.handle(text)
-        except Mistake as mistake:
+        except UsageError as mistake:
             self.say(str(mistake))
-        except Cancelled:
+        except CancelledError:
             pass  # a command that asked, and was interrupted
         if self._files is not None:
             self._files.forget()
@@ -293,9 +293,9 @@ class LiveRepl(Repl):
     def aside(self, text: str) -> None:
         try:
             run_slash(self, text)
-        except Mistake as mistake:
+        except UsageError as mistake:
             self.say(str(mistake))
-        except Cancelled:
+        except CancelledError:
             pass
 
     def interrupt(self) -> None:

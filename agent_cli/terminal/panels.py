@@ -28,7 +28,7 @@ def short_count(number: int) -> str:
     return f"{number / 1e9:.1f}G"
 
 
-def clock(seconds: float) -> str:
+def short_duration(seconds: float) -> str:
     """7s, 3m 07s, 1h 02m."""
     whole = int(seconds)
     if whole < 60:
@@ -45,7 +45,12 @@ def status_line(doing: str, seconds: float, sent: int, received: int, width: int
     tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
     # In a narrow window the words come first.
     short = end.removesuffix(" to interrupt")
-    for facts in ([clock(seconds), *tokens, end], [clock(seconds), end], [clock(seconds), short], [short]):
+    for facts in (
+        [short_duration(seconds), *tokens, end],
+        [short_duration(seconds), end],
+        [short_duration(seconds), short],
+        [short],
+    ):
         tail = f" ({' · '.join(facts)})"
         room = width - cells(tail) - 2
         if room >= min(cells(what), WHAT):

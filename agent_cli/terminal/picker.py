@@ -109,7 +109,7 @@ class Picker:
         return keys
 
 
-def pick(found: Sequence[Glance]) -> Glance | None:
+def pick_session(found: Sequence[Glance]) -> Glance | None:
     """Let the person choose one at the terminal; None for none, or where no more keys come."""
     try:
         return Picker(found).run()

@@ -25,7 +25,7 @@ from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import Listener
 from agent_cli.mcp_servers import approvals_of, unapproved
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place, check_mode, find_place, project_files, read_settings, remember_trust
+from agent_cli.place import Place, UsageError, check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.session.plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
@@ -42,10 +42,10 @@ from agent_cli.terminal.leaving import how_it_ended
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.resuming import adopt, greet_back, measure
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.slash import REGISTRY, Leave, is_aside, run_slash
+from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
 from agent_cli.terminal.themes import Tinted
 from agent_cli.terminal.trusting import ask_server, ask_trust
-from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.views import display_lines
 from agent_cli.titles import Titles
 from agent_cli.waiting import refuse_fork, reopen
 from agent_tools.base import ToolError
@@ -56,7 +56,7 @@ AFTER_PROMPT = 0.5
 
 
 def run_repl(options: RunOptions) -> int:
-    """A session until the person leaves; the exit code. Raises Mistake before it has begun."""
+    """A session until the person leaves; the exit code. Raises UsageError before it has begun."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     repl = _screen_for(options, layers.settings(), os.environ)(options, place, layers)
@@ -162,7 +162,7 @@ class Repl(Dialogs):
             return True
         try:
             run_slash(self, words)
-        except Mistake as mistake:
+        except UsageError as mistake:
             self.say(str(mistake))
         return True
 
@@ -183,9 +183,9 @@ class Repl(Dialogs):
                     self.handle(text)
             except KeyboardInterrupt:
                 self.say("(Ctrl-D or /exit leaves)")
-            except (EOFError, Leave):
+            except (EOFError, ExitRequestedError):
                 break
-            except Mistake as mistake:
+            except UsageError as mistake:
                 self.say(str(mistake))
         self._farewell()
         return 0
@@ -203,7 +203,7 @@ class Repl(Dialogs):
         self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
 
     def handle(self, text: str) -> None:
-        """What a line means: a slash command, a command of the shell, a note, or a message. Raises Leave, Mistake."""
+        """Do what a line means: command, shell command, note or message. Raises ExitRequestedError, UsageError."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
@@ -214,7 +214,7 @@ class Repl(Dialogs):
             self.take_turn(text)
 
     def take_turn(self, text: str) -> None:
-        """Send a message and show the turn that it starts. Raises Mistake for an image that cannot be shown."""
+        """Send a message and show the turn that it starts. Raises UsageError for an image that cannot be shown."""
         conversation = self.agent.conversation
         context = conversation.kit.context
         pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
@@ -312,7 +312,7 @@ class Repl(Dialogs):
 
     def show_display(self, display: Display) -> None:
         """A display, whole."""
-        for line in lines_of(display, whole=True):
+        for line in display_lines(display, whole=True):
             self._console.print(line)
 
     def show_markdown(self, text: str) -> None:
@@ -327,18 +327,18 @@ class Repl(Dialogs):
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_over(self) -> None:
-        """A new session with the same options. Raises Mistake."""
+        """A new session with the same options. Raises UsageError."""
         self._change_session("clear")
         self.agent.conversation.source = "clear"
 
     def go_on_with(self, session_id: str) -> None:
-        """Leave this session for another one. Raises Mistake; then nothing has changed."""
+        """Leave this session for another one. Raises UsageError; then nothing has changed."""
         self._change_session(resume=session_id)
         greet_back(self)
         self._take_up_waiting()
 
     def fork(self) -> str:
-        """Go on in a copy of this session, in the same mode; the ID of the one that is left. Raises Mistake."""
+        """Go on in a copy of this session, in the same mode; the ID of the one that is left. Raises UsageError."""
         conversation, old = self.agent.conversation, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
         self.switch_mode(conversation.kit.policy.mode)
@@ -347,7 +347,10 @@ class Repl(Dialogs):
         return old
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
-        """Another session, with the same options but for what names one. Raises Mistake; then nothing has changed."""
+        """Another session, with the same options but for what names one.
+
+        Raises UsageError; then nothing has changed.
+        """
         fresh = {"continue_": False, "resume": None, "session_id": None, "fork_session": False, "image": ()}
         agent = self._build(self.options.but(**fresh | changes))
         self.agent.close(why)
@@ -356,11 +359,11 @@ class Repl(Dialogs):
         agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
-        """Go on with another model. Raises Mistake."""
+        """Go on with another model. Raises UsageError."""
         switch_model(self.agent, name)
 
     def switch_mode(self, mode: str) -> None:
-        """Change what is permitted. Raises Mistake."""
+        """Change what is permitted. Raises UsageError."""
         check_mode(mode, os.environ)
         self.agent.conversation.kit.policy.mode = cast(Mode, mode)
 
@@ -391,5 +394,5 @@ class Repl(Dialogs):
             self.say("There is no plan.")
         elif self.agent.conversation.plan_paused:
             self.say("The plan of an earlier request is paused; ask to continue it:")
-        for line in lines_of(TodoView(plan), words=not self._console.is_terminal):
+        for line in display_lines(TodoView(plan), words=not self._console.is_terminal):
             self._console.print(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_cli.core.answers import Reply, assents
+from agent_cli.core.answers import QuestionReply, assents
 from agent_tools.clipping import counted, one_line
 from agent_tools.display import Diff, Diffs
 from agent_tools.values import from_plain
@@ -44,16 +44,16 @@ def review_text(data: dict[str, Any]) -> list[str]:
     return [*review_lines(data), *(line for diff in diffs for line in diff)]
 
 
-def read_review(words: str) -> Reply:
+def read_review(words: str) -> QuestionReply:
     """`y` or `u` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
     if assents(words):
-        return Reply("approve")
+        return QuestionReply("approve")
     head, _, rest = words.strip().partition(" ")
     if head.lower() in ("y", "yes"):
-        return Reply("approve", rest.strip())
+        return QuestionReply("approve", rest.strip())
     # "undo the rename" is a sentence for the model; only the letter takes everything back.
     if head.lower() == "u" or words.strip().lower() == "undo":
-        return Reply("undo", rest.strip())
+        return QuestionReply("undo", rest.strip())
     if words.strip().lower() in ("", "n", "no"):
-        return Reply("cancel")
-    return Reply("revise", words.strip())
+        return QuestionReply("cancel")
+    return QuestionReply("revise", words.strip())

@@ -35,7 +35,7 @@ from agent_cli.core.hooks import hook_line, is_told
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.advice import advice, reached
-from agent_cli.terminal.views import lines_of, result_of
+from agent_cli.terminal.views import display_lines, short_result
 from agent_cli.terminal.writing import Writer
 from agent_tools.clipping import shorten
 from agent_tools.display import CommandOutput, Display
@@ -178,7 +178,7 @@ class Show:
         self._partial = ""
         # What was just approved is not shown a second time, unless something came of it beside that.
         approved = self._shown.pop(call, None)
-        brief = result_of(display)
+        brief = short_result(display)
         if self._summaries.get(call) and call not in self._started and (error or brief):
             self._begin(call, event.tool)
         if display is None and error and self._summaries.get(call):
@@ -189,7 +189,7 @@ class Show:
             self._out.end(call, brief if well else self._failed(brief), style)
         elif display is not None and display != approved:
             self._out.settle()
-            for line in lines_of(display, words=self._out.words):
+            for line in display_lines(display, words=self._out.words):
                 self._out.put(line)
         self._summaries.pop(call, None)
         self._started.discard(call)

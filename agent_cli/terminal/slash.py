@@ -19,7 +19,7 @@ Handler = Callable[["Repl", str], None]
 Values = Callable[["Repl"], Iterable[str]]
 
 
-class Leave(Exception):
+class ExitRequestedError(Exception):
     """End the session."""
 
 
@@ -60,7 +60,10 @@ def is_aside(line: str) -> bool:
 
 
 def run_slash(repl: Repl, line: str) -> None:
-    """Run `/name words`, ours before the person's own. Raises Leave; an unknown name is said, with the nearest one."""
+    """Run `/name words`, ours before the person's own.
+
+    Raises ExitRequestedError; an unknown name is said, with the nearest one.
+    """
     name, _, rest = line[1:].partition(" ")
     command = REGISTRY.get(name)
     if command is None:

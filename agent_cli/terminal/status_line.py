@@ -73,10 +73,10 @@ class StatusLine:
             )
         except (OSError, TimeoutError, OverflowError):
             return ""
-        return harmless(done.out.decode("utf-8", "replace")) if done.code == 0 else ""
+        return sanitize_status(done.out.decode("utf-8", "replace")) if done.code == 0 else ""
 
 
-def harmless(text: str) -> str:
+def sanitize_status(text: str) -> str:
     """The first line with its colours and without any other sequence."""
     first = text.split("\n", 1)[0].rstrip("\r")[:_LONGEST]
     return "".join(part if _SGR.fullmatch(part) else inert(part) for part in _SGR.split(first))

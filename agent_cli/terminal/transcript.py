@@ -34,7 +34,7 @@ from agent_cli.core.usage import Usage
 from agent_cli.terminal.console import by_words, styled
 from agent_cli.terminal.details import Details
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.views import lines_of, result_of
+from agent_cli.terminal.views import display_lines, short_result
 from agent_cli.terminal.writing import Writer
 from agent_tools.clipping import counted
 from agent_tools.display import TodoItem, TodoView
@@ -257,7 +257,7 @@ class Transcript(Show):
     def _finished(self, event: ToolFinished) -> None:
         output = self._outputs.pop(event.call_id, None)
         lines = output.close() if output is not None else []
-        if lines or (event.display is not None and not result_of(event.display)):
+        if lines or (event.display is not None and not short_result(event.display)):
             self.writer.release(event.call_id)
         for line in lines:
             self.writer.put(styled(f"  {line}", "dim"))
@@ -273,7 +273,7 @@ class Transcript(Show):
         self._outputs.clear()
         if self._planned:
             self.writer.settle()
-            for line in lines_of(TodoView(tuple(self._plan()))):
+            for line in display_lines(TodoView(tuple(self._plan()))):
                 self.writer.put(line)
             self._planned = False
         super()._end(event)

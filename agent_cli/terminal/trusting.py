@@ -17,7 +17,7 @@ from agent_tools.lookalikes import visible
 
 def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
     """Whether the person trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
-    for line in question(layers):
+    for line in trust_lines(layers):
         _show(line, console)
     return _agreed(console, read_line, "Trust it? [y/N] ")
 
@@ -48,7 +48,7 @@ def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
         return False
 
 
-def question(layers: Layers) -> list[str]:
+def trust_lines(layers: Layers) -> list[str]:
     """What the project brings, in lines; each value in full."""
     trust = layers.trust
     if trust.state == "changed":

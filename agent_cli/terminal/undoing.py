@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.messages import by_person, typed
 from agent_cli.keeping import undoing
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_cli.snapshots.git import StoreError
-from agent_cli.snapshots.plan import Item, Plan, account
+from agent_cli.snapshots.plan import Item, Plan, describe_plan
 from agent_cli.snapshots.undoing import Undoing
 from agent_cli.terminal.resuming import measure
 from agent_tools.clipping import counted, number_in, shorten
@@ -25,15 +25,15 @@ _MOST_LISTED = 30
 
 @contextmanager
 def _work(repl: Repl) -> Iterator[Undoing]:
-    """The session's snapshots. Raises Mistake."""
+    """The session's snapshots. Raises UsageError."""
     agent = repl.agent
     try:
         yield undoing(agent.place, agent.settings, agent.header.session_id)
     except StoreError as error:
-        raise Mistake(f"The snapshots cannot be used: {error}.") from None
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
 
-def undo(repl: Repl, words: str) -> None:
+def undo_turn(repl: Repl, words: str) -> None:
     with _work(repl) as work:
         latest = work.latest()
         if latest is None:
@@ -45,7 +45,7 @@ def undo(repl: Repl, words: str) -> None:
 
 
 def roll_back(repl: Repl) -> None:
-    """Offer to take back what the turn that just ended has changed. Raises Mistake, Cancelled."""
+    """Offer to take back what the turn that just ended has changed. Raises UsageError, CancelledError."""
     with _work(repl) as work:
         latest = work.latest()
         if latest is not None and not _undo_turns(repl, work, [latest], offered=True):
@@ -74,7 +74,7 @@ def rewind(repl: Repl, words: str) -> None:
     try:
         with _work(repl) as work:
             changes = work.summed_since([n for n, _ in said])
-    except Mistake as error:
+    except UsageError as error:
         repl.say(f"Only the conversation can go back. {error}")
         kept, changes = False, [""] * len(said)
     options = [
@@ -97,7 +97,7 @@ def rewind(repl: Repl, words: str) -> None:
 def _rewind_files(repl: Repl, at: int) -> bool:
     """Put files back as they were at a message, where the person wants that; whether the conversation goes back too.
 
-    Raises Mistake.
+    Raises UsageError.
     """
     ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
     way = repl.choose("What is to go back?", ways)
@@ -160,11 +160,11 @@ def _chosen(repl: Repl, plan: Plan, *, offered: bool = False) -> list[Item] | No
     """Which files are put back: shown first; those that were changed since are asked about one by one."""
     root = str(repl.place.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
-    for line in account([*ready, *ask], root)[:_MOST_LISTED]:
+    for line in describe_plan([*ready, *ask], root)[:_MOST_LISTED]:
         repl.say(f"  {line}")
     if len(ready) + len(ask) > _MOST_LISTED:
         repl.say(f"  and {len(ready) + len(ask) - _MOST_LISTED} more")
-    for line in account(lost, root)[:_MOST_LISTED]:
+    for line in describe_plan(lost, root)[:_MOST_LISTED]:
         repl.say(f"  cannot {line}")
     for note in plan.notes:
         repl.say(f"  note: {note}")
@@ -179,8 +179,8 @@ def _chosen(repl: Repl, plan: Plan, *, offered: bool = False) -> list[Item] | No
         if picked is None or picked == 2:
             return None
         if picked == 1:
-            ready = [i for i in ready if repl.confirm(f"{account([i], root)[0]}?")]
-    return ready + [i for i in ask if repl.confirm(f"{account([i], root)[0]}: all the same?")]
+            ready = [i for i in ready if repl.confirm(f"{describe_plan([i], root)[0]}?")]
+    return ready + [i for i in ask if repl.confirm(f"{describe_plan([i], root)[0]}: all the same?")]
 
 
 def _tell(repl: Repl, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:

@@ -70,7 +70,7 @@ def _status(live: Live, width: int) -> Line:
     return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping)
 
 
-def below(live: Live) -> list[Line]:
+def below_input(live: Live) -> list[Line]:
     """Below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()

@@ -15,7 +15,7 @@ _WORDS = {"pending": "to do:", "in_progress": "now:", "completed": "done:", "can
 _STATES = {"in_progress": "bold", "completed": "dim", "cancelled": "dim"}
 
 
-def lines_of(display: Display | None, *, whole: bool = False, words: bool = False) -> Iterator[Text]:
+def display_lines(display: Display | None, *, whole: bool = False, words: bool = False) -> Iterator[Text]:
     """What a person sees of a result. `whole`: nothing is shortened, as an approval needs it; `words`: no symbols."""
     match display:
         case Diff() | Diffs():
@@ -30,15 +30,15 @@ def lines_of(display: Display | None, *, whole: bool = False, words: bool = Fals
                 mark = (_WORDS if words else _MARKS)[item.status]
                 yield styled(f"  {mark} {now}", _STATES.get(item.status, ""))
         case CommandOutput(exit_code=code):
-            yield styled(f"  {result_of(display)}", "good" if code == 0 else "bad")
+            yield styled(f"  {short_result(display)}", "good" if code == 0 else "bad")
         case Listing() | FileView():
-            yield styled(f"  {result_of(display)}", "dim")
+            yield styled(f"  {short_result(display)}", "dim")
         case Note(text=text):
             for line in text.splitlines():
                 yield styled(f"  {line}", "dim")
 
 
-def result_of(display: Display | None) -> str:
+def short_result(display: Display | None) -> str:
     """A result in a few words, where it has no more to show than that; else nothing."""
     match display:
         case CommandOutput(exit_code=code, seconds=seconds, note=note):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from agent_cli.terminal.bridge import Bridge
-from agent_cli.terminal.slash import Leave
+from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.inert import inert
 from agent_tools.values import Value
 
@@ -21,13 +21,13 @@ class Printed(Value):
     text: str
 
 
-class Said(Value):
+class UserEcho(Value):
     """A message of the person's that was not typed into the line."""
 
     text: str
 
 
-class Ended(Value):
+class JobFinished(Value):
     """A job is over. leave: so is the session."""
 
     leave: bool = False
@@ -83,8 +83,8 @@ class Worker:
             leave = False
             try:
                 job()
-            except Leave:
+            except ExitRequestedError:
                 leave = True
             except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
                 self.failed = error
-            self._bridge.emit(Ended(leave))
+            self._bridge.emit(JobFinished(leave))

@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.config.load_report import Reader, walk
+from agent_cli.config.load_report import ReportReader, walk_folder
 from tests.headless.test_skills_and_agents import keep
 from tests.helpers import agent
 
 
-def reader() -> Reader:
-    return Reader({"Read", "Grep", "Bash"}, {"clear"}, lambda name: "" if name == "haiku" else "no such model")
+def reader() -> ReportReader:
+    return ReportReader({"Read", "Grep", "Bash"}, {"clear"}, lambda name: "" if name == "haiku" else "no such model")
 
 
 def told(base: Path, within: Path | None = None) -> dict[str, str]:
@@ -156,7 +156,7 @@ def test_every_file_is_told_or_belongs_to_a_skill(tmp_path: Path, files: dict[tu
             path.write_bytes(data)
         lines = reader().read(base, base)
         paths = [line.path for line in lines]
-        there = list(walk(base, ".claude", base))
+        there = list(walk_folder(base, ".claude", base))
         assert len(there) == len(files)
         of_skill = {p for p in there if p.startswith(".claude/skills/x/") and ".claude/skills/x/SKILL.md" in there}
         assert set(paths) | of_skill == set(there) and len(paths) == len(set(paths))

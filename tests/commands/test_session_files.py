@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.commands.session_rm import read_time
-from agent_cli.place import Mistake
+from agent_cli.place import UsageError
 from agent_cli.session.lines import sealed, unsealed
 from agent_cli.session.store import SessionStore
 from tests.helpers import agent, call, script
@@ -137,7 +137,7 @@ def test_one_sentence_for_what_cannot_be(args: list[str], work: Path, store: Ses
 def test_times() -> None:
     assert [read_time(t).total_seconds() for t in ("90m", "12h", "1d", "2W")] == [5400, 43200, 86400, 1209600]
     for wrong in ("", "d", "5", "-5d", "5y", "9999999d"):
-        with pytest.raises(Mistake):
+        with pytest.raises(UsageError):
             read_time(wrong)
 
 

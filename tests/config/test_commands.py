@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.commands import expanded, find_commands
+from agent_cli.config.commands import expand_message, find_commands
 from agent_cli.config.expansion import with_arguments
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.workspace import Workspace
@@ -110,9 +110,9 @@ def test_a_message_is_a_command_only_by_its_first_word(home: Path, project: Path
     keep(home, ".claude/commands/fix.md", "Fix: $ARGUMENTS")
     found, _ = find_commands(home, None)
     ctx = context(project)
-    assert expanded("/fix a\nb", found, ctx) == "Fix: a\nb"
+    assert expand_message("/fix a\nb", found, ctx) == "Fix: a\nb"
     for text in ("/fixed", "//fix", "/", "fix", "/usr/bin/fix it", " /fix"):
-        assert expanded(text, found, ctx) == text
+        assert expand_message(text, found, ctx) == text
 
 
 def test_what_cannot_be_expanded_is_said(home: Path, project: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config import front_matter
-from agent_cli.config.front_matter import BadFrontMatter, read_front_matter, split_front_matter
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from tests.helpers import examples
 
 KEYS = st.sampled_from(["tools", "x", "Key", "allowed-tools", "yes", "color"])
@@ -36,7 +36,7 @@ def test_no_head_raises_anything_else(text: str) -> None:
     assert body.endswith("body")
     try:
         read_front_matter(head)
-    except BadFrontMatter as error:
+    except FrontMatterError as error:
         assert str(error)
 
 
@@ -63,13 +63,13 @@ def test_what_a_head_says(head: str, table: dict[str, object]) -> None:
     "head", ["a: [1", "- a\n- b", "a: 1\n b: 2", "x" * 20_000, "a: !!python/object:os.system x", "[" * 9000]
 )
 def test_a_broken_head_is_one_sentence(head: str) -> None:
-    with pytest.raises(BadFrontMatter) as caught:
+    with pytest.raises(FrontMatterError) as caught:
         read_front_matter(head)
     assert "\n" not in str(caught.value)
 
 
 def test_the_line_of_a_mistake_counts_from_the_top_of_the_file() -> None:
-    with pytest.raises(BadFrontMatter, match="line 3"):
+    with pytest.raises(FrontMatterError, match="line 3"):
         read_front_matter("a: 1\nb: c: d\n")
 
 

@@ -12,7 +12,7 @@ from agent_cli.config.commands import find_commands
 from agent_cli.config.layers import Layers
 from agent_cli.config.skills import find_skills
 from agent_cli.options import RunOptions
-from agent_cli.permission.trust import fingerprints, judge
+from agent_cli.permission.trust import evaluate_trust, fingerprints
 from agent_cli.place import Place, read_settings
 from tests.helpers import agent, call, script
 
@@ -77,7 +77,7 @@ def test_what_is_behind_a_link_to_the_outside_does_not_count(
         target = work / "between"
     place.symlink_to(target)
     assert counted(work) == set()
-    trust, _ = judge(work, tmp_path / "state", (), None, by_flag=True)
+    trust, _ = evaluate_trust(work, tmp_path / "state", (), None, by_flag=True)
     assert any("links that lead outside" in said and f"{base}/{link}".rstrip("/") in said for said in trust.brings)
     before = fingerprints(work)
     keep(outside, {name: f"{text} " for name, text in FILES.items()})

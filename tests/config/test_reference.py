@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from agent_cli.config.layers import Layers
-from agent_cli.config.reference import example, fields, files
+from agent_cli.config.reference import example, files, setting_fields
 from agent_cli.config.schema import Permissions, Settings
 
 
@@ -20,4 +20,4 @@ def test_the_example_with_every_key_set_gives_the_defaults(tmp_path: Path) -> No
     layers = Layers()
     layers.add_text(everything, ".agentrc.example", tmp_path)
     assert layers.settings() == Settings(permissions=Permissions())
-    assert re.findall(r"^(\w+) = ", everything, re.MULTILINE) == [key for _, key, *_ in fields()]
+    assert re.findall(r"^(\w+) = ", everything, re.MULTILINE) == [key for _, key, *_ in setting_fields()]

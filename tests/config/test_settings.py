@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.reading import SettingsError, from_environment
-from agent_cli.config.schema import Permissions, Scope, Settings, tables
-from agent_tools.values import Mismatch, from_plain, hints_of
+from agent_cli.config.schema import Permissions, Settings, SettingScope, tables
+from agent_tools.values import DecodeError, from_plain, hints_of
 from tests.helpers import agent, call, script
 
 
@@ -140,7 +140,7 @@ def test_the_order_of_modes(tmp_path: Path, own: str, project: str, counts: bool
 def test_what_only_tightens_is_a_number_or_has_an_order() -> None:
     for cls in (Settings, *tables().values()):
         for key, hint in hints_of(cls).items():
-            scope = next((m for m in hint.__metadata__ if isinstance(m, Scope)), None)
+            scope = next((m for m in hint.__metadata__ if isinstance(m, SettingScope)), None)
             if scope is not None and scope.who == "tighten":
                 plain = isinstance(getattr(cls, key), (int, float, tuple)) or "tuple" in str(hint)
                 assert scope.order or (plain and not isinstance(getattr(cls, key), bool)), key
@@ -257,7 +257,7 @@ def test_the_quick_check_accepts_only_what_pydantic_accepts(field: tuple[str, An
     name, hint = field
     try:
         quick = from_plain(hint, raw)
-    except Mismatch:
+    except DecodeError:
         return
     try:
         slow = TypeAdapter(hint).validate_json(TypeAdapter(Any).dump_json(raw), strict=True)

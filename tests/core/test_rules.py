@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.core.rules import BadRule, Rule, RuleList, read_rule, split_rules
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 
 
 def rule(text: str, kind: RuleList = "allow") -> Rule:
@@ -66,7 +66,7 @@ def test_what_is_a_rule(text: str, tool: str, spec: str | None) -> None:
     ],
 )
 def test_what_is_a_mistake(text: str, words: str) -> None:
-    with pytest.raises(BadRule, match=words.replace("*", r"\*").replace("?", r"\?")):
+    with pytest.raises(RuleError, match=words.replace("*", r"\*").replace("?", r"\?")):
         rule(text)
 
 
@@ -91,7 +91,7 @@ def test_lists_are_split(text: str, rules: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["Bash(x", "Bash)(", "Bash(x))", ")", "Bash(a(b(c)) Edit"])
 def test_a_parenthesis_too_many_is_a_mistake(text: str) -> None:
-    with pytest.raises(BadRule, match="parenthesis"):
+    with pytest.raises(RuleError, match="parenthesis"):
         split_rules(text)
 
 
@@ -100,6 +100,6 @@ def test_nothing_is_lost_when_a_list_is_split(text: str) -> None:
     """What stands in parentheses must never be dropped: `Bash` without them is every command."""
     try:
         rules = split_rules(text)
-    except BadRule:
+    except RuleError:
         return
     assert "".join(rules).replace(" ", "").replace(",", "") == text.replace(" ", "").replace(",", "")

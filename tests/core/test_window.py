@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.core.counting import clipped, tokens_of, tokens_of_media, tokens_of_message, tokens_of_text
+from agent_cli.core.counting import tokens_of, tokens_of_media, tokens_of_message, tokens_of_text, truncate_to_tokens
 from agent_cli.core.events import Compacted, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.usage import Usage
@@ -117,7 +117,7 @@ def test_calls_are_counted_with_their_arguments() -> None:
 @given(st.text(max_size=3_000), st.integers(0, 500))
 def test_what_is_clipped_is_no_longer_than_asked_for(text: str, tokens: int) -> None:
     note = "cut here"
-    found = clipped(text, tokens, note)
+    found = truncate_to_tokens(text, tokens, note)
     if tokens_of_text(text) <= tokens:
         assert found == text
     else:

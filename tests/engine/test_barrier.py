@@ -21,12 +21,12 @@ RUN = [call("Bash", command="echo one > made")]
 AFTER = [call("Bash", command="true")]
 
 
-class Bug(RuntimeError):
+class BugError(RuntimeError):
     pass
 
 
 def raising(*args: Any, **more: Any) -> Any:
-    raise Bug("no luck")
+    raise BugError("no luck")
 
 
 def story(root: Path, *rounds: list[dict[str, Any]], answers: int = 5) -> World:
@@ -51,7 +51,7 @@ def held(world: World) -> World:
     (warned,) = world.of(Warned)
     assert "no luck. This is an internal error, described in /crashes/1.txt." in warned.text
     assert [r.is_error for r in world.results] == [True, *[False] * (len(called) - 1)]
-    assert "Bug: no luck." in world.results[0].text and "Traceback" not in world.results[0].text
+    assert "BugError: no luck." in world.results[0].text and "Traceback" not in world.results[0].text
     return world
 
 
@@ -158,13 +158,13 @@ def test_a_crash_report_has_the_traceback_and_no_secret(tmp_path: Path) -> None:
     paths = []
     for number in range(25):
         try:
-            raise Bug(f"{number} \x1b[2J with hush-hush-hush and {token}")
-        except Bug as error:
+            raise BugError(f"{number} \x1b[2J with hush-hush-hush and {token}")
+        except BugError as error:
             paths.append(Path(write_report(error, env)))
     text = paths[-1].read_text()
-    assert "test_barrier.py" in text and "Bug: 24" in text
+    assert "test_barrier.py" in text and "BugError: 24" in text
     assert "hush" not in text and token not in text and "\x1b" not in text
     assert paths[-1].stat().st_mode & 0o777 == 0o600
     assert len(list((tmp_path / "state/crashes").iterdir())) == 20
     (tmp_path / "file").write_text("")
-    assert write_report(Bug("x"), {"AGENT_STATE_DIR": str(tmp_path / "file")}) == ""
+    assert write_report(BugError("x"), {"AGENT_STATE_DIR": str(tmp_path / "file")}) == ""

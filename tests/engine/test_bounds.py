@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, Reject, Reply
+from agent_cli.core.answers import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage
@@ -53,10 +53,10 @@ class Asked:
         self.answers = list(answers)
         self.questions: list[str] = []
 
-    def __call__(self, asked: QuestionAsked) -> Reply:
+    def __call__(self, asked: QuestionAsked) -> QuestionReply:
         (question,) = asked.data["questions"]
         self.questions.append(question["question"])
-        return Reply("answer", f"{question['question']} -> {self.answers.pop(0)}")
+        return QuestionReply("answer", f"{question['question']} -> {self.answers.pop(0)}")
 
 
 def test_sixty_identical_reads_are_a_loop(root: Path) -> None:

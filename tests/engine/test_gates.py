@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, Reply
+from agent_cli.core.answers import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, Suspended
@@ -22,11 +22,11 @@ DONE = plan("completed", "completed")
 class Person:
     """Answers gates in order, and keeps what was shown."""
 
-    def __init__(self, *replies: Reply | Defer) -> None:
+    def __init__(self, *replies: QuestionReply | Defer) -> None:
         self.replies = list(replies)
         self.shown: list[dict[str, Any]] = []
 
-    def __call__(self, asked: QuestionAsked) -> Reply | Defer:
+    def __call__(self, asked: QuestionAsked) -> QuestionReply | Defer:
         assert asked.kind == "review"
         self.shown.append(asked.data)
         return self.replies.pop(0)
@@ -47,7 +47,7 @@ def world(root: Path, replies: list[dict[str, Any]], person: Person, **kit: Any)
 
 
 def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -> None:
-    person = Person(Reply("approve"), Reply("approve", "and mind the docs"))
+    person = Person(QuestionReply("approve"), QuestionReply("approve", "and mind the docs"))
     echo = call("Bash", command="echo hi")
     replies = [
         {"calls": [plan("in_progress", "pending")]},
@@ -68,7 +68,7 @@ def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -
 
 
 def test_the_diff_is_shown_and_bounded(root: Path) -> None:
-    person = Person(Defer(), Reply("approve"), Reply("approve"))
+    person = Person(Defer(), QuestionReply("approve"), QuestionReply("approve"))
     edit = call("Edit", file_path="a.txt", old_string="one", new_string="1")
     again = call("Edit", file_path="a.txt", old_string="two", new_string="2")
     large = write("large.txt", "".join(f"line {n}\n" for n in range(9_000)))
@@ -87,7 +87,7 @@ def test_the_diff_is_shown_and_bounded(root: Path) -> None:
 
 
 def test_words_send_a_step_back(root: Path) -> None:
-    person = Person(Reply("revise", "name it c.txt"), Reply("approve"))
+    person = Person(QuestionReply("revise", "name it c.txt"), QuestionReply("approve"))
     replies = [{"calls": [plan("in_progress", "pending")]}, {"calls": [HALF]}, {"calls": [HALF]}, {"text": "Ok?"}]
     story = world(root, replies, person, attended=True)
     story.turn(review="step")
@@ -97,7 +97,7 @@ def test_words_send_a_step_back(root: Path) -> None:
 
 
 def test_no_ends_the_work_with_every_call_answered(root: Path) -> None:
-    person = Person(Reply("cancel"))
+    person = Person(QuestionReply("cancel"))
     story = world(root, [{"calls": [plan("in_progress", "pending")]}, {"calls": [HALF, write("b.txt")]}], person)
     result = story.turn(review="step")
     assert isinstance(result, Failed) and result.end.diagnostics.terminal_reason == "cancelled"
@@ -106,7 +106,7 @@ def test_no_ends_the_work_with_every_call_answered(root: Path) -> None:
 
 
 def test_a_set_of_changed_files_is_put_before_the_next_calls(root: Path) -> None:
-    person = Person(Reply("revise", "not like that"), Reply("approve"))
+    person = Person(QuestionReply("revise", "not like that"), QuestionReply("approve"))
     replies = [
         {"calls": [write("b.txt"), write("c.txt")]},
         {"calls": [write("d.txt"), call("Read", file_path="a.txt")]},
@@ -131,7 +131,7 @@ def test_who_leaves_at_the_last_look_leaves_the_turn_interrupted(root: Path) -> 
 
 
 def test_in_a_session_the_last_changes_are_put_before_the_end(root: Path) -> None:
-    person = Person(Reply("revise", "one more"), Reply("approve"))
+    person = Person(QuestionReply("revise", "one more"), QuestionReply("approve"))
     replies = [{"calls": [write("b.txt")]}, {"text": "Done."}, {"calls": [write("c.txt")]}, {"text": "Done again."}]
     story = world(root, replies, person, attended=True)
     result = story.turn(review="files")
@@ -141,7 +141,7 @@ def test_in_a_session_the_last_changes_are_put_before_the_end(root: Path) -> Non
 
 
 def test_a_gate_waits_and_goes_on_where_it_was(root: Path) -> None:
-    person = Person(Defer(), Reply("approve"))
+    person = Person(Defer(), QuestionReply("approve"))
     replies = [{"calls": [write("b.txt")]}, {"calls": [write("c.txt"), write("d.txt")]}, {"text": "Done."}]
     story = world(root, replies, person)
     assert isinstance(story.turn(review="files"), Suspended)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Answer, Approve, Defer, Reject, Reply
+from agent_cli.core.answers import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -280,7 +280,7 @@ def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
 def test_nobody_is_notified_of_what_is_decided_without_them(tmp_path: Path) -> None:
     ask = call("AskUserQuestion", questions=[{"question": "Which?"}])
     alone = Hooked(tmp_path, [{"calls": [ask]}, *BASH], answers=[Reject("nobody is there", by="default")])
-    alone.kit.asker = lambda asked: Reply("answer", "Decide for yourself.", by="default")
+    alone.kit.asker = lambda asked: QuestionReply("answer", "Decide for yourself.", by="default")
     alone.hook("Notification").turn()
     recorded = Hooked(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
     recorded.kit.recorded = lambda asked: True
@@ -353,10 +353,10 @@ def test_a_suspended_call_is_hooked_again_when_it_goes_on(tmp_path: Path) -> Non
 
 
 def test_an_interrupt_while_a_hook_runs_ends_the_turn(tmp_path: Path) -> None:
-    from agent_tools.cancel import Cancelled
+    from agent_tools.cancel import CancelledError
 
     def interrupted(data: dict[str, Any]) -> Said:
-        raise Cancelled
+        raise CancelledError
 
     world = Hooked(tmp_path, BASH, allow=("Bash",)).function("PreToolUse", interrupted)
     result = world.turn()

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.core.answers import Approve, Reject
 from agent_cli.core.messages import UserMessage
-from agent_cli.engine.seen_urls import is_known
+from agent_cli.engine.seen_urls import is_known_url
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import Value
@@ -129,7 +129,7 @@ def test_what_the_model_composed_is_not_known_by_being_printed(tmp_path: Path, b
     ],
 )
 def test_a_message_of_the_program_that_quotes_the_model_does_not_count(said: str, known: bool) -> None:
-    assert is_known([URL], [[UserMessage(said)]]) is known
+    assert is_known_url([URL], [[UserMessage(said)]]) is known
 
 
 def test_a_refusal_does_not_make_it_known(tmp_path: Path) -> None:

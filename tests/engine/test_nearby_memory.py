@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.config.memory import Sources, load_memory
-from agent_cli.config.nearby import Nearby
+from agent_cli.config.nearby import NestedMemory
 from agent_cli.core.messages import UserMessage
 from tests.engine.world import World
 from tests.helpers import agent, call, script
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 def world(root: Path, *paths: str, **more: Any) -> World:
     made = World(root, [{"calls": [call("Read", file_path=p)]} for p in paths] + [{"text": "Done."}], **more)
     sources = Sources(root, root)
-    made.kit.context.nearby = Nearby(sources, load_memory(sources))
+    made.kit.context.nearby = NestedMemory(sources, load_memory(sources))
     return made
 
 
@@ -78,7 +78,7 @@ def test_what_the_model_read_itself_and_what_strangers_wrote_is_not_told(root: P
 def test_a_folder_that_commands_moved_to_counts(root: Path) -> None:
     made = World(root, [{"calls": [call("Bash", command="cd api")]}, {"text": "Done."}], allow=("Bash",))
     sources = Sources(root, root)
-    made.kit.context.nearby = Nearby(sources, load_memory(sources))
+    made.kit.context.nearby = NestedMemory(sources, load_memory(sources))
     made.turn()
     assert "Rules of the API" in told(made)[0]
 
@@ -95,7 +95,7 @@ def test_a_sub_agent_is_told_of_what_it_touches_itself(root: Path) -> None:
         ],
     )
     sources = Sources(root, root)
-    made.kit.context.nearby = Nearby(sources, load_memory(sources))
+    made.kit.context.nearby = NestedMemory(sources, load_memory(sources))
     made.turn()
     assert len([t for t in told(made) if "Rules of the API" in t]) == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.answers import Approve, Defer, Reply
+from agent_cli.core.answers import Approve, Defer, QuestionReply
 from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.outcome import Complete, Failed, Suspended
@@ -182,7 +182,7 @@ def test_what_verified_the_work_is_told(root: Path) -> None:
     assert nothing.verified == ""
 
 
-def answers(*replies: Reply | Defer) -> Any:
+def answers(*replies: QuestionReply | Defer) -> Any:
     left = list(replies)
     return lambda asked: left.pop(0)
 
@@ -199,7 +199,7 @@ def test_plan_mode_is_read_only_until_the_plan_is_approved(root: Path) -> None:
         {"calls": [plan("completed", "completed")]},
         {"text": "Done."},
     ]
-    approve = Reply("approve", "skip the tests for now", mode="acceptEdits")
+    approve = QuestionReply("approve", "skip the tests for now", mode="acceptEdits")
     world = World(root, replies, mode="plan", asker=answers(approve))
     result = world.turn()
     assert isinstance(result, Complete)
@@ -211,7 +211,9 @@ def test_plan_mode_is_read_only_until_the_plan_is_approved(root: Path) -> None:
 
 def test_a_plan_can_be_sent_back_with_words(root: Path) -> None:
     replies = [{"calls": [PLAN]}, {"calls": [PLAN], "expect": "smaller steps"}, {"text": "Waiting."}]
-    world = World(root, replies, mode="plan", asker=answers(Reply("revise", "smaller steps"), Reply("cancel")))
+    world = World(
+        root, replies, mode="plan", asker=answers(QuestionReply("revise", "smaller steps"), QuestionReply("cancel"))
+    )
     result = world.turn()
     assert isinstance(result, Failed)
     assert result.end.diagnostics.terminal_reason == "cancelled"
@@ -227,7 +229,7 @@ def test_always_reviews_the_first_plan_before_any_effect(root: Path) -> None:
     assert paused.end.diagnostics.terminal_reason == "await_user_input"
     assert [e.tool for e in world.of(ToolStarted)] == ["Read"]
     assert not (root / "b.txt").exists()
-    world.kit.asker = answers(Reply("approve"))
+    world.kit.asker = answers(QuestionReply("approve"))
     result = world.turn(None, plan_review="always")
     assert isinstance(result, Complete)
     assert (root / "b.txt").exists()
@@ -244,7 +246,7 @@ def test_a_question_of_the_model_waits_for_its_answer(root: Path) -> None:
     paused = world.turn()
     assert isinstance(paused, Suspended)
     assert paused.pending == ("call-1-2",)
-    world.kit.asker = answers(Reply("answer", "B, please"))
+    world.kit.asker = answers(QuestionReply("answer", "B, please"))
     assert isinstance(world.turn(None), Complete)
     assert len(world.of(ToolStarted)) == 1
 

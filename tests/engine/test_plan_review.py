@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.answers import Defer, Reply
+from agent_cli.core.answers import Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.outcome import Complete, Suspended
 from tests.engine.test_plan import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.engine.world import World
 from tests.helpers import call
 
-APPROVE = Reply("approve")
+APPROVE = QuestionReply("approve")
 
 
-def always(root: Path, replies: list[dict[str, Any]], *replied: Reply | Defer) -> World:
+def always(root: Path, replies: list[dict[str, Any]], *replied: QuestionReply | Defer) -> World:
     return World(root, [*replies, {"text": "Done."}], mode="bypassPermissions", asker=answers(*replied))
 
 
@@ -58,7 +58,7 @@ def test_a_later_turn_needs_a_plan_of_its_own(tmp_path: Path) -> None:
 def test_an_approval_holds_when_a_suspended_turn_is_resumed(tmp_path: Path) -> None:
     question = call("AskUserQuestion", questions=[{"question": "Which?"}])
     replies = [{"calls": [OPEN]}, {"calls": [question]}, {"calls": [WRITE]}, {"calls": [DONE]}]
-    world = always(tmp_path, replies, APPROVE, Defer(), Reply("answer", "this"))
+    world = always(tmp_path, replies, APPROVE, Defer(), QuestionReply("answer", "this"))
     assert isinstance(world.turn(plan_review="always"), Suspended)
     assert isinstance(world.turn(None, plan_review="always", kept=world.of(TurnPaused)[0].kept), Complete)
     assert (tmp_path / "b.txt").exists()
@@ -74,7 +74,7 @@ def test_a_sub_agent_changes_nothing_before_the_plan_is_approved(tmp_path: Path)
 
 def test_the_edited_steps_are_what_the_plan_becomes(tmp_path: Path) -> None:
     edited = {"plan": "Mind the docs.", "steps": ["step 2", "step 9"], "tests": ["make test"]}
-    world = always(tmp_path, [{"calls": [OPEN]}], Reply("approve", plan=edited))
+    world = always(tmp_path, [{"calls": [OPEN]}], QuestionReply("approve", plan=edited))
     world.turn(plan_review="always", plan_nudges=0)
     assert [(t.content, t.status) for t in world.kit.context.plan] == [("step 2", "pending"), ("step 9", "pending")]
     assert "Mind the docs.\n\n## Steps\n1. step 2\n2. step 9\n\n## Tests\n- make test" in world.results[0].text

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.answers import Answer, Approve, Defer, Reject, Reply
+from agent_cli.core.answers import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
 from agent_cli.core.limits import Limits
 from agent_cli.core.outcome import Suspended
@@ -146,8 +146,8 @@ class Process:
     def answer(self, request: ApprovalRequested) -> Answer:
         return {"yes": Approve(), "no": Reject("not this one"), "later": Defer()}[self.word()]
 
-    def reply(self, asked: QuestionAsked) -> Reply | Defer:
-        return Defer() if self.word() == "later" else Reply("answer", "this")
+    def reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        return Defer() if self.word() == "later" else QuestionReply("answer", "this")
 
     def record(self, event: Event) -> None:
         self.log.record(event)

@@ -12,7 +12,7 @@ from agent_cli.core.outcome import Complete, Failed
 from agent_cli.core.usage import Usage
 from agent_cli.engine.turn import Opened
 from agent_cli.model.scripted import Scripted
-from agent_tools.base import Ask, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.builtin import BUILTIN
 from agent_tools.values import Value
 from tests.engine.world import World
@@ -51,7 +51,7 @@ class Meet(Tool[MeetArgs]):
         if args.who == "bad":
             raise ToolError("bad is bad")
         if args.who == "curious":
-            answer = yield Ask("You are brief.", "What is it?")
+            answer = yield AskModel("You are brief.", "What is it?")
             return ToolResult(f"curious heard: {answer}")
         return ToolResult(f"met {args.who}")
 

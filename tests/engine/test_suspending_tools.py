@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, Reply
+from agent_cli.core.answers import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.outcome import Complete, Failed, Suspended
 from agent_tools.base import Effect, Finish, Progress, Suspend, Tool, ToolContext, ToolResult
 from agent_tools.builtin import BUILTIN
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.values import Value
 from tests.engine.test_subagents import story, task
 from tests.engine.world import World
@@ -74,7 +74,7 @@ def results(there: World) -> list[str]:
 
 @pytest.mark.parametrize("steps", [False, True])
 def test_an_answer_stands_below_what_the_tool_gave(tmp_path: Path, steps: bool) -> None:
-    there = world(tmp_path, Paint(WHICH, steps=steps), asker=lambda asked: Reply("answer", "Which? -> red"))
+    there = world(tmp_path, Paint(WHICH, steps=steps), asker=lambda asked: QuestionReply("answer", "Which? -> red"))
     assert isinstance(there.turn("paint"), Complete)
     assert results(there) == ["Primed.\n\nThe user answered: Which? -> red"]
     assert (tmp_path / "wall").read_text() == "primer\n"
@@ -88,7 +88,7 @@ def test_it_waits_without_having_to_run_again(tmp_path: Path) -> None:
     assert result.end.diagnostics.terminal_reason == "await_user_input"
     assert asked[0].ran is not None and asked[0].ran.text == "Primed."
     (tmp_path / "wall").write_text("changed meanwhile\n")
-    there.kit.asker = lambda a: Reply("answer", "red")
+    there.kit.asker = lambda a: QuestionReply("answer", "red")
     assert isinstance(there.turn(None), Complete)
     assert results(there) == ["Primed.\n\nThe user answered: red", "There is no plan yet."]
     assert (tmp_path / "wall").read_text() == "changed meanwhile\n"
@@ -97,24 +97,24 @@ def test_it_waits_without_having_to_run_again(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_a_tool_proposes_is_approved_like_any_other(tmp_path: Path) -> None:
-    there = world(tmp_path, Paint(PLAN, text=""), asker=lambda asked: Reply("approve"))
+    there = world(tmp_path, Paint(PLAN, text=""), asker=lambda asked: QuestionReply("approve"))
     there.turn("paint")
     assert results(there)[0].startswith("The user approved the plan.")
     assert [t.content for t in there.kit.context.plan] == ["Look", "Paint"]
-    back = world(tmp_path, Paint(PLAN), asker=lambda asked: Reply("revise", "in blue"))
+    back = world(tmp_path, Paint(PLAN), asker=lambda asked: QuestionReply("revise", "in blue"))
     back.turn("paint")
     assert results(back)[0].startswith("Primed.\n\nThe user wants the plan changed. They said: in blue")
     assert back.kit.context.plan == ()
 
 
 def test_a_user_who_ends_the_work_or_interrupts_leaves_what_the_tool_gave(tmp_path: Path) -> None:
-    there = world(tmp_path, Paint(PLAN), asker=lambda asked: Reply("cancel"), calls=("Paint", "TodoRead"))
+    there = world(tmp_path, Paint(PLAN), asker=lambda asked: QuestionReply("cancel"), calls=("Paint", "TodoRead"))
     result = there.turn("paint")
     assert isinstance(result, Failed) and result.end.diagnostics.terminal_reason == "cancelled"
     assert [t.split("\n\n")[0] for t in results(there)] == ["Primed.", "Not run: the user cancelled the work."]
 
-    def interrupt(asked: QuestionAsked) -> Reply:
-        raise Cancelled
+    def interrupt(asked: QuestionAsked) -> QuestionReply:
+        raise CancelledError
 
     there = world(tmp_path, Paint(WHICH), asker=interrupt)
     result = there.turn("paint")
@@ -166,7 +166,7 @@ def test_a_sub_agents_tool_waits_too_and_puts_no_plan_to_the_user(tmp_path: Path
     more = {"mode": "bypassPermissions", "tools": (*BUILTIN, Paint(WHICH)), "asker": lambda asked: Defer()}
     there, _ = story(tmp_path, parent, [{"calls": [call("Paint")]}, {"text": "Painted."}], **more)
     assert isinstance(there.turn("go"), Suspended)
-    there.kit.asker = lambda asked: Reply("answer", "red")
+    there.kit.asker = lambda asked: QuestionReply("answer", "red")
     assert isinstance(there.turn(None), Complete)
     assert (tmp_path / "wall").read_text() == "primer\n"
     more |= {"tools": (*BUILTIN, Paint(PLAN)), "asker": lambda asked: pytest.fail("asked")}
@@ -181,7 +181,7 @@ def test_an_approved_call_that_waits_is_not_asked_about_again(tmp_path: Path) ->
         tools=(*BUILTIN, Paint(WHICH)), asker=lambda asked: Defer(),
     )  # fmt: skip
     assert isinstance(there.turn("paint"), Suspended)
-    there.kit.asker = lambda asked: Reply("answer", "red")
+    there.kit.asker = lambda asked: QuestionReply("answer", "red")
     assert isinstance(there.turn(None), Complete)
     assert len(there.asked) == 1
 

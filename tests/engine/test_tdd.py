@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Reply
+from agent_cli.core.answers import Approve, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
 from agent_cli.core.outcome import Complete, Suspended
 from agent_cli.engine.tdd import _COMMIT, _TEST
@@ -40,13 +40,13 @@ def root(tmp_path: Path) -> Path:
 class Person:
     """Approves the plan; answers reviews in order, else goes on."""
 
-    def __init__(self, *reviews: Reply) -> None:
+    def __init__(self, *reviews: QuestionReply) -> None:
         self.reviews = list(reviews)
         self.asked: list[QuestionAsked] = []
 
-    def __call__(self, asked: QuestionAsked) -> Reply:
+    def __call__(self, asked: QuestionAsked) -> QuestionReply:
         self.asked.append(asked)
-        return self.reviews.pop(0) if asked.kind == "review" and self.reviews else Reply("approve")
+        return self.reviews.pop(0) if asked.kind == "review" and self.reviews else QuestionReply("approve")
 
 
 def world(root: Path, calls: list[Any], person: Person, **kit: Any) -> World:
@@ -135,7 +135,7 @@ def test_tests_that_pass_at_once_ask_for_nothing(root: Path) -> None:
 
 
 def test_words_at_the_review_lead_back_to_the_tests(root: Path) -> None:
-    person = Person(Reply("revise", "test negative numbers too"))
+    person = Person(QuestionReply("revise", "test negative numbers too"))
     more = call("Edit", file_path="test_add.py", old_string="(1, 2) == 3", new_string="(-1, 2) == 1")
     story = world(root, [PLAN, RED, RUN, GREEN, GREEN, more, RUN, GREEN, RUN, {"text": "Right?"}], person)
     story.turn(lent=LENT)

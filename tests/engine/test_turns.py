@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, Edit, Reject
+from agent_cli.core.answers import Approve, Defer, EditedCall, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -93,7 +93,7 @@ def test_an_edited_call_is_decided_afresh(root: Path) -> None:
     world = World(
         root,
         [{"calls": [call("Bash", command="rm a.txt")]}, {"text": "Done."}],
-        [Edit({"command": "touch kept; echo kept"}), Approve()],
+        [EditedCall({"command": "touch kept; echo kept"}), Approve()],
     )
     world.turn()
     assert (root / "a.txt").exists()

@@ -12,7 +12,7 @@ from agent_cli.core.events import Event, HookRan, Warned
 from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.drive import drive
 from agent_cli.extensions.hooks import HookTable
-from agent_cli.extensions.hooks.table import Session
+from agent_cli.extensions.hooks.table import HookSession
 from agent_tools.cancel import CancelToken
 
 PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
@@ -54,5 +54,5 @@ class Step:
 
 
 def table_of(root: Path, hooks: list[Hook], **more: Any) -> HookTable:
-    session = Session("s-1", str(root / "log.jsonl"), root)
+    session = HookSession("s-1", str(root / "log.jsonl"), root)
     return HookTable(hooks, session=session, environment=lambda own: dict(PATH), cwd=lambda: root, **more)

@@ -14,7 +14,7 @@ import pytest
 from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.drive import drive
 from agent_cli.extensions.hooks import HookTable
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.extensions.hooking import Step, table_of
 from tests.tools.web_server import Page, WebServer, page
 
@@ -100,6 +100,6 @@ def test_its_time_is_bounded_and_an_interrupt_ends_it(tmp_path: Path) -> None:
 
         threading.Thread(target=interrupt, daemon=True).start()
         started = monotonic()
-        with pytest.raises(Cancelled):
+        with pytest.raises(CancelledError):
             drive(table_of(tmp_path, [hook]).run("PreToolUse", {}, cancel), lambda event: None)
         assert monotonic() - started < 20

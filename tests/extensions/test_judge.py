@@ -15,9 +15,9 @@ from agent_cli.core.usage import Usage
 from agent_cli.engine.drive import drive
 from agent_cli.engine.turn import Opened
 from agent_cli.extensions.hooks import HookTable
-from agent_cli.extensions.hooks.judge import read_verdict
+from agent_cli.extensions.hooks.judge import read_hook_verdict
 from agent_cli.model.scripted import Scripted
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.engine.world import World
 from tests.headless.test_hooks import home, run, work  # noqa: F401 - fixtures
 from tests.helpers import call
@@ -46,7 +46,7 @@ def table(root: Path, model: Scripted, event: HookEvent, words: str = "Did they 
     ],
 )
 def test_what_an_answer_means(text: str, verdict: tuple[int | None, str]) -> None:
-    assert read_verdict(text) == verdict
+    assert read_hook_verdict(text) == verdict
 
 
 def test_it_sends_the_model_on_until_the_condition_is_met_and_the_turn_pays(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_its_time_is_bounded_and_an_interrupt_is_none_of_its_time(tmp_path: Path
     assert events[-1].outcome == "cancelled" and "was ended after" in events[-1].note
     cancel = CancelToken()
     cancel.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         drive(hooks.run("PreToolUse", {}, cancel), events.append)
 
 

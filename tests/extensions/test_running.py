@@ -16,9 +16,9 @@ from agent_cli.core.events import HookRan, HookStarted
 from agent_cli.core.hooks import Hook
 from agent_cli.engine.drive import drive
 from agent_cli.extensions.hooks import Function, HookTable
-from agent_cli.extensions.hooks.matching import matches
+from agent_cli.extensions.hooks.matching import matcher_matches
 from agent_cli.extensions.hooks.runner import EXIT_1
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.extensions.hooking import Step, python, saying, table_of
 
 
@@ -39,8 +39,8 @@ from tests.extensions.hooking import Step, python, saying, table_of
     ],
 )
 def test_matchers(matcher: str, yes: str, no: str) -> None:
-    assert all(matches(matcher, name) for name in yes.split())
-    assert not any(matches(matcher, name) for name in no.split())
+    assert all(matcher_matches(matcher, name) for name in yes.split())
+    assert not any(matcher_matches(matcher, name) for name in no.split())
 
 
 def test_hooks_run_in_the_order_of_configuration_and_the_strictest_answer_wins(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_interrupt_ends_the_hook_that_runs_and_those_after_it_do_not(tmp_path
 
     thread = threading.Thread(target=watch)
     thread.start()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         drive(table_of(tmp_path, hooks).run("PreToolUse", {}, cancel), events.append)
     thread.join()
     assert [type(e) for e in events] == [HookStarted, HookRan]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.options import parse
+from agent_cli.options import parse_options
 from tests.helpers import agent, call, script
 
 
@@ -35,7 +35,7 @@ def test_a_mistyped_rule_is_named(work: Path, rule: str) -> None:
 
 
 def test_a_prompt_of_one_capitalised_word_is_a_prompt() -> None:
-    options = parse(["-p", "--allowedTools", "Read", "Summarize"])
+    options = parse_options(["-p", "--allowedTools", "Read", "Summarize"])
     assert options is not None
     assert (options.allowed_tools, options.prompt) == (("Read",), ("Summarize",))
 

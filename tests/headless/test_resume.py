@@ -199,7 +199,7 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
         return reopen(*args, **more)
 
     monkeypatch.setattr(decide, "reopen", reopened_later)
-    assert decide.decide_calls((), decide.Decision(word="approve"), RunOptions()) == 3
+    assert decide.decide_calls((), decide.PendingDecision(word="approve"), RunOptions()) == 3
     said = capsys.readouterr().err
     assert "Another process has decided this meanwhile" in said
     assert "waiting: Run: echo two >> log" in said

@@ -14,7 +14,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.approvals import Approvals
 from agent_cli.extensions.mcp.server import Server, Setup
 from agent_cli.extensions.mcp.servers import Servers
-from agent_cli.extensions.mcp.sources import Found, Scope
+from agent_cli.extensions.mcp.sources import DeclaredServer, Scope
 
 HERE = Path(__file__).parent
 GOOD = McpServer(command=sys.executable, args=(str(HERE / "good.py"),))
@@ -50,7 +50,7 @@ def company(
         call_timeout=PATIENCE,
         logins=folder / "logins",
     )
-    made = Servers([Found(name, server, "the test", scope) for name, server in servers.items()], setup)
+    made = Servers([DeclaredServer(name, server, "the test", scope) for name, server in servers.items()], setup)
     try:
         made.wait(PATIENCE)
         yield made

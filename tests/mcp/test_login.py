@@ -14,7 +14,7 @@ import pytest
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.logging_in import log_in, revoke
 from agent_cli.extensions.mcp.logins import Login, Logins, key_of
-from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.offers import McpRequestError
 from agent_cli.extensions.mcp.terms import may_carry
 from tests.mcp.company import PATIENCE, ask, company, text_of
 from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
@@ -61,7 +61,7 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         assert text_of(ask(server, "add", {"a": 2, "b": 2})) == "4"
         assert web.office.refreshed == 1
         # What is refused later is not for want of a login.
-        with pytest.raises(Refused, match=r"^(?!it wants)"):
+        with pytest.raises(McpRequestError, match=r"^(?!it wants)"):
             server.read("note://none").result(PATIENCE)
     # It has run out, and is renewed before it is shown, at the address that the metadata named.
     renewed = logins.of(declared)
@@ -76,7 +76,7 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         assert [path for path, _ in web.shown[:2]] == [TOKEN, "/mcp"]
         # Logged out in another terminal, and nothing else counts.
         assert logins.forget(declared)
-        with pytest.raises(Refused, match="it wants a login: agent mcp login web"):
+        with pytest.raises(McpRequestError, match="it wants a login: agent mcp login web"):
             ask(server, "add", {"a": 1, "b": 2})
         assert servers.news() == [f"the MCP server {SENTENCE}"]
     with company(tmp_path, web=declared) as servers:
@@ -224,7 +224,7 @@ def test_a_login_that_leads_astray_is_one_sentence(
 ) -> None:
     before = web.changes.get(path, lambda said: said)
     web.changes[path] = lambda said: before(said) | change
-    with caplog.at_level(logging.DEBUG), pytest.raises(Refused, match=words) as refused:
+    with caplog.at_level(logging.DEBUG), pytest.raises(McpRequestError, match=words) as refused:
         logged_in(McpServer(url=web.url))
     assert str(refused.value).isprintable()
     assert "refresh-" not in f"{refused.value}{caplog.text}"
@@ -232,9 +232,9 @@ def test_a_login_that_leads_astray_is_one_sentence(
 
 def test_who_registers_nobody_is_one_sentence_and_who_asks_for_nothing_too(web: Locked) -> None:
     web.changes[METADATA] = lambda said: said | {"registration_endpoint": f"{web.issuer}/nowhere"}
-    with pytest.raises(Refused, match=r"no client could be registered \(.*404.*oauth.clientId"):
+    with pytest.raises(McpRequestError, match=r"no client could be registered \(.*404.*oauth.clientId"):
         logged_in(McpServer(url=web.url))
-    with pytest.raises(Refused, match="it did not ask for a login, and there is no way to make one"):
+    with pytest.raises(McpRequestError, match="it did not ask for a login, and there is no way to make one"):
         logged_in(McpServer(url=f"{web.issuer}/elsewhere"))
 
 
@@ -255,7 +255,7 @@ def test_a_client_registers_as_what_is_taken_and_renews_as_that(
 
 def test_the_issuer_of_the_answer_is_checked(web: Locked) -> None:
     web.office.issuer = "https://elsewhere.example"
-    with pytest.raises(Refused, match="iss mismatch"):
+    with pytest.raises(McpRequestError, match="iss mismatch"):
         logged_in(McpServer(url=web.url))
 
 
@@ -266,10 +266,10 @@ def test_a_sign_in_that_fails_or_takes_too_long_ends(web: Locked) -> None:
         target = target.replace("%3A", ":").replace("%2F", "/")
         browse(f"{target}?error=access_denied&error_description=%1B%5B31mno&state={state}")
 
-    with pytest.raises(Refused, match="access_denied") as refused:
+    with pytest.raises(McpRequestError, match="access_denied") as refused:
         logged_in(McpServer(url=web.url), denied)
     assert str(refused.value).isprintable()
-    with pytest.raises(Refused, match="nobody signed in within"):
+    with pytest.raises(McpRequestError, match="nobody signed in within"):
         logged_in(McpServer(url=web.url), lambda address: None, 1.0)
 
 

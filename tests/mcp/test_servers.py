@@ -14,7 +14,7 @@ import pytest
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp import pipes
 from agent_cli.extensions.mcp.loop import Loop
-from agent_cli.extensions.mcp.offers import Refused, offers_of
+from agent_cli.extensions.mcp.offers import McpRequestError, offers_of
 from tests.mcp.company import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
 
 
@@ -51,7 +51,7 @@ def test_one_that_dies_in_a_call_is_started_again_but_not_for_ever(
     with company(tmp_path, raw=raw()) as servers:
         server = servers.all["raw"]
         for death in range(4):
-            with pytest.raises(Refused, match=r"ended.*\(I am dying\) before it answered"):
+            with pytest.raises(McpRequestError, match=r"ended.*\(I am dying\) before it answered"):
                 ask(server, "die")
             eventually(lambda expected=death: len(servers._news) == expected + 1)
             eventually(lambda: server.status in ("ready", "failed"))
@@ -59,7 +59,7 @@ def test_one_that_dies_in_a_call_is_started_again_but_not_for_ever(
         news = servers.news()
         assert news[0] == "the MCP server raw ended with code 3 (I am dying); it is started again"
         assert "was started again 3 times" in news[-1]
-        with pytest.raises(Refused, match="is not there"):
+        with pytest.raises(McpRequestError, match="is not there"):
             ask(server, "echo")
         server.restart(1)
         assert server.wait(PATIENCE)
@@ -85,13 +85,13 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
         setup = servers.all["good"].setup
         setup.start_timeout = 0.3
     from agent_cli.extensions.mcp.servers import Servers
-    from agent_cli.extensions.mcp.sources import Found
+    from agent_cli.extensions.mcp.sources import DeclaredServer
 
-    silent = Servers([Found("silent", raw("silent"), "the test", "given")], setup)
+    silent = Servers([DeclaredServer("silent", raw("silent"), "the test", "given")], setup)
     silent.wait(PATIENCE)
     assert silent.news() == ["the MCP server silent did not come up: it did not answer in time"]
     setup.start_timeout = PATIENCE
-    still = Servers([Found("silent", raw("silent"), "the test", "given")], setup)
+    still = Servers([DeclaredServer("silent", raw("silent"), "the test", "given")], setup)
     still.wait(0.1)
     assert still.all["silent"].status == "starting"
     started = time.monotonic()
@@ -150,7 +150,7 @@ def test_a_flood_of_noise_is_bounded_and_passed_over(tmp_path: Path, monkeypatch
 
 def test_an_answer_of_fifty_megabytes_fails_alone(tmp_path: Path) -> None:
     with company(tmp_path, raw=raw()) as servers:
-        with pytest.raises(Refused, match="more than 16 MB"):
+        with pytest.raises(McpRequestError, match="more than 16 MB"):
             ask(servers.all["raw"], "big")
         assert text_of(ask(servers.all["raw"], "echo", {"still": "here"})) == '{"still": "here"}'
 
@@ -199,7 +199,7 @@ def test_a_question_goes_to_the_newest_call_that_still_runs(tmp_path: Path) -> N
 def test_the_limit_of_a_call_cancels_it_at_the_server(tmp_path: Path) -> None:
     file = tmp_path / "file"
     with company(tmp_path, raw=raw("plain", file, timeout=0.2)) as servers:
-        with pytest.raises(Refused, match="no answer within"):
+        with pytest.raises(McpRequestError, match="no answer within"):
             ask(servers.all["raw"], "hang")
         eventually(file.exists)
 

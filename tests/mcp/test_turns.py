@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.config.agent_types import read_agent_type
-from agent_cli.core.answers import Approve, Defer, Reject, Reply
+from agent_cli.core.answers import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     MessageAdded,
@@ -163,7 +163,7 @@ def answering(*said: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
         (only,) = question.data["questions"]
         asked.append(only["question"])
         answer = left.pop(0)
-        return Reply("answer", f"{only['question']} -> {answer}") if isinstance(answer, str) else answer
+        return QuestionReply("answer", f"{only['question']} -> {answer}") if isinstance(answer, str) else answer
 
     return asker, asked
 
@@ -177,7 +177,7 @@ def answering(*said: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
         (("Ada", "Decline"), '{"action": "decline"}'),
         (("(no answer)",), '{"action": "decline"}'),
         ((Defer(),), '{"action": "decline"}'),
-        ((Reply("answer", "Decide for yourself.", by="default"),), '{"action": "decline"}'),
+        ((QuestionReply("answer", "Decide for yourself.", by="default"),), '{"action": "decline"}'),
     ],
 )
 def test_a_server_may_ask_the_person_while_its_tool_runs(tmp_path: Path, said: tuple[Any, ...], result: str) -> None:

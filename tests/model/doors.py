@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent_cli.model.http import Http, Reply, Timeouts
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_cli.model.http import Http, HttpResponse, Timeouts
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.model.server import ModelServer
 
 # What is stalled until the test ends has been cancelled where it ends before; the bound is for busy machines.
@@ -32,7 +32,7 @@ def http(server: ModelServer, timeouts: Timeouts | None = None) -> Http:
     return Http(server.openai_url + "/chat/completions", timeouts or Timeouts())
 
 
-def body_of(reply: Reply) -> bytes:
+def body_of(reply: HttpResponse) -> bytes:
     return reply.read_all(1_000_000)
 
 
@@ -91,7 +91,7 @@ def cancelled_within(work: Callable[[CancelToken], object], ready: Callable[[], 
 
     thread = threading.Thread(target=canceller)
     thread.start()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         work(cancel)
     took = time.monotonic() - at[0]
     thread.join()

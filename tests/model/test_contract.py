@@ -16,7 +16,7 @@ from agent_cli.core.usage import Usage
 from agent_cli.model.http import Timeouts
 from agent_cli.model.retry import Retrying
 from agent_cli.model.transport import ModelError, Notice, Started, Stopped, TextChunk
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.model.doors import PROMPT
 from tests.model.proxy import Proxy
 from tests.model.server import Call, ModelServer, Reply
@@ -322,7 +322,7 @@ def test_cancelling_ends_a_stall_at_once(wire: Wire, place: Any) -> None:
             cancel.cancel()
 
         threading.Thread(target=canceller).start()
-        with pytest.raises(Cancelled):
+        with pytest.raises(CancelledError):
             gathered(wire.open(server).stream(request(wire), cancel))
         assert time.monotonic() - at[0] < PROMPT
         assert server.gone.wait(5), "the connection is closed, so that the provider stops as well"

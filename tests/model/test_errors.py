@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.outcome import Failure
-from agent_cli.model.errors import LOADING_WAIT, refusal, refusal_in_stream, retry_after
+from agent_cli.model.errors import LOADING_WAIT, error_for_status, refusal_in_stream, retry_after
 from agent_cli.model.transport import ModelError
 
 NOW = 1_700_000_000.0
@@ -17,7 +17,7 @@ NOW = 1_700_000_000.0
 
 def refused(status: int, error: Any, headers: Callable[[str], str] = lambda _: "") -> ModelError:
     body = error if isinstance(error, bytes) else json.dumps(error).encode()
-    return refusal(status, body, headers, provider="Prov", model="big-1", now=NOW)
+    return error_for_status(status, body, headers, provider="Prov", model="big-1", now=NOW)
 
 
 @pytest.mark.parametrize(

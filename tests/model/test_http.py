@@ -13,7 +13,7 @@ import pytest
 from agent_cli.model.http import Http, Timeouts
 from agent_cli.model.transport import ModelError
 from agent_tools import dialing
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.model import server as scripted
 from tests.model.doors import BODY, PROMPT, body_of, cancelled_within, clean_environment, full_port, http
 from tests.model.server import ModelServer
@@ -216,7 +216,7 @@ def test_a_cancelled_token_sends_nothing() -> None:
     cancel = CancelToken()
     cancel.cancel()
     with ModelServer() as server:
-        with pytest.raises(Cancelled):
+        with pytest.raises(CancelledError):
             http(server).post({}, BODY, cancel)
         assert server.connections == 0
 
@@ -239,7 +239,7 @@ def test_cancelling_from_a_signal_handler_in_the_reading_thread() -> None:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
             threading.Thread(target=interrupt).start()
-            with pytest.raises(Cancelled):
+            with pytest.raises(CancelledError):
                 http(server).post({}, BODY, cancel)
     finally:
         signal.signal(signal.SIGUSR1, before)

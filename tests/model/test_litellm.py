@@ -23,7 +23,7 @@ from agent_cli.model import litellm_wire
 from agent_cli.model.anthropic import Anthropic
 from agent_cli.model.http import Timeouts
 from agent_cli.model.litellm_convert import arguments_of
-from agent_cli.model.litellm_wire import LiteLLM, Worker, close_workers
+from agent_cli.model.litellm_wire import LiteLLM, LiteLLMWorker, close_workers
 from agent_cli.model.openai_chat import OpenAIChat
 from agent_cli.model.transport import (
     CallDelta,
@@ -40,7 +40,7 @@ from agent_cli.model.transport import (
     Transport,
     UsageChunk,
 )
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.model.doors import PROMPT
 from tests.model.server import Call, ModelServer, Reply
 
@@ -308,7 +308,7 @@ def test_cancelling_ends_a_stalled_answer_at_once_and_the_next_request_works() -
             token.cancel()
 
         threading.Thread(target=cancel, daemon=True).start()
-        with pytest.raises(Cancelled):
+        with pytest.raises(CancelledError):
             list(through.stream(request(model), token))
         assert time.monotonic() - cancelled_at[0] < PROMPT
         assert merged(talk(through, request(model)))["order"][0][1] == "again"
@@ -327,7 +327,7 @@ def test_a_worker_that_dies_is_a_network_error_with_its_last_words() -> None:
 
 
 def test_a_worker_ends_when_its_standard_input_does() -> None:
-    worker = Worker()
+    worker = LiteLLMWorker()
     assert worker._process.stdin is not None
     worker._process.stdin.close()
     assert worker._process.wait(10) == 0
@@ -339,7 +339,7 @@ def test_cancelling_while_the_worker_starts_does_not_wait_for_it() -> None:
         close_workers()
         token = CancelToken()
         threading.Timer(0.3, token.cancel).start()
-        with pytest.raises(Cancelled):
+        with pytest.raises(CancelledError):
             list(through.stream(request(model), token))
         assert server.connections == 0
 

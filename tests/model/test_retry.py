@@ -24,7 +24,7 @@ from agent_cli.model.transport import (
     ThinkingChunk,
     UsageChunk,
 )
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 
 REQUEST = Request("m", "", (UserMessage("hi"),))
 GOOD: list[Chunk | ModelError] = [TextChunk("done"), Stopped("end_turn")]
@@ -144,7 +144,7 @@ def test_cancelling_during_a_wait_ends_it() -> None:
     stream = wire.stream(REQUEST, CancelToken())
     assert isinstance(next(stream), Notice)
     assert isinstance(next(stream), Notice)
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         next(stream)
 
 
@@ -153,5 +153,5 @@ def test_the_real_wait_ends_with_the_token() -> None:
     stream = Retrying(Script([refused(after=60.0)])).stream(REQUEST, cancel)
     next(stream)
     cancel.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         next(stream)

@@ -19,10 +19,10 @@ from agent_cli.model.catalog import newest_claude
 from agent_cli.model.discover import default_model, discover, probe_server
 from agent_cli.model.providers import PROVIDERS, base_url_of, find
 from agent_cli.model.select import (
-    KeyMissing,
+    MissingKeyError,
     ModelSetupError,
-    NoModel,
-    Resolved,
+    NoModelError,
+    ResolvedModel,
     Secret,
     open_transport,
     resolve,
@@ -76,7 +76,7 @@ def test_a_script_needs_no_key() -> None:
 
 def test_a_name_that_means_nothing_is_refused_in_one_sentence() -> None:
     for name in ("flurb", "nobody/flurb", ""):
-        with pytest.raises(NoModel) as caught:
+        with pytest.raises(NoModelError) as caught:
             resolve(name, env=KEYS)
         assert "\n" not in str(caught.value) and "provider/model" in str(caught.value)
 
@@ -138,7 +138,7 @@ def test_a_missing_key_names_the_variable_to_set() -> None:
         ("sonnet", "ANTHROPIC_API_KEY"),
         ("gemini/x", "GEMINI_API_KEY"),
     ):
-        with pytest.raises(KeyMissing, match=variable):
+        with pytest.raises(MissingKeyError, match=variable):
             resolve(name, env={variable: "  "})
 
 
@@ -194,7 +194,7 @@ def test_a_keyring_that_fails_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> N
     ring.get_password = broken  # type: ignore[attr-defined]
     for module in (ring, None):  # None: not installed
         monkeypatch.setitem(sys.modules, "keyring", module)
-        with pytest.raises(KeyMissing):
+        with pytest.raises(MissingKeyError):
             resolve("gpt-5", env={}, keyring=True)
 
 
@@ -219,7 +219,7 @@ def test_a_key_for_a_server_of_ones_own_takes_the_model_that_it_has() -> None:
 
 
 def test_with_nothing_there_it_says_what_was_looked_for() -> None:
-    with pytest.raises(NoModel) as caught:
+    with pytest.raises(NoModelError) as caught:
         default_model({}, nothing)
     said = str(caught.value)
     assert "ANTHROPIC_API_KEY" in said and "ollama" in said and "agent demo" in said and "\n" not in said
@@ -279,4 +279,4 @@ def test_each_wire_opens_and_a_script_is_not_retried(tmp_path: Path) -> None:
 
 def test_two_resolutions_of_one_name_are_equal() -> None:
     one, two = resolve("gpt-5", env=KEYS), resolve("gpt-5", env=KEYS)
-    assert one == two and isinstance(one, Resolved) and one.api_key == Secret("key-of-openai")
+    assert one == two and isinstance(one, ResolvedModel) and one.api_key == Secret("key-of-openai")

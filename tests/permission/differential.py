@@ -14,7 +14,7 @@ import pytest
 
 from agent_cli.permission import shell_parse
 from agent_cli.permission.shell import analyse
-from agent_cli.permission.shell_parse import Unparsed
+from agent_cli.permission.shell_parse import ShellParseError
 from agent_cli.permission.shell_values import Analysis, Part, Word
 from agent_tools.values import Value
 from tests.permission.word_lines import VARIABLES, Line
@@ -143,7 +143,7 @@ def _parsed_together(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     text = "".join(f"{line}\n:\n" for line in lines)
     try:
         yield from _told_apart(lines, shell_parse.run_shfmt(text)["Stmts"])
-    except (Unparsed, LookupError):
+    except (ShellParseError, LookupError):
         if len(lines) > 1:
             middle = len(lines) // 2
             yield from _parsed_together(lines[:middle])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.rules import BadRule
+from agent_cli.core.rules import RuleError
 from tests.permission.corpus import everyday
 from tests.permission.corpus.place import build, decide
 from tests.permission.corpus.tables import CASES
@@ -52,7 +52,7 @@ def test_an_allow_rule_never_takes_something_away(root: Path, mode: str) -> None
             for rule in (("Bash",), (f"Bash({case.command.split(' ')[0]}:*)",)):
                 try:
                     ruled = decide(case.but(allow=(*case.allow, *rule)), root)
-                except BadRule:
+                except RuleError:
                     continue
                 if ruled.level > without.level:
                     stricter.append(f"{case.name} with {rule}: {ruled.reason}")

@@ -11,7 +11,7 @@ import pytest
 from agent_cli.core.rules import read_rule, split_rules
 from agent_cli.permission.command_effects import effects_of
 from agent_cli.permission.decision import Decision, Level
-from agent_cli.permission.effects_git import named_by
+from agent_cli.permission.effects_git import files_of_patch
 from agent_cli.permission.effects_table import PROGRAMS
 from agent_cli.permission.policy import Policy
 from agent_cli.permission.shell import analyse
@@ -41,7 +41,7 @@ def test_a_patch_is_judged_by_the_files_that_it_names(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()
     (root / "p").write_text("diff --git a/old b/keys/new\nrename from old\nrename to keys/new\n")
-    assert {"old", "keys/new"} <= set(named_by(str(root / "p")) or ())
+    assert {"old", "keys/new"} <= set(files_of_patch(str(root / "p")) or ())
     assert decide(root, "git apply p", allow="Bash", deny="Edit(keys/**)").level is Level.DENY
     assert decide(root, "git apply p", allow="Bash", deny="Edit(other/**)").level is Level.ALLOW
     assert decide(root, "git apply nothing", allow="Bash", deny="Edit(other/**)").level is Level.ASK

@@ -10,8 +10,16 @@ from random import Random
 import pytest
 
 from agent_cli.permission import git_standing
-from agent_cli.permission.git_keys import harmless, may_start_in_reads
-from agent_cli.permission.git_standing import Entry, NotParsedError, git_folders, look, obvious, parse, parsed_by_git
+from agent_cli.permission.git_keys import is_harmless_entry, may_start_in_reads
+from agent_cli.permission.git_standing import (
+    Entry,
+    NotParsedError,
+    git_folders,
+    look_at_repository,
+    obvious,
+    parse_git_config,
+    parsed_by_git,
+)
 from agent_cli.permission.git_use import NotUsableError, git_to_read
 from tests.helpers import clean_env
 from tests.permission.git_tables import HARMLESS, HIDDEN, HOSTILE
@@ -49,7 +57,7 @@ def test_there_are_sixty_and_more() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_configuration_is_not_plain_and_git_is_not_used(tmp_path: Path, name: str) -> None:
     root = with_config(tmp_path, HOSTILE[name])
-    assert look(root).brings, name
+    assert look_at_repository(root).brings, name
     for use in ("plain", "unknown"):
         with pytest.raises(NotUsableError):
             git_to_read(root, os.environ, use)  # type: ignore[arg-type]
@@ -61,7 +69,7 @@ def test_a_hidden_filter_is_one_that_git_would_run(tmp_path: Path, name: str) ->
     root = tmp_path / "work"
     root.mkdir()
     git(root, "init", "-q")
-    entries = parse(HOSTILE[name], root)
+    entries = parse_git_config(HOSTILE[name], root)
     assert any(key.startswith("filter.") and key.endswith(".clean") for key, _ in entries)
     found = listed(with_config(root, HOSTILE[name]) / ".git/config")
     assert entries == found
@@ -69,20 +77,20 @@ def test_a_hidden_filter_is_one_that_git_would_run(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("config", HARMLESS)
 def test_a_harmless_configuration_is_plain(tmp_path: Path, config: str) -> None:
-    assert look(with_config(tmp_path, config)).brings == ()
+    assert look_at_repository(with_config(tmp_path, config)).brings == ()
 
 
 @pytest.mark.parametrize(
     "config", [b"\0\xff" * 99, b"[core\n", b"[core]\n\t= x\n", b"x" * (1 << 19), b'[a "b]\n', b'[core]\n\tx = "y\n']
 )
 def test_a_configuration_that_git_cannot_read_is_not_plain(tmp_path: Path, config: bytes) -> None:
-    assert "cannot be checked" in "".join(look(with_config(tmp_path, config)).brings)
+    assert "cannot be checked" in "".join(look_at_repository(with_config(tmp_path, config)).brings)
 
 
 def test_without_git_only_the_obvious_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert look(with_config(tmp_path / "a", "[core]\n\tbare = false\n")).brings == ()
-    assert look(with_config(tmp_path / "b", "[core]\n\tbare = false # no\n")).brings == (
+    assert look_at_repository(with_config(tmp_path / "a", "[core]\n\tbare = false\n")).brings == ()
+    assert look_at_repository(with_config(tmp_path / "b", "[core]\n\tbare = false # no\n")).brings == (
         "config that cannot be checked: git is not installed",
     )
 
@@ -94,7 +102,7 @@ def test_a_git_of_the_repository_parses_nothing(tmp_path: Path, monkeypatch: pyt
     evil.chmod(0o755)
     monkeypatch.setenv("PATH", f"{evil.parent}:bin:.:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
-    assert look(with_config(tmp_path, "[core] # x\n\tpager = x\n")).brings == ("core.pager = x",)
+    assert look_at_repository(with_config(tmp_path, "[core] # x\n\tpager = x\n")).brings == ("core.pager = x",)
     assert not (tmp_path / "ran").exists()
 
 
@@ -114,7 +122,7 @@ def test_what_git_writes_itself_needs_no_git(tmp_path: Path, monkeypatch: pytest
         raise AssertionError(data)
 
     monkeypatch.setattr(git_standing, "parsed_by_git", never)
-    assert look(main).brings == look(copy).brings == ()
+    assert look_at_repository(main).brings == look_at_repository(copy).brings == ()
 
 
 _PIECES = (
@@ -176,19 +184,19 @@ def test_pointers_have_to_lead_back(tmp_path: Path) -> None:
     git(main, "-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "x", "--allow-empty")
     git(main, "worktree", "add", "-q", "../tree")
     tree = tmp_path / "tree"
-    assert look(tree).brings == ()
+    assert look_at_repository(tree).brings == ()
     assert git_folders(tree) == [main / ".git", main / ".git/worktrees/tree"]
     git(main, "config", "core.pager", "x")
-    assert look(tree).brings == ("core.pager = x",)
+    assert look_at_repository(tree).brings == ("core.pager = x",)
     git(main, "config", "--unset", "core.pager")
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     for target in (main / ".git", main / ".git/worktrees/tree"):
         (foreign / ".git").write_text(f"gitdir: {target}\n")
-        assert look(foreign).brings == (f".git leads to {target}, which does not lead back",)
+        assert look_at_repository(foreign).brings == (f".git leads to {target}, which does not lead back",)
     (foreign / ".git").unlink()
     (foreign / ".git").symlink_to(main / ".git")
-    assert look(foreign).brings == (f".git is a link to {main}/.git",)
+    assert look_at_repository(foreign).brings == (f".git is a link to {main}/.git",)
 
 
 def test_a_submodule_is_where_its_repository_says(tmp_path: Path) -> None:
@@ -198,21 +206,21 @@ def test_a_submodule_is_where_its_repository_says(tmp_path: Path) -> None:
     (main / "sub").mkdir()
     (main / "sub/.git").write_text("gitdir: ../.git/modules/sub\n")
     (inner / "config").write_text("[core]\n\tworktree = ../../../sub\n")
-    assert look(main / "sub").brings == ()
+    assert look_at_repository(main / "sub").brings == ()
     (inner / "config").write_text("[core]\n\tworktree = ../../..\n")
-    assert len(look(main / "sub").brings) == 2
+    assert len(look_at_repository(main / "sub").brings) == 2
 
 
 @pytest.mark.parametrize("pointer", ["", "gitdir: \0\n", "x" * 9000, "gitdir:\n"])
 def test_a_pointer_to_nothing_is_no_repository(tmp_path: Path, pointer: str) -> None:
     (tmp_path / ".git").write_text(pointer)
-    assert look(tmp_path).checkout is None
+    assert look_at_repository(tmp_path).checkout is None
     assert git_folders(tmp_path) == []
 
 
 def test_reads_may_pass_what_never_starts_in_them() -> None:
     for key in ("core.pager", "core.hookspath", "alias.x", "gpg.program", "credential.helper", "remote.o.url"):
-        assert not harmless(key, "x::y")
+        assert not is_harmless_entry(key, "x::y")
         assert not may_start_in_reads(key)
     for key in (
         "filter.x.clean",
@@ -232,8 +240,8 @@ def test_another_users_repository_is_not_plain(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HOME", env["HOME"])
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert look(root).brings == (f"{root}/.git, which belongs to another user",)
+    assert look_at_repository(root).brings == (f"{root}/.git, which belongs to another user",)
     (tmp_path / "home/.gitconfig").write_text(f"[safe]\n\tdirectory = {root}\n")
-    assert look(root).brings == ()
+    assert look_at_repository(root).brings == ()
     (tmp_path / "home/.gitconfig").write_text(f"[safe]\n\tdirectory = {root}\n\tdirectory =\n\tdirectory = /x/*\n")
-    assert look(root).brings
+    assert look_at_repository(root).brings

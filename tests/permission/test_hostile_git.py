@@ -16,7 +16,7 @@ import pytest
 
 from agent_cli.config.layers import Layers
 from agent_cli.core.trust import Trust
-from agent_cli.permission.git_standing import look
+from agent_cli.permission.git_standing import look_at_repository
 from agent_cli.permission.git_use import NotUsableError, git_to_read
 from agent_cli.place import Place, has_changes
 from agent_cli.terminal.branch import branch_of
@@ -107,7 +107,7 @@ def test_the_interface_asks_git_nothing_or_nothing_that_runs_a_program(
     opened: Opened, request: pytest.FixtureRequest
 ) -> None:
     root = opened.root if (opened.cwd / ".git").exists() is False else opened.cwd
-    brings = look(root).brings
+    brings = look_at_repository(root).brings
     assert bool(brings) != (request.node.callspec.id in PLAIN), brings
     layers = Layers([])
     layers.trust = Trust(str(root), "untrusted" if brings else "plain", "", brings)

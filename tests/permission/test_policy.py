@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.rules import BadRule, read_rule, split_rules
+from agent_cli.core.rules import RuleError, read_rule, split_rules
 from agent_cli.permission.decision import Level
 from agent_cli.permission.policy import Mode, Policy
 from agent_tools.base import Effect
@@ -197,7 +197,7 @@ def test_always_names_just_this_call(root: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "(x)", "Bash(", "Bash)", "WebFetch(example.org)", "9x"])
 def test_bad_rules_are_refused(root: Path, text: str) -> None:
-    with pytest.raises(BadRule):
+    with pytest.raises(RuleError):
         read_rule("allow", text, "test", root)
 
 

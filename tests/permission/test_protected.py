@@ -11,7 +11,7 @@ from agent_cli.core.rules import read_rule
 from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Effect
-from agent_tools.protected_names import PERSONAL, PROJECT, plain
+from agent_tools.protected_names import PERSONAL, PROJECT, plain_names
 from agent_tools.sandbox_profile import PERSONAL as OF_HOME_IN_THE_SANDBOX
 from agent_tools.sandbox_profile import PROTECTED as OF_PROJECT_IN_THE_SANDBOX
 from agent_tools.workspace import Workspace
@@ -161,8 +161,8 @@ def test_a_rule_of_the_users_that_names_a_file_opens_what_is_not_ours(place: Pla
 
 
 def test_the_sandbox_protects_what_the_gate_protects(place: Place) -> None:
-    assert set(OF_PROJECT_IN_THE_SANDBOX) == set(plain(PROJECT))
-    assert set(OF_HOME_IN_THE_SANDBOX) == set(plain(PERSONAL))
+    assert set(OF_PROJECT_IN_THE_SANDBOX) == set(plain_names(PROJECT))
+    assert set(OF_HOME_IN_THE_SANDBOX) == set(plain_names(PERSONAL))
     for base, names in ((place.root, OF_PROJECT_IN_THE_SANDBOX), (place.home, OF_HOME_IN_THE_SANDBOX)):
         for name in names:
             assert place.holds(Effect("write", f"{base}/{name}")), name

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.core.trust import Trust
 from agent_cli.permission.saved_rules import NAME, add_rules, saver
-from agent_cli.permission.trust import agree, fingerprints, judge
+from agent_cli.permission.trust import agree, evaluate_trust, fingerprints
 
 RULE = "Bash(npm test)"
 
@@ -77,21 +77,21 @@ def test_trust_that_holds_is_renewed(root: Path, tmp_path: Path) -> None:
     (root / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
     state = tmp_path / "state"
     assert agree(root, state, fingerprints(root)) == ""
-    trust, _ = judge(root, state, (), None, by_flag=False)
+    trust, _ = evaluate_trust(root, state, (), None, by_flag=False)
     save = saver(trust, state)
     assert save is not None
     assert save(RULE) == ""
-    assert judge(root, state, (), None, by_flag=False)[0].trusted
+    assert evaluate_trust(root, state, (), None, by_flag=False)[0].trusted
     (root / NAME).write_text("")
-    assert judge(root, state, (), None, by_flag=False)[0].state == "changed"
+    assert evaluate_trust(root, state, (), None, by_flag=False)[0].state == "changed"
 
 
 def test_a_project_that_brings_nothing_is_trusted_with_its_first_rule(root: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    save = saver(judge(root, state, (), None, by_flag=False)[0], state)
+    save = saver(evaluate_trust(root, state, (), None, by_flag=False)[0], state)
     assert save is not None
     assert save(RULE) == save("Bash(npm run lint)") == ""
-    assert judge(root, state, (), None, by_flag=False)[0].trusted
+    assert evaluate_trust(root, state, (), None, by_flag=False)[0].trusted
 
 
 @pytest.mark.parametrize("state", ["untrusted", "changed"])

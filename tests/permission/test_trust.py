@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.permission import trust_scan
-from agent_cli.permission.trust import TrustStore, agree, covers, fingerprints, judge, keep_trust
+from agent_cli.permission.trust import TrustStore, agree, evaluate_trust, fingerprints, keep_trust, trusts_folder
 from tests.helpers import agent, script
 
 FILES = {
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def state(root: Path, folder: Path, **more: object) -> str:
-    return judge(root, folder, more.get("patterns", ()), None, by_flag=bool(more.get("by_flag")))[0].state  # type: ignore[arg-type]
+    return evaluate_trust(root, folder, more.get("patterns", ()), None, by_flag=bool(more.get("by_flag")))[0].state  # type: ignore[arg-type]
 
 
 def yes(root: Path, folder: Path) -> str:
@@ -46,7 +46,7 @@ def yes(root: Path, folder: Path) -> str:
 
 
 def test_what_a_repository_brings_is_listed(repository: Path, folder: Path) -> None:
-    trust, problem = judge(repository, folder, (), None, by_flag=False)
+    trust, problem = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert (trust.state, problem) == ("untrusted", "")
     assert trust.brings == (
         "commands: deploy",
@@ -67,7 +67,7 @@ def test_a_plain_repository_brings_nothing(work: Path, folder: Path) -> None:
 def test_a_yes_holds_until_something_changes(repository: Path, folder: Path) -> None:
     assert yes(repository, folder) == ""
     assert (folder / "trust.json").stat().st_mode & 0o777 == 0o600
-    trust, _ = judge(repository, folder, (), None, by_flag=False)
+    trust, _ = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert trust.trusted
     assert trust.by.startswith("your yes of ")
     (repository / "a.txt").write_text("other files do not matter\n")
@@ -96,7 +96,7 @@ def test_a_change_makes_it_void_and_is_named(repository: Path, folder: Path, nam
     path = repository / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[core]\n\tpager = evil\n")
-    trust, _ = judge(repository, folder, (), None, by_flag=False)
+    trust, _ = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert trust.state == "changed"
     assert trust.changed == (told,)
 
@@ -104,7 +104,7 @@ def test_a_change_makes_it_void_and_is_named(repository: Path, folder: Path, nam
 def test_a_file_that_went_away_is_a_change_too(repository: Path, folder: Path) -> None:
     yes(repository, folder)
     (repository / ".agentrc").unlink()
-    assert judge(repository, folder, (), None, by_flag=False)[0].changed == (".agentrc (gone)",)
+    assert evaluate_trust(repository, folder, (), None, by_flag=False)[0].changed == (".agentrc (gone)",)
 
 
 def test_what_a_link_leads_to_counts_as_the_content(repository: Path, folder: Path) -> None:
@@ -164,13 +164,13 @@ def test_the_flag_and_the_users_settings_trust_without_a_yes(repository: Path, f
     ],
 )
 def test_patterns_of_the_setting(pattern: str, root: str, covered: bool) -> None:
-    assert covers(pattern, Path(root), Path("/h")) is covered
+    assert trusts_folder(pattern, Path(root), Path("/h")) is covered
 
 
 @pytest.mark.parametrize("pattern", ["*", "work", "**", "./x", ""])
 def test_a_pattern_that_is_no_path_is_a_mistake(pattern: str) -> None:
     with pytest.raises(ValueError, match="is no path from / or ~/"):
-        covers(pattern, Path("/srv/a"), Path("/h"))
+        trusts_folder(pattern, Path("/srv/a"), Path("/h"))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_pattern_that_is_no_path_is_a_mistake(pattern: str) -> None:
 def test_a_damaged_file_trusts_nothing_and_is_told(repository: Path, folder: Path, text: str) -> None:
     yes(repository, folder)
     (folder / "trust.json").write_text(text)
-    trust, problem = judge(repository, folder, (), None, by_flag=False)
+    trust, problem = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert trust.state == "untrusted"
     assert "is damaged" in problem
     assert yes(repository, folder) == ""
@@ -194,7 +194,7 @@ def test_a_damaged_file_trusts_nothing_and_is_told(repository: Path, folder: Pat
 def test_a_file_that_others_can_write_trusts_nothing(repository: Path, folder: Path, mode: int) -> None:
     yes(repository, folder)
     (folder / "trust.json").chmod(mode)
-    trust, problem = judge(repository, folder, (), None, by_flag=False)
+    trust, problem = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert trust.state == "untrusted"
     assert "can be written by others" in problem
 
@@ -230,16 +230,16 @@ def test_memory_from_outside_is_agreed_to_by_its_place(work: Path, folder: Path)
     assert state(work, folder) == "plain"
     (work / "docs").mkdir()
     (work / "docs/a.md").write_text("@../../shared/b.md @~/.claude/mine.md @/components/x @~/.netrc")
-    trust, _ = judge(work, folder, (), None, by_flag=False)
+    trust, _ = evaluate_trust(work, folder, (), None, by_flag=False)
     places = (f"{work.parent}/shared/b.md", "~/.claude/mine.md")
     assert trust.brings == (f"memory from outside the project: {', '.join(places)}",)
     assert (trust.state, trust.outside) == ("untrusted", ())
     assert yes(work, folder) == ""
-    assert judge(work, folder, (), None, by_flag=False)[0].outside == places
+    assert evaluate_trust(work, folder, (), None, by_flag=False)[0].outside == places
     (work / "AGENTS.md").write_text("Other words. See @docs/a.md\n")
     assert state(work, folder) == "trusted"
     (work / "AGENTS.md").write_text("@docs/a.md @~/more.md\n")
-    trust, _ = judge(work, folder, (), None, by_flag=False)
+    trust, _ = evaluate_trust(work, folder, (), None, by_flag=False)
     assert (trust.state, trust.outside) == ("changed", ())
     assert trust.changed == ("imports from outside the project (changed)",)
 

@@ -14,7 +14,7 @@ from agent_cli.snapshots.plan import Item
 from agent_cli.snapshots.recorder import Recorder
 from agent_cli.snapshots.restore import put_back
 from agent_cli.snapshots.scan import Bounds
-from agent_cli.snapshots.states import State
+from agent_cli.snapshots.states import FileState
 from agent_cli.snapshots.store import Store, Where
 from agent_cli.snapshots.undoing import Undoing
 from agent_tools.base import Effect
@@ -56,7 +56,7 @@ def test_what_is_kept_before_a_write(way: str, ground: Ground, where: Where, vic
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
 def test_what_is_put_back(way: str, ground: Ground, where: Where, victim: str) -> None:
     store = Store(where)
-    states = [State(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n")]
+    states = [FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n")]
     path = ground.root / "d/a.txt"
     tried = done = 0
     with ground.swapper(victim) as swapper:
@@ -93,7 +93,7 @@ def test_the_folder_is_swapped_right_before_a_file_is_put_back(
     way: str, ground: Ground, where: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(where)
-    now, want = (State(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n"))
+    now, want = (FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n"))
     path = ground.root / "d/a.txt"
     really = restore._make
 

@@ -24,9 +24,9 @@ from agent_cli.engine.drive import Conversation
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.model.scripted import Scripted
 from agent_cli.permission.policy import Policy
-from agent_cli.session.lines import Line, read_bytes
+from agent_cli.session.lines import LogLine, read_bytes
 from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header, NoSession, Restored
+from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.values import Value
@@ -261,7 +261,7 @@ class Story:
             return
         try:
             found = restore(data, "s")
-        except NoSession as error:
+        except SessionNotFoundError as error:
             # A first message that was not acknowledged may be gone; then there is nothing to open, and it says so.
             if self.acknowledged:
                 self._wrong(f"{kind}: {error}")
@@ -276,7 +276,7 @@ class Story:
             self._wrong(f"{kind}: {why}")
 
 
-def lines(data: bytes) -> list[Line]:
+def lines(data: bytes) -> list[LogLine]:
     """The good records of a log."""
     return [line for line in read_bytes(data) if line is not None]
 

@@ -20,7 +20,7 @@ from agent_tools.values import Value, hints_of, to_plain
 LINES = Path(__file__).with_name("stored.jsonl")
 ROOTS: tuple[type[Value], ...] = (
     Header, Partial, Mended, Draft,
-    snapshots.Turn, snapshots.Before, snapshots.After, snapshots.Undone,
+    snapshots.RecordedTurn, snapshots.Before, snapshots.After, snapshots.Undone,
     *(cls for cls in get_args(Event) if cls not in (*UNLOGGED, HookStarted)),
 )  # fmt: skip
 

@@ -17,8 +17,8 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.session.export.data import data
 from agent_cli.session.export.markdown import markdown
 from agent_cli.session.export.page import POLICY, STYLE, page
-from agent_cli.session.export.prose import as_html, as_markdown, fenced, ticked
-from agent_cli.session.export.told import Done, Told, told
+from agent_cli.session.export.prose import as_html, as_markdown, code_fence, ticked
+from agent_cli.session.export.told import Document, ToolEntry, build_document
 from agent_cli.session.export.write import document, write_document
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
@@ -99,7 +99,7 @@ class Seen(HTMLParser):
         self.wrong.append(data)
 
 
-def session(text: str) -> Told:
+def session(text: str) -> Document:
     """A session in which a text stands wherever one can."""
     call = ToolCall("c1", "Edit", {"file_path": text, "new_string": text})
     run = ToolCall("c2", "Bash", {"command": text})
@@ -115,7 +115,7 @@ def session(text: str) -> Told:
         ended(result="Failed", reason="failed").but(text=text),
     ]
     header = Header(session_id(1), text, text, text, text, (), "0", text, text)
-    return told(log_bytes(header, [*events, SessionNamed(text)]), session_id(1))
+    return build_document(log_bytes(header, [*events, SessionNamed(text)]), session_id(1))
 
 
 def check(text: str) -> None:
@@ -155,7 +155,7 @@ def test_words_in_a_document_end_where_they_end(text: str) -> None:
     behind = parser.parse(f"{as_markdown(text)}\n\n# Behind\n")
     assert [t.type for t in behind[-3:]] == ["heading_open", "inline", "heading_close"]
     assert not [t for t in behind if "html" in t.type]
-    block = parser.parse(f"{fenced(text)}\n\n# Behind\n")
+    block = parser.parse(f"{code_fence(text)}\n\n# Behind\n")
     assert [t.type for t in block] == ["fence", "heading_open", "inline", "heading_close"]
     line = parser.parse(ticked(text))
     assert [[c.type for c in t.children or ()] for t in line if t.type == "inline"] in ([["code_inline"]], [])
@@ -209,8 +209,8 @@ def test_calls_of_a_sub_agent_stand_in_its_task(tmp_path: Path) -> None:
         *called(task, "found", summary="explore: look")[1:],
     ]  # fmt: skip
     path = keep(SessionStore(tmp_path, tmp_path), 1, list(events))
-    entry = told(path.read_bytes(), "x").entries[-1]
-    assert isinstance(entry, Done)
+    entry = build_document(path.read_bytes(), "x").entries[-1]
+    assert isinstance(entry, ToolEntry)
     assert [i.summary for i in entry.inner] == ["Read x"]
 
 

@@ -20,10 +20,10 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.session.ages import size
-from agent_cli.session.finding import SeveralSessions, find_session, says
+from agent_cli.session.finding import SeveralSessionsError, find_session, says
 from agent_cli.session.glance import everywhere, glance, glances
 from agent_cli.session.recent import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
-from agent_cli.session.records import NoSession
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
 from agent_tools.display import CommandOutput
@@ -82,12 +82,12 @@ def test_by_id_name_and_words(store: SessionStore) -> None:
     assert find_session(store, "the fix") == one
     assert find_session(store, "lexer") == one
     assert find_session(store, "described parser") == two
-    with pytest.raises(SeveralSessions, match="2 sessions of this project begin with 0000") as several:
+    with pytest.raises(SeveralSessionsError, match="2 sessions of this project begin with 0000") as several:
         find_session(store, "0000")
     assert [g.path for g in several.value.found] == [two, one]
-    with pytest.raises(NoSession, match="No session of this project fits 'haskell'"):
+    with pytest.raises(SessionNotFoundError, match="No session of this project fits 'haskell'"):
         find_session(store, "haskell")
-    with pytest.raises(NoSession, match="begins with ffff"):
+    with pytest.raises(SessionNotFoundError, match="begins with ffff"):
         find_session(store, "ffff")
 
 
@@ -100,7 +100,7 @@ def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) ->
     other = SessionStore(tmp_path / "state", tmp_path / "moved")
     path = keep(other, 0x22, turn("a", "b"), root=str(tmp_path / "moved"))
     keep(store, 1, turn("c", "d"))
-    with pytest.raises(NoSession, match=r"00000022 is of .*moved: resume it there"):
+    with pytest.raises(SessionNotFoundError, match=r"00000022 is of .*moved: resume it there"):
         find_session(store, "00000022")
     assert find_session(store, "00000022", anywhere=True) == path
     assert [g.first for g in everywhere(tmp_path / "state")] in (["a", "c"], ["c", "a"])

@@ -14,8 +14,8 @@ from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, 
 from agent_cli.core.outcome import Diagnostics, Failure
 from agent_cli.core.usage import Usage
 from agent_cli.session.lines import sealed, unsealed
-from agent_cli.session.log import SessionBusy, SessionLog
-from agent_cli.session.records import Header, NoSession
+from agent_cli.session.log import SessionBusyError, SessionLog
+from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.display import Diff
@@ -144,7 +144,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     write(path)
     first = SessionLog(path, quiet)
     first.acquire()
-    with pytest.raises(SessionBusy, match="open in another process"):
+    with pytest.raises(SessionBusyError, match="open in another process"):
         SessionLog(path, quiet).acquire()
     first.close()
 
@@ -161,7 +161,9 @@ def test_a_folder_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_header_is_not_an_empty_session() -> None:
-    with pytest.raises(NoSession, match="Nothing that was said in session s can be read: there is a damaged record"):
+    with pytest.raises(
+        SessionNotFoundError, match="Nothing that was said in session s can be read: there is a damaged record"
+    ):
         restore(b"garbage\n", "s")
 
 
@@ -185,9 +187,9 @@ def test_finding_by_the_beginning_of_an_id(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"\n", "\u2028".encode()))
     assert store.latest() == "aaab-2"
     assert store.find("aaaa") == "aaaa-1"
-    with pytest.raises(NoSession, match="2 sessions"):
+    with pytest.raises(SessionNotFoundError, match="2 sessions"):
         store.find("aaa")
-    with pytest.raises(NoSession, match="No session"):
+    with pytest.raises(SessionNotFoundError, match="No session"):
         store.find("b")
     assert [s.messages for s in store.list()] == [4, 4]
     assert SessionStore(tmp_path, Path("/some/other")).ids() == []

@@ -26,7 +26,7 @@ from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_cli.session.lines import read_bytes
 from agent_cli.session.log import SessionLog
-from agent_cli.session.records import Header, NoSession
+from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore
 from tests.session.crashing import unpaired
 
@@ -140,7 +140,7 @@ def test_nothing_is_lost_in_silence(log: bytes) -> None:
         inner = len({i for i in whole - left if number_of(i) < max(map(number_of, left), default=0)})
         try:
             found = restore(data, "s-1")
-        except NoSession as error:
+        except SessionNotFoundError as error:
             assert lost > len(whole) - 3, f"{number} {spoil.__name__}: {error}"
             continue
         ends_whole = log.startswith(data) and b"\n" in (data[-1:], log[len(data) : len(data) + 1])
@@ -172,7 +172,7 @@ def test_a_mended_log_tells_nothing_twice_and_keeps_what_it_was(log: bytes, tmp_
         written.acquire()
         try:
             before = restore(damaged, "s-1")
-        except NoSession:
+        except SessionNotFoundError:
             written.close()
             continue
         written.go_on(before.seq, before.parent)

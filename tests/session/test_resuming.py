@@ -19,7 +19,7 @@ from agent_cli.session.lines import unsealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.partial import Unfinished
 from agent_cli.session.recent import last_exchange
-from agent_cli.session.records import NoSession, Restored
+from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
 from tests.helpers import agent, call, script
@@ -168,7 +168,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         from agent_cli.session.lines import sealed
 
         newer.append(sealed({**record, "v": 2}) + b"\n")
-    with pytest.raises(NoSession, match="newer version"):
+    with pytest.raises(SessionNotFoundError, match="newer version"):
         restore(b"".join(newer), "s")
 
 

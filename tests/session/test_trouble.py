@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
-from agent_cli.session.log import SessionBusy, SessionLog
+from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.private import COPIES, kept_copies, owner_file
 from agent_cli.session.restore import restore
 from tests.helpers import ROOT, agent, clean_env, script
@@ -204,7 +204,7 @@ def test_a_file_written_anew_meanwhile_is_opened_again(tmp_path: Path) -> None:
         found = restore(path.read_bytes(), "s")
         log.go_on(found.seq, found.parent)
         assert log.mend(found).startswith("is kept as")
-        with pytest.raises(SessionBusy):
+        with pytest.raises(SessionBusyError):
             SessionLog(path, print).acquire()
         say(log, SAID[number])
         log.close()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import UserMessage
-from agent_cli.snapshots.prune import is_due, prune, size_of
+from agent_cli.snapshots.prune import folder_size, is_due, prune
 from agent_cli.snapshots.recorder import Recorder
 from agent_cli.snapshots.scan import Bounds
 from agent_cli.snapshots.store import Store, Where
@@ -324,7 +324,7 @@ def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:
     assert not is_due(folder, 10**9, now) and is_due(folder, 1000, now)
     assert session.undo()[0] == [], "what is young and small enough stays"
     prune(store, 14, 450_000, now)
-    assert size_of(folder) <= 450_000
+    assert folder_size(folder) <= 450_000
     assert [s.turn.turn for s in session.work.steps()][-1] == 6, "the oldest go first"
     for day in range(1, 15):
         prune(store, 14, 10**9, now + day * 86_400)

@@ -16,7 +16,7 @@ from agent_cli.terminal.history import ProjectHistory
 from agent_cli.terminal.line import InputLine
 from agent_cli.terminal.live import Live
 from agent_cli.terminal.output import AtomicOutput
-from agent_cli.terminal.slash import Leave
+from agent_cli.terminal.slash import ExitRequestedError
 from agent_cli.terminal.transcript import Transcript
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
@@ -59,7 +59,7 @@ class Idle:
 
     def send(self, text: str) -> None:
         if text == "/exit":
-            raise Leave
+            raise ExitRequestedError
         self.token = CancelToken()
         self._done.clear()
         self.sent.append(text)

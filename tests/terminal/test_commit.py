@@ -12,9 +12,9 @@ import pytest
 
 from agent_cli.commits.choice import read_words
 from agent_cli.commits.message import with_trailers
-from agent_cli.commits.repository import Change, Repository
-from agent_cli.place import Mistake
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_cli.commits.repository import FileStatus, Repository
+from agent_cli.place import UsageError
+from agent_tools.cancel import CancelledError, CancelToken
 from tests.helpers import agent, call, script
 from tests.snapshots.playing import git
 from tests.terminal.test_state_commands import sent
@@ -222,7 +222,7 @@ def test_a_hook_that_takes_too_long_can_be_stopped(repo: Path, name: str) -> Non
 
     thread = threading.Thread(target=stop)
     thread.start()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         found.commit(found.changes(), "mine", hooks=True, cancel=cancel)
     thread.join()
     made = name == "post-commit"
@@ -279,7 +279,7 @@ def test_what_stands_in_the_way_is_one_sentence(repo: Path, spoil: Any, said: st
 
 def test_words_are_read(repo: Path) -> None:
     (repo / "docs").mkdir()
-    changes = [Change("docs/x.md"), Change("a.txt")]
+    changes = [FileStatus("docs/x.md"), FileStatus("a.txt")]
 
     def read(words: str) -> tuple[Any, ...]:
         w = read_words(words, changes, repo, repo / "docs")
@@ -298,5 +298,5 @@ def test_trailers_join_those_that_are_there() -> None:
     assert with_trailers("One", [], "m") == "One"
     assert with_trailers("One\n\nBody: text\nmore", ["A: {model}"], "m") == "One\n\nBody: text\nmore\n\nA: m"
     assert with_trailers("One\n\nFixes: 1", ["A: b", "Fixes: 1"], "m") == "One\n\nFixes: 1\nA: b"
-    with pytest.raises(Mistake, match="is no trailer"):
+    with pytest.raises(UsageError, match="is no trailer"):
         with_trailers("One", ["not one"], "m")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.engine.context import Filling
-from agent_cli.terminal.commands.context import WIDTH, bar, told
+from agent_cli.terminal.commands.context import WIDTH, bar, context_lines
 from tests.engine.narrow import SUMMARY
 from tests.helpers import agent, call
 
@@ -145,4 +145,4 @@ def test_the_bar_shows_every_part_and_never_more_than_it_is_wide() -> None:
     found = Filling(parts, 52_011, 100_000, 92_000, 0)
     assert bar(found) == "S" + "TT" + "M" + "F" * 20 + "CCCC" + "." * 18 + "|" + "..."
     assert all(len(bar(found.but(size=size))) == WIDTH for size in (1, 20_000, 52_011, 10_000_000))
-    assert "48 %" in told(found)[-2]
+    assert "48 %" in context_lines(found)[-2]

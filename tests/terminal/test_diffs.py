@@ -11,7 +11,7 @@ from rich.text import Text
 from agent_cli.core.events import ApprovalRequested, ToolFinished
 from agent_cli.terminal.diffs import SHOWN, changed_words, diff_lines
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.views import display_lines
 from agent_tools.diffing import unified
 from agent_tools.display import Diff, Diffs, Display
 
@@ -29,7 +29,7 @@ def shown(approved: Display, done: Display) -> str:
 
 
 def test_every_file_of_a_change_is_shown() -> None:
-    assert [line.plain for line in lines_of(TWO, whole=True)] == [
+    assert [line.plain for line in display_lines(TWO, whole=True)] == [
         "  a.py (change, +1 -1)",
         "  1 -a",
         "  1 +b",
@@ -89,10 +89,10 @@ def test_words_are_compared_only_in_lines_that_are_alike(old: str, new: str, gon
 def test_a_long_diff_is_cut_with_a_count_but_never_at_an_approval() -> None:
     patch = "@@ -0,0 +1,300 @@\n" + "\n".join(f"+{n}" for n in range(300))
     diff = Diff("a.txt", patch, 300, 0, True)
-    shortened = [line.plain for line in lines_of(diff)]
+    shortened = [line.plain for line in display_lines(diff)]
     assert len(shortened) == SHOWN + 2
     assert shortened[-1] == "  ... 240 more lines"
-    assert len(list(lines_of(diff, whole=True))) == 301
+    assert len(list(display_lines(diff, whole=True))) == 301
 
 
 def test_what_is_no_diff_is_shown_all_the_same() -> None:

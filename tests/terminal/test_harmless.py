@@ -32,7 +32,7 @@ from agent_cli.terminal.asking import plan_lines
 from agent_cli.terminal.console import styled
 from agent_cli.terminal.render import MarkdownStream
 from agent_cli.terminal.show import Show
-from agent_cli.terminal.views import lines_of
+from agent_cli.terminal.views import display_lines
 from agent_cli.terminal.wrapping import to_ansi
 from agent_tools.base import Effect
 from agent_tools.clipping import UNSAFE, one_line
@@ -109,7 +109,7 @@ def displays(text: str) -> list[Display]:
 def test_every_view(text: str) -> None:
     for display in displays(text):
         target, file = console()
-        for line in [*lines_of(display, whole=True), *lines_of(display), *lines_of(display, words=True)]:
+        for line in [*display_lines(display, whole=True), *display_lines(display), *display_lines(display, words=True)]:
             target.print(line)
             assert_harmless(to_ansi(line))
         assert_harmless(file.getvalue())

@@ -22,8 +22,8 @@ from agent_cli.core.events import (
 )
 from agent_cli.terminal.calls import title
 from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import approval, pick
-from agent_cli.terminal.status_line import harmless
+from agent_cli.terminal.decisions import approval, pick_dialog
+from agent_cli.terminal.status_line import sanitize_status
 from agent_tools.base import Effect
 from agent_tools.clipping import UNSAFE
 from agent_tools.display import CommandOutput, TodoItem
@@ -76,7 +76,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         live.soon(lambda: live.line.put_back(texts[0]))
         stage.settle()
         live.soon(live.line.clear)
-        choice = pick(texts[0], [(text, text) for text in texts])
+        choice = pick_dialog(texts[0], [(text, text) for text in texts])
         live.bridge.emit(choice)
         stage.until(lambda: live.questions.ask is choice)
         stage.settle()
@@ -90,5 +90,5 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
 @given(HOSTILE)
 def test_titles_and_status_lines(text: str) -> None:
     assert_ours(title(text))
-    assert_ours(harmless(text))
-    assert "\n" not in harmless(text)
+    assert_ours(sanitize_status(text))
+    assert "\n" not in sanitize_status(text)

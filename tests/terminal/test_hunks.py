@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.answers import Approve, Edit, Reject
+from agent_cli.core.answers import Approve, EditedCall, Reject
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
 from agent_tools.base import ToolContext
 from agent_tools.builtin import BUILTIN
@@ -72,7 +72,7 @@ def test_what_is_kept_of_a_change_is_exactly_that(
         elif len(kept) == len(hunks):
             assert answer == Approve()
         else:
-            assert isinstance(answer, Edit) and answer.settled
+            assert isinstance(answer, EditedCall) and answer.settled
             expected = by_hand(split_lines(before), kept)
             make(tool, answer.arguments, ctx)
             assert file.read_bytes().decode() == expected
@@ -86,7 +86,7 @@ def test_an_edit_of_every_place_may_be_made_in_some_of_them(tmp_path: Path) -> N
     hunks, ctx = proposed(tmp_path, "Edit", arguments)
     assert len(hunks) == 3
     answer = taken([hunks[0], hunks[2]], hunks, arguments, ctx.workspace)
-    assert isinstance(answer, Edit)
+    assert isinstance(answer, EditedCall)
     make("Edit", answer.arguments, ctx)
     text = file.read_text()
     assert "line 3 z" in text and "line 20 x" in text and "line 40 z" in text
@@ -99,7 +99,7 @@ def test_parts_of_several_files(tmp_path: Path) -> None:
     edits = [{"file_path": n, "old_string": "one", "new_string": "1"} for n in ("a.txt", "b.txt")]
     hunks, ctx = proposed(tmp_path, "MultiEdit", {"edits": edits})
     answer = taken(hunks[1:], hunks, {"edits": edits}, ctx.workspace)
-    assert isinstance(answer, Edit)
+    assert isinstance(answer, EditedCall)
     make("MultiEdit", answer.arguments, ctx)
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n" and (tmp_path / "b.txt").read_text() == "1\ntwo\n"
 
@@ -120,5 +120,5 @@ def test_a_part_at_a_last_line_without_an_end_keeps_the_line_ends(tmp_path: Path
     arguments = {"file_path": "a.txt", "content": before.replace("x", "new x", 1).replace(line, new)}
     hunks, ctx = proposed(tmp_path, "Write", arguments)
     answer = taken(hunks[1:], hunks, arguments, ctx.workspace)
-    assert len(hunks) == 2 and isinstance(answer, Edit)
+    assert len(hunks) == 2 and isinstance(answer, EditedCall)
     assert answer.arguments["content"] == before.replace(line, new)

@@ -8,7 +8,7 @@ from rich.text import Text
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import Ask, approval
+from agent_cli.terminal.decisions import Dialog, approval
 from tests.terminal.stage import Stage, play
 from tests.terminal.test_live_questions import REQUEST, asking
 
@@ -187,7 +187,7 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        ask = Ask(approval(REQUEST, Changeable("Bash", {})).bar, {}, lambda console: iter([Text("body")]))
+        ask = Dialog(approval(REQUEST, Changeable("Bash", {})).bar, {}, lambda console: iter([Text("body")]))
         asking(stage, ask)
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)

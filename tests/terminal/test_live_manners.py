@@ -23,7 +23,7 @@ from agent_cli.core.outcome import Diagnostics
 from agent_cli.core.usage import Usage
 from agent_cli.terminal.ansi import cells
 from agent_cli.terminal.completing import complete
-from agent_cli.terminal.decisions import pick, question
+from agent_cli.terminal.decisions import pick_dialog, question_dialog
 from agent_cli.terminal.live import ECHO
 from agent_cli.terminal.panels import status_line
 from agent_cli.terminal.transcript import Transcript
@@ -81,7 +81,7 @@ def test_vi_begins_with_typing_also_after_a_search() -> None:
 
 def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, question({"question": "What name?"}))
+        found = asking(stage, question_dialog({"question": "What name?"}))
         later(stage)
         stage.press("r")
         stage.until(lambda: stage.live.line.replying)
@@ -195,7 +195,7 @@ def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> 
 
 def test_up_in_a_reply_leaves_the_queue_alone() -> None:
     def story(stage: Stage) -> None:
-        asking(stage, question({"question": "Why?", "options": [{"label": "so"}]}))
+        asking(stage, question_dialog({"question": "Why?", "options": [{"label": "so"}]}))
         stage.press("for later\r")
         stage.until(lambda: stage.live.queued == ["for later"])
         later(stage)
@@ -210,7 +210,7 @@ def test_up_in_a_reply_leaves_the_queue_alone() -> None:
 
 def test_a_choice_says_where_nothing_fits_what_was_typed() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, pick("Which one?", [("first", ""), ("second", "")]))
+        found = asking(stage, pick_dialog("Which one?", [("first", ""), ("second", "")]))
         stage.press("xyz")
         stage.until(lambda: "nothing fits" in stage.screen.drawn)
         stage.press("\r\x15sec\r")
@@ -221,7 +221,7 @@ def test_a_choice_says_where_nothing_fits_what_was_typed() -> None:
 
 def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
     def story(stage: Stage) -> None:
-        asking(stage, pick("Which one?", [("first", "")]))
+        asking(stage, pick_dialog("Which one?", [("first", "")]))
         stage.until(lambda: "? [Enter/Esc]" in stage.screen.drawn)
 
     play(story, columns=25, rows=5)

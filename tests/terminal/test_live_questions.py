@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Edit, Reject, Reply
+from agent_cli.core.answers import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import Ask, approval, confirmation, pick, question, review
+from agent_cli.terminal.decisions import Dialog, approval, confirmation, pick_dialog, question_dialog, review
 from agent_tools.base import Effect
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from tests.terminal.stage import Stage, play
 
 REQUEST = ApprovalRequested(
@@ -20,7 +20,7 @@ REQUEST = ApprovalRequested(
 )  # fmt: skip
 
 
-def asking(stage: Stage, ask: Ask) -> list[Any]:
+def asking(stage: Stage, ask: Dialog) -> list[Any]:
     """Begin with a message whose work asks; the list gets the answer."""
     found: list[Any] = []
 
@@ -28,7 +28,7 @@ def asking(stage: Stage, ask: Ask) -> list[Any]:
         stage.live.bridge.emit(ask)
         try:
             found.append(ask.waiting.wait())
-        except Cancelled:
+        except CancelledError:
             found.append("cancelled")
 
     stage.session.job = job
@@ -74,7 +74,7 @@ def test_a_key_answers_only_after_the_guard() -> None:
         ("A", Approve(rule="Bash(touch a)", scope="project")),
         ("rnot now\r", Reject("not now")),
         ("ry\r", Reject("y")),
-        ("eb\r", Edit({"command": "touch ab"})),
+        ("eb\r", EditedCall({"command": "touch ab"})),
     ],
 )
 def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
@@ -110,7 +110,7 @@ def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() ->
 def test_a_question_takes_a_number_or_words() -> None:
     def story(stage: Stage) -> None:
         options = [{"label": "Red"}, {"label": "Blue"}]
-        found = asking(stage, question({"question": "Which?", "options": options}))
+        found = asking(stage, question_dialog({"question": "Which?", "options": options}))
         later(stage)
         stage.press("3")
         stage.has("3")
@@ -130,7 +130,7 @@ def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
         stage.until(lambda: stage.live.line.replying)
         stage.press("too much\r")
         stage.until(lambda: found)
-        assert found == [Reply("undo", "too much")]
+        assert found == [QuestionReply("undo", "too much")]
 
     play(story)
 
@@ -140,10 +140,10 @@ def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
 
     def story(stage: Stage) -> None:
         for keys, wanted in (("beta\r", 1), ("the\x1b[B\x1b[B\r", 2), ("nothing fits\r\x1b", None), ("\r", 0)):
-            ask = pick("Which?", options)
+            ask = pick_dialog("Which?", options)
             found: list[Any] = []
 
-            def job(text: str, ask: Ask = ask, found: list[Any] = found) -> None:
+            def job(text: str, ask: Dialog = ask, found: list[Any] = found) -> None:
                 stage.live.bridge.emit(ask)
                 found.append(ask.waiting.wait())
                 stage.session.finish()
@@ -213,7 +213,7 @@ def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -
 
 def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, question({"question": "Why?", "options": []}))
+        found = asking(stage, question_dialog({"question": "Why?", "options": []}))
         later(stage)
         stage.press("r")
         stage.until(lambda: stage.live.line.replying)

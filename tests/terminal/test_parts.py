@@ -14,10 +14,10 @@ from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.terminal.ansi import cells, clip, fragments, wrapped
 from agent_cli.terminal.branch import branch_of
 from agent_cli.terminal.bridge import LIMIT, Bridge
-from agent_cli.terminal.completing import complete, nearest
+from agent_cli.terminal.completing import complete, fuzzy_matches
 from agent_cli.terminal.history import MOST, ProjectHistory
 from agent_cli.terminal.output import reflows
-from agent_cli.terminal.panels import clock, folded, queue_lines, short_count, status_line, todo_lines, toolbar
+from agent_cli.terminal.panels import folded, queue_lines, short_count, short_duration, status_line, todo_lines, toolbar
 from agent_cli.terminal.pastes import Pastes
 from agent_cli.terminal.pictures import Pictures
 from agent_cli.terminal.status_line import StatusLine
@@ -68,7 +68,7 @@ def test_commands_and_files_complete_best_first() -> None:
 
 
 def test_of_two_files_that_fit_the_name_counts_before_the_path() -> None:
-    found = nearest("test", ["a/t/e/s/t.py", "tests/x.py", "a/test_b.py", "b/my_test.py"])
+    found = fuzzy_matches("test", ["a/t/e/s/t.py", "tests/x.py", "a/test_b.py", "b/my_test.py"])
     assert found == ["a/test_b.py", "b/my_test.py", "tests/x.py", "a/t/e/s/t.py"]
 
 
@@ -132,7 +132,7 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
 
 def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
     assert [short_count(n) for n in (999, 1_234, 34_500, 999_600, 1_500_000)] == ["999", "1.2k", "34k", "1.0M", "1.5M"]
-    assert [clock(s) for s in (7.9, 187, 3720)] == ["7s", "3m 07s", "1h 02m"]
+    assert [short_duration(s) for s in (7.9, 187, 3720)] == ["7s", "3m 07s", "1h 02m"]
     assert toolbar(["model", "default", "context 3%"], 18) == (("class:dim", "model · default"),)
     assert toolbar(["provider/model-name", "default"], 12) == (("class:dim", "provider/m…"),)
     assert (

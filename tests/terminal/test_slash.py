@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.terminal.asking import chosen, read_verdict
-from agent_cli.terminal.commands.plan import as_text, changed_plan, from_text
+from agent_cli.terminal.asking import chosen, read_plan_verdict
+from agent_cli.terminal.commands.plan import as_text, changed_plan, plan_from_text
 from agent_tools.display import TodoItem
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
@@ -25,8 +25,8 @@ def test_steps_are_added_dropped_moved_and_marked(words: str, contents: list[str
 
 
 def test_the_plan_as_text_and_back() -> None:
-    assert from_text(as_text(PLAN), PLAN) == PLAN
-    edited = from_text("[x] a\nnew step\n\n- [>] c\n", PLAN)
+    assert plan_from_text(as_text(PLAN), PLAN) == PLAN
+    edited = plan_from_text("[x] a\nnew step\n\n- [>] c\n", PLAN)
     assert edited == (TodoItem("a", "completed"), TodoItem("new step"), TodoItem("c", "in_progress"))
 
 
@@ -57,7 +57,7 @@ def test_anything_else_is_said(words: str) -> None:
     ],
 )
 def test_verdicts_on_a_plan(words: str, verdict: str, mode: str | None, text: str) -> None:
-    reply = read_verdict(words)
+    reply = read_plan_verdict(words)
     assert (reply.verdict, reply.mode, reply.text) == (verdict, mode, text)
 
 

@@ -15,7 +15,7 @@ from agent_tools.arguments import ToolError, canonical, read_arguments
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.builtin import BUILTIN
 from agent_tools.display import TodoItem
-from agent_tools.values import Mismatch, Value, from_plain, hints_of
+from agent_tools.values import DecodeError, Value, from_plain, hints_of
 from tests.tools.toolbench import TOOLS, Bench
 
 EDIT = {"file_path": "a", "old_string": "b", "new_string": "c"}
@@ -85,7 +85,7 @@ def test_any_other_name_is_a_mistake_that_names_the_nearest(
 
 def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:
     def check(cls: type[Value]) -> None:
-        names = arguments.Names(cls)
+        names = arguments.ArgumentNames(cls)
         every = [*names.own, *(a for aliases in getattr(cls, "ALIASES", {}).values() for a in aliases)]
         folded = [n.replace("_", "").replace("-", "").lower() for n in every]
         assert len(set(folded)) == len(folded), cls
@@ -101,7 +101,7 @@ def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:
 
 def test_aliases_are_not_in_the_schemas() -> None:
     for tool in BUILTIN:
-        own = {*arguments.Names(tool.Args).own.values()}
+        own = {*arguments.ArgumentNames(tool.Args).own.values()}
         assert set(tool.schema()["properties"]) == own
 
 
@@ -174,7 +174,7 @@ def test_whatever_comes_is_read_or_answered_in_words_and_never_in_part(data: dic
     assert json.dumps(data) == before
     try:
         quick = from_plain(Outer, data)
-    except Mismatch:
+    except DecodeError:
         return
     assert read_arguments(Outer, data) == quick
 

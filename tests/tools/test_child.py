@@ -12,7 +12,7 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.child import MEMORY, StuckError, collect, run_child, start_child
-from agent_tools.ripgrep import opened, run_rg
+from agent_tools.ripgrep import run_rg, search_root
 from tests.tools.toolbench import Bench
 
 LINUX = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits a running process")
@@ -68,7 +68,7 @@ def test_what_it_waits_for_is_told(tmp_path: Path) -> None:
 
 
 def search(program: str, bench: Bench, seconds: float) -> None:
-    with opened(bench.root) as directory:
+    with search_root(bench.root) as directory:
         run_rg(program, [], directory, bench.ctx, seconds)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.edit import apply
-from agent_tools.textfile import Text, decode
+from agent_tools.textfile import TextFile, decode_text
 from tests.tools.toolbench import Bench
 
 marks = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\0\0"}
@@ -41,10 +41,10 @@ def edits_of(draw: st.DrawFn, text: str) -> dict[str, Any]:
     return {"old_string": old, "new_string": new, "replace_all": draw(st.booleans())}
 
 
-def put(bench: Bench, name: str, data: bytes) -> Text | None:
+def put(bench: Bench, name: str, data: bytes) -> TextFile | None:
     """A file that the model has read, and its text."""
     bench.file(name, data)
-    text = decode(data)
+    text = decode_text(data)
     if text is not None:
         bench("Read", file_path=name)
     return text

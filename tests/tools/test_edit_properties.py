@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.diffing import changes, excerpt, unified
-from agent_tools.escapes import readings
-from agent_tools.matching import Edited, replace
-from agent_tools.textfile import decode, split_lines
+from agent_tools.escapes import unescaped_variants
+from agent_tools.matching import EditedText, replace
+from agent_tools.textfile import decode_text, split_lines
 from tests.helpers import examples
 
 ends = st.sampled_from(["\n", "\r\n"])
@@ -26,7 +26,7 @@ def part_of_a_file(draw: st.DrawFn) -> tuple[str, int, int]:
     return content, start, end
 
 
-def spliced(content: str, edited: Edited) -> str:
+def spliced(content: str, edited: EditedText) -> str:
     """What the splices make of a text; they come in order and do not overlap."""
     out, at = "", 0
     for splice in edited.splices:
@@ -130,7 +130,7 @@ def test_a_level_of_escaping_that_was_added_can_be_taken_away(old: str, new: str
         return text.replace("\n", "\\n").replace("\t", "\\t") if all_of_it else text
 
     if escaped(old) != old:
-        assert new in readings(escaped(old), escaped(new))[old]
+        assert new in unescaped_variants(escaped(old), escaped(new))[old]
 
 
 many = st.lists(
@@ -177,5 +177,5 @@ def test_a_patch_counts_its_lines_and_an_excerpt_shows_them(old: str, new: str) 
     )
 )
 def test_what_is_decoded_is_encoded_to_the_same_bytes(data: bytes) -> None:
-    text = decode(data)
+    text = decode_text(data)
     assert text is None or text.encode(text.content) == data

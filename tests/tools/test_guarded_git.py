@@ -16,7 +16,7 @@ from agent_tools.guarded_git import (
     GitError,
     GitRun,
     as_user,
-    checked,
+    checked_git,
     find_git,
     hardening,
     nowhere,
@@ -82,14 +82,14 @@ def test_a_checked_run_starts_none_of_the_programs_that_are_configured(root: Pat
     config(root, f'[diff "evil"]\n\ttextconv = {evil}\n\tcommand = {evil}\n[alias]\n\tstatus = !{evil}\n')
     program(root, "post-index-change")
     for words in (("status",), ("diff",), ("log", "-p"), ("show",), ("grep", "two")):
-        checked(GIT, checkout(root), env(root), locks=True).run(*words)
+        checked_git(GIT, checkout(root), env(root), locks=True).run(*words)
     assert not marker(root).exists()
 
 
 def test_filters_are_switched_off_by_name(root: Path) -> None:
     evil = program(root, "evil.sh")
     config(root, f'[filter "evil"]\n\tclean = {evil}\n\tsmudge = {evil}\n\tprocess = {evil}\n\trequired = true\n')
-    run = checked(GIT, checkout(root), env(root))
+    run = checked_git(GIT, checkout(root), env(root))
     off = run.but(without_filters(run))
     assert "a.txt" in off.run("status", "--porcelain").decode()
     assert "+two" in off.run("diff").decode()
@@ -102,11 +102,11 @@ def test_filters_are_switched_off_by_name(root: Path) -> None:
 def test_a_filter_with_a_name_that_cannot_be_given_fails(root: Path) -> None:
     config(root, '[filter "a=b"]\n\tclean = x\n')
     with pytest.raises(GitError, match="cannot be switched off"):
-        without_filters(checked(GIT, checkout(root), env(root)))
+        without_filters(checked_git(GIT, checkout(root), env(root)))
 
 
 def test_the_repository_is_the_one_that_was_looked_at(root: Path) -> None:
-    run = checked(GIT, checkout(root), env(root))
+    run = checked_git(GIT, checkout(root), env(root))
     (root / "inner").mkdir()
     begin(root / "inner")
     assert run.run("rev-parse", "--show-toplevel", cwd=str(root / "inner")).decode().strip() == str(root)
@@ -118,7 +118,7 @@ def test_the_repository_is_the_one_that_was_looked_at(root: Path) -> None:
 
 def test_variables_of_the_user_that_lead_git_astray_are_not_handed_on(root: Path) -> None:
     astray = {**env(root), "GIT_DIR": "/x", "GIT_INDEX_FILE": "/x", "GIT_CONFIG_COUNT": "1", "GIT_SSH": "/x"}
-    found = checked(GIT, checkout(root), astray).env
+    found = checked_git(GIT, checkout(root), astray).env
     assert found["GIT_DIR"] == f"{root}/.git"
     assert not {"GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_SSH", "GIT_TRACE", "API_KEY"} & found.keys()
     assert all(folder.startswith("/") for folder in found["PATH"].split(":"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_tools.lookalikes import named, visible
+from agent_tools.lookalikes import named_lookalikes, visible
 
 DECEIVING = {
     "curl https://pаypal.com": r"curl https://p\u0430ypal.com",
@@ -73,20 +73,20 @@ HONEST = [
 @pytest.mark.parametrize("text", DECEIVING)
 def test_what_looks_like_something_else_is_written_out(text: str) -> None:
     assert visible(text) == DECEIVING[text]
-    assert "look like others or cannot be seen" in named(text) or text.isascii()
+    assert "look like others or cannot be seen" in named_lookalikes(text) or text.isascii()
 
 
 @pytest.mark.parametrize("text", HONEST)
 def test_honest_text_is_left_alone(text: str) -> None:
     assert visible(text) == text
-    assert named(text) == ""
+    assert named_lookalikes(text) == ""
 
 
 def test_what_was_written_out_is_named() -> None:
-    assert named("ls", "pаypal") == (
+    assert named_lookalikes("ls", "pаypal") == (
         r"contains characters that look like others or cannot be seen: \u0430 is CYRILLIC SMALL LETTER A"
     )
-    assert named("".join(chr(0x1D400 + n) for n in range(9))).endswith(" and 5 more")
+    assert named_lookalikes("".join(chr(0x1D400 + n) for n in range(9))).endswith(" and 5 more")
 
 
 @pytest.mark.parametrize("letter", "аеорсухіјѕԁӏ")

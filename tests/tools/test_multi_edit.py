@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_tools.base import Effect, ToolError
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.values import from_plain, to_plain
 from agent_tools.workspace import Workspace
@@ -224,6 +224,6 @@ def test_an_interruption_while_writing_undoes_what_was_written(bench: Bench) -> 
 def test_a_cancelled_turn_writes_nothing(bench: Bench) -> None:
     known(bench, a="x\n")
     bench.ctx.cancel.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         bench("MultiEdit", edits=[one("x", "y", "a")])
     assert state(bench) == {"a": b"x\n"}

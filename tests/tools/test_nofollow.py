@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools import nofollow
-from agent_tools.nofollow import is_at, open_below, open_directory, state_below, state_of
+from agent_tools.nofollow import is_at, lstat_resolved, open_below, open_directory, state_below
 
 
 @pytest.fixture(params=["openat2", "step by step"], autouse=True)
@@ -68,7 +68,7 @@ def test_links_are_refused_wherever_they_stand(tree: Path, name: str) -> None:
     assert error_of(lambda: open_directory(tree / name)) == errno.ELOOP
     assert error_of(lambda: open_directory(tree / name, create=True)) == errno.ELOOP
     assert error_of(lambda: open_below(top, name)) == errno.ELOOP
-    assert error_of(lambda: state_of(tree / name / "f")) == errno.ELOOP
+    assert error_of(lambda: lstat_resolved(tree / name / "f")) == errno.ELOOP
     assert error_of(lambda: state_below(top, f"{name}/f")) == errno.ELOOP
     assert not (tree / "a/none").exists()
     os.close(top)
@@ -78,7 +78,7 @@ def test_what_is_no_directory_or_not_there(tree: Path) -> None:
     top = open_directory(tree)
     assert error_of(lambda: open_directory(tree / "a/b/f")) == errno.ENOTDIR
     assert error_of(lambda: open_below(top, "a/none")) == errno.ENOENT
-    assert error_of(lambda: state_of(tree / "none")) == errno.ENOENT
+    assert error_of(lambda: lstat_resolved(tree / "none")) == errno.ENOENT
     assert error_of(lambda: open_directory(f"{tree}/" + "n/" * 3_000)) == errno.ENAMETOOLONG
     os.close(top)
 
@@ -95,9 +95,9 @@ def test_states_are_those_of_the_names_themselves(tree: Path) -> None:
     top = open_directory(tree)
     for name in ("a/b/f", "a/b", "a/inner", "link"):
         state = (tree / name).lstat()
-        assert os.path.samestat(state_of(tree / name), state)
+        assert os.path.samestat(lstat_resolved(tree / name), state)
         assert os.path.samestat(state_below(top, name), state)
-    assert os.path.samestat(state_of("/"), Path("/").stat())
+    assert os.path.samestat(lstat_resolved("/"), Path("/").stat())
     os.close(top)
 
 

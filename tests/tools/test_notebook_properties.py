@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.json_splice import Pieces
-from agent_tools.notebook import parse
+from agent_tools.notebook import parse_notebook
 from agent_tools.notebook_change import change_cell
 from tests.helpers import examples
 from tests.tools.nbformat_rules import mistakes
@@ -86,7 +86,7 @@ def test_replacing_a_cell(file: File, source: str, kind: Any, data: st.DataObjec
     if not file.cells:
         return
     at = data.draw(st.integers(0, len(file.cells) - 1))
-    made = parse(file.content, "f")
+    made = parse_notebook(file.content, "f")
     old = made.cells[at]
     try:
         changed = change_cell(file.content, made, "replace", made.label(at), kind, source)
@@ -111,10 +111,10 @@ def test_replacing_a_cell(file: File, source: str, kind: Any, data: st.DataObjec
 @given(files(), texts, st.sampled_from([None, *KINDS]), st.data())
 def test_inserting_a_cell_and_deleting_it_again(file: File, source: str, kind: Any, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(file.cells)))
-    made = parse(file.content, "f")
+    made = parse_notebook(file.content, "f")
     after = None if at == 0 else made.label(at - 1)
     inserted = change_cell(file.content, made, "insert", after, kind, source)
-    again = parse(inserted.content, "f")
+    again = parse_notebook(inserted.content, "f")
     assert "".join(again.cells[at]["source"]) == source and again.cells[at]["cell_type"] == (kind or "code")
     assert again.cells[:at] + again.cells[at + 1 :] == made.cells
     assert mistakes(json.loads(inserted.content)) == []
@@ -134,7 +134,7 @@ def test_deleting_a_cell(file: File, data: st.DataObject) -> None:
     if not file.cells:
         return
     at = data.draw(st.integers(0, len(file.cells) - 1))
-    made = parse(file.content, "f")
+    made = parse_notebook(file.content, "f")
     changed = change_cell(file.content, made, "delete", made.label(at), None, "")
     left = file.cells[:at] + file.cells[at + 1 :]
     if left:
@@ -173,6 +173,6 @@ def test_the_rules_know_what_is_wrong() -> None:
 def test_a_notebook_of_each_version_passes_the_official_check() -> None:
     nbformat = pytest.importorskip("nbformat", reason="NOT TESTED: nbformat is not installed")
     for minor in (4, 5):
-        made = parse(notebook(minor=minor), "f")
+        made = parse_notebook(notebook(minor=minor), "f")
         for kind in KINDS:
             nbformat.validate(json.loads(change_cell(notebook(minor=minor), made, "insert", None, kind, "x").content))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.textfile import decode
+from agent_tools.textfile import decode_text
 from tests.tools.toolbench import Bench
 
 SAMPLES = [
@@ -47,16 +47,16 @@ def test_the_encoding_is_guessed_and_said_and_kept(bench: Bench, encoding: str, 
 @given(st.lists(st.sampled_from([*WESTERN, "plain words", "x = 1;"]), min_size=1, max_size=8), st.sampled_from(" \n"))
 def test_western_texts_are_taken_for_nothing_else(words: list[str], between: str) -> None:
     content = between.join(words)
-    text = decode(content.encode("cp1252"))
+    text = decode_text(content.encode("cp1252"))
     assert text is not None and text.content == content and text.encoding in ("utf-8", "cp1252")
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from([encoding for encoding, _ in SAMPLES]))
 def test_a_guess_never_changes_a_byte(data: bytes, encoding: str) -> None:
-    text = decode(data + "これ，중 это".encode(encoding, "ignore"))
+    text = decode_text(data + "これ，중 это".encode(encoding, "ignore"))
     assert text is None or text.encode(text.content) == data + "これ，중 это".encode(encoding, "ignore")
 
 
 def test_binary_data_is_no_text_by_chance() -> None:
-    assert not any(decode(os.urandom(500) + b"\0\0") for _ in range(300))
+    assert not any(decode_text(os.urandom(500) + b"\0\0") for _ in range(300))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.windows import read_window
 from tests.helpers import ROOT
 from tests.tools.toolbench import Bench
@@ -63,7 +63,7 @@ def test_an_interruption_ends_a_long_search(bench: Bench) -> None:
     path = bench.file("a.txt", "line\n" * 100_000)
     cancel = CancelToken()
     cancel.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         read_window(path, "a.txt", 90_000, 1, 1_000, cancel)
 
 

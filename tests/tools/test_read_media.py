@@ -17,7 +17,7 @@ from PIL import Image as Pillow
 from pypdf import PdfReader, PdfWriter
 
 from agent_tools.base import ToolError
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.image_header import sniff
 from agent_tools.pdf import read_pages
 from tests.tools.samples import pdf, png
@@ -230,5 +230,5 @@ def test_a_pdf_that_never_ends_is_stopped_with_what_came_before(bench: Bench) ->
 def test_an_interruption_ends_it_at_once() -> None:
     cancel = CancelToken()
     Timer(0.5, cancel.cancel).start()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         read_pages(pdf(ENDLESS), "a.pdf", cancel)

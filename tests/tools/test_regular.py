@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.regular import NotPlain, open_regular, open_stream, read_regular, read_start, resolve_inside
+from agent_tools.regular import NotRegularFileError, open_regular, open_stream, read_regular, read_start, resolve_inside
 
 
 @pytest.fixture
@@ -36,20 +36,20 @@ def test_links_that_lead_out_are_not(root: Path, target: str) -> None:
     (root / "link").symlink_to(target.format(root=root))
     (root / "indirect").symlink_to("sub/../link")
     for name in ("link", "indirect"):
-        with pytest.raises(NotPlain, match="leads out of"):
+        with pytest.raises(NotRegularFileError, match="leads out of"):
             read_regular(root / name, 99, root)
 
 
 def test_a_path_that_leads_out_by_itself(root: Path) -> None:
     for path in (root / "../out.txt", Path("/etc/passwd")):
-        with pytest.raises(NotPlain, match="leads out of"):
+        with pytest.raises(NotRegularFileError, match="leads out of"):
             resolve_inside(path, root)
 
 
 def test_a_circle_ends(root: Path) -> None:
     (root / "a").symlink_to("b")
     (root / "b").symlink_to("a")
-    with pytest.raises(NotPlain, match="in a circle"):
+    with pytest.raises(NotRegularFileError, match="in a circle"):
         read_regular(root / "a", 99, root)
 
 
@@ -57,7 +57,7 @@ def test_what_is_no_regular_file(root: Path) -> None:
     os.mkfifo(root / "pipe")
     (root / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero", "sub"):
-        with pytest.raises(NotPlain, match="is not a regular file"):
+        with pytest.raises(NotRegularFileError, match="is not a regular file"):
             read_regular(root / name, 99)
     with pytest.raises(FileNotFoundError):
         read_regular(root / "nothing", 99, root)
@@ -67,11 +67,11 @@ def test_the_bound(root: Path) -> None:
     path = root / "sub/a.txt"
     assert read_regular(path, 5) == b"hello"
     assert read_start(path, 3) == b"hel"
-    with pytest.raises(NotPlain, match="more than 4 bytes"):
+    with pytest.raises(NotRegularFileError, match="more than 4 bytes"):
         read_regular(path, 4)
     with (root / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(NotPlain, match="more than 4 bytes"):
+    with pytest.raises(NotRegularFileError, match="more than 4 bytes"):
         read_regular(root / "huge", 4)
 
 
@@ -82,7 +82,7 @@ def test_a_pipe_or_a_device_is_opened_for_nothing(root: Path, flags: int, create
     (root / "link").symlink_to("pipe")
     (root / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "link", "zero", "sub"):
-        with pytest.raises(NotPlain, match="is not a regular file"):
+        with pytest.raises(NotRegularFileError, match="is not a regular file"):
             open_regular(root / name, flags | create)
 
 
@@ -106,7 +106,7 @@ def test_files_are_made_and_links_followed_as_the_flags_say(root: Path) -> None:
 def test_a_stream_has_a_bound(root: Path) -> None:
     with open_stream(root / "sub/a.txt", 5) as file:
         assert file.read() == b"hello"
-    with pytest.raises(NotPlain, match="more than 4 bytes"):
+    with pytest.raises(NotRegularFileError, match="more than 4 bytes"):
         open_stream(root / "sub/a.txt", 4)
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_drips_is_given_up(root: Path, monkeypatch: pytest.MonkeyPat
     """As on a file system that gives a byte now and then."""
     monkeypatch.setattr(os, "read", lambda descriptor, count: b"x")
     monkeypatch.setattr("agent_tools.regular._SECONDS", 0.05)
-    with pytest.raises(NotPlain, match="takes too long to read"):
+    with pytest.raises(NotRegularFileError, match="takes too long to read"):
         read_start(root / "sub/a.txt", 1 << 20)
 
 

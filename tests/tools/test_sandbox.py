@@ -18,7 +18,7 @@ from agent_tools.base import ToolError
 from agent_tools.sandbox import choose
 from agent_tools.sandbox_git import git_directories
 from agent_tools.sandbox_profile import Profile, make_profile, secret_places
-from agent_tools.sandbox_refusal import refusal
+from agent_tools.sandbox_refusal import sandbox_refusal
 from agent_tools.sandbox_wrapped import Kind
 from tests.helpers import ROOT
 from tests.tools.sandboxing import Cage, missing, tree
@@ -116,17 +116,17 @@ def test_macos_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_refusal_is_recognised(output: str, code: int, network: bool, said: str) -> None:
-    line = refusal("bubblewrap", output, code, network=network)
+    line = sandbox_refusal("bubblewrap", output, code, network=network)
     assert said in line and bool(said) == bool(line)
     if line:
         assert line.startswith("[the sandbox ") and line.endswith("outside the sandbox]")
-    assert refusal("none", output, code, network=network) == ""
+    assert sandbox_refusal("none", output, code, network=network) == ""
 
 
 def test_real_refusals_are_recognised(cage: Cage) -> None:
     def told(command: str) -> str:
         done = cage(command)
-        return refusal(cage.kind, done.out, done.code, network=False)
+        return sandbox_refusal(cage.kind, done.out, done.code, network=False)
 
     assert "refused this" in told("echo x > /etc/agent-test") and "refused this" in told("mkdir ~/x")
     assert told("exec 3<>/dev/tcp/198.51.100.1/80") and told("cat missing") == "" and told("exit 3") == ""
@@ -134,7 +134,9 @@ def test_real_refusals_are_recognised(cage: Cage) -> None:
     if cage.kind == "bubblewrap":
         profile = cage.profile().but(writable=(cage.root / "gone",), protected=())
         done = cage("true", profile=profile)
-        assert refusal(cage.kind, done.out, done.code, network=False).startswith("[the sandbox could not be set up")
+        assert sandbox_refusal(cage.kind, done.out, done.code, network=False).startswith(
+            "[the sandbox could not be set up"
+        )
 
 
 def test_a_repository_in_the_workspace_opens_nothing_else(tmp_path: Path) -> None:

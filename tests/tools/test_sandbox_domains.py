@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.sandbox_domains import domain_entry, matches, parse_domain
+from agent_tools.sandbox_domains import domain_entry, host_matches, parse_domain
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ from agent_tools.sandbox_domains import domain_entry, matches, parse_domain
     ],
 )
 def test_what_a_pattern_covers(pattern: str, host: str, port: int, covered: bool) -> None:
-    assert matches(host, ["other.example", pattern], port) is covered
-    assert not matches(host, [], port)
+    assert host_matches(host, ["other.example", pattern], port) is covered
+    assert not host_matches(host, [], port)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_no_pattern(pattern: str, why: str) -> None:
         parse_domain(pattern)
     assert why in str(caught.value)
     with pytest.raises(ValueError, match="write a host, as in"):
-        matches("pypi.org", ["pypi.org", pattern])
+        host_matches("pypi.org", ["pypi.org", pattern])
 
 
 LABEL = st.text("abcxyz019-", min_size=1, max_size=4).filter(lambda t: t[0] != "-" != t[-1])
@@ -111,19 +111,19 @@ def test_a_pattern_covers_a_host_label_by_label(
     right_port = asked == port if port else asked in (80, 443)
     written = f"{'*.' * below}{pattern}{f':{port}' if port else ''}"
     spelled = "".join(c.upper() if data.draw(st.booleans()) else c for c in host) + "." * data.draw(st.integers(0, 1))
-    assert matches(spelled, [written], asked) is (same and right_port)
+    assert host_matches(spelled, [written], asked) is (same and right_port)
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_text_is_a_pattern_or_a_clear_mistake(pattern: str, host: str) -> None:
-    assert not matches(host, ["pypi.org"]) or "pypi" in host.lower() or not host.isascii()
+    assert not host_matches(host, ["pypi.org"]) or "pypi" in host.lower() or not host.isascii()
     try:
         read = parse_domain(pattern)
     except ValueError as error:
         assert "write a host" in str(error)
     else:
         host = str(read.network[0]) if read.network else read.host
-        assert matches(f"x.{host}" if read.subdomains else read.host, [pattern], read.port or 443)
+        assert host_matches(f"x.{host}" if read.subdomains else read.host, [pattern], read.port or 443)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,4 @@ def test_any_text_is_a_pattern_or_a_clear_mistake(pattern: str, host: str) -> No
 )
 def test_the_entry_that_allows_a_host(host: str, port: int, entry: str) -> None:
     assert domain_entry(host, port) == entry
-    assert matches(host, [entry], port)
+    assert host_matches(host, [entry], port)

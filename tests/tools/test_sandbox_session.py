@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from agent_tools.confined import Confinement, Limits
+from agent_tools.confined import Confinement, SandboxLimits
 from agent_tools.sandbox_profile import Profile, make_profile
 from agent_tools.sandbox_temp import Folder, remove_left
 from tests.helpers import ROOT
@@ -31,7 +31,7 @@ SERVER = (
 class House:
     """A bench in a home folder whose commands run in bubblewrap."""
 
-    def __init__(self, folder: Path, limits: Limits, **profile: object) -> None:
+    def __init__(self, folder: Path, limits: SandboxLimits, **profile: object) -> None:
         if reason := missing("bubblewrap"):
             pytest.skip(f"NOT TESTED: no bubblewrap here: {reason}")
         self.home = folder / "home"
@@ -59,7 +59,7 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    found = House(tmp_path, Limits())
+    found = House(tmp_path, SandboxLimits())
     (found.home / ".cache").mkdir()
     (found.home / ".cache/old").write_text("as it was\n")
     yield found
@@ -108,7 +108,7 @@ def test_nothing_of_this_machine_is_reached_but_allowed_ports(tmp_path: Path) ->
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
         get = f"exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
-        closed, open_ = House(tmp_path / "a", Limits()), House(tmp_path / "b", Limits(ports=(port,)))
+        closed, open_ = House(tmp_path / "a", SandboxLimits()), House(tmp_path / "b", SandboxLimits(ports=(port,)))
         refused = closed(get)
         assert "hello" not in refused and f"sandbox.ports can allow a port of this machine ({port})" in refused
         open_.shared()
@@ -122,7 +122,7 @@ def test_allowed_hosts_are_reached_through_the_proxy_and_the_others_are_named(tm
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
-        house = House(tmp_path, Limits(domains=(f"127.0.0.1:{port}",)))
+        house = House(tmp_path, SandboxLimits(domains=(f"127.0.0.1:{port}",)))
         house.shared()
         code = (
             "import os, urllib.request as u; h = u.ProxyHandler({'http': os.environ['HTTP_PROXY']})\n"
@@ -148,7 +148,7 @@ def test_caches_are_read_and_written_for_the_session_alone(house: House) -> None
 
 @pytest.mark.parametrize("caches", ["shared", "off"])
 def test_caches_can_be_shared_or_closed(tmp_path: Path, caches: str) -> None:
-    house = House(tmp_path, Limits(caches=caches), caches=caches != "off")  # type: ignore[arg-type]
+    house = House(tmp_path, SandboxLimits(caches=caches), caches=caches != "off")  # type: ignore[arg-type]
     (house.home / ".cache").mkdir()
     said = house("echo new > ~/.cache/new")
     assert (house.home / ".cache/new").exists() is (caches == "shared")
@@ -165,7 +165,7 @@ def test_where_nothing_can_be_shared_commands_run_and_caches_work(
         's.send(b\'{"error": "not allowed"}\')'
     )
     monkeypatch.setattr("agent_tools.sandbox_space._INSIDE", broken)
-    house = House(tmp_path, Limits())
+    house = House(tmp_path, SandboxLimits())
     (house.home / ".cache").mkdir()
     assert "fine" in house("echo fine > ~/.cache/x && cat ~/.cache/x; ls /sys/class/net")
     assert house.sandbox.session is not None and house.sandbox.session.space_error == "not allowed"
@@ -185,7 +185,7 @@ def test_the_namespaces_cannot_be_entered_again_from_inside(house: House) -> Non
 
 
 def test_the_temporary_folder_goes_with_the_session_and_a_left_one_with_the_next(tmp_path: Path) -> None:
-    house = House(tmp_path, Limits())
+    house = House(tmp_path, SandboxLimits())
     house("echo x > /tmp/x; echo y > ~/.cache/y")
     folder = house.sandbox._place()
     assert folder.is_dir()

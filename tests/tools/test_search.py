@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import Effect, ToolError
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.globs import compile_glob, split_base
 from tests.tools.toolbench import TOOLS, Bench
 
@@ -188,7 +188,7 @@ def test_without_ripgrep_the_answers_are_the_same_and_it_is_said(tree: Bench, wi
 def test_an_interrupted_search_ends(tree: Bench) -> None:
     tree.ctx.cancel.cancel()
     for name in ("Grep", "Glob"):
-        with pytest.raises(Cancelled):
+        with pytest.raises(CancelledError):
             tree(name, pattern="needle")
 
 
@@ -236,5 +236,5 @@ def test_ls_of_what_is_no_directory(bench: Bench) -> None:
 
 def test_a_cancelled_listing_ends(bench: Bench) -> None:
     bench.ctx.cancel.cancel()
-    with pytest.raises((Cancelled, ToolError)):
+    with pytest.raises((CancelledError, ToolError)):
         bench("LS", path=".")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_tools.confined import Terms
 from agent_tools.shell_env import CALM
-from agent_tools.shell_state import MOST, Carried, Channel, told
+from agent_tools.shell_state import MOST, Carried, Channel, parse_exports
 from tests.tools.toolbench import Bench
 
 BASH = ["bash", "--noprofile", "--norc", "-c"]
@@ -25,7 +25,7 @@ def run_watched(command: str, env: dict[bytes, bytes], cwd: Path | None = None) 
     try:
         whole = {**env, **{os.fsencode(n): os.fsencode(v) for n, v in channel.env.items()}}
         subprocess.run([*BASH, command], env=whole, cwd=cwd, pass_fds=(channel.fd,), check=True, capture_output=True)
-        where, exported = told(channel.read())
+        where, exported = parse_exports(channel.read())
         return str(where), exported
     finally:
         channel.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools import job_tools, shell
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
 from agent_tools.shell_jobs import MOST
 from tests.helpers import ROOT
@@ -141,7 +141,7 @@ def test_kill_shell_ends_what_an_ended_command_left(bench: Bench) -> None:
 def test_an_interruption_of_the_turn_does_not_touch_it(bench: Bench) -> None:
     job = start(bench, "sleep 60")
     bench.ctx.cancel.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancelledError):
         bench("BashOutput", shell_id=job)
     assert bench.ctx.jobs.find(job).running
 

@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.outcome import Complete
 from agent_cli.permission.policy import Policy
-from agent_tools.confined import OUTSIDE, Confinement, Limits
+from agent_tools.confined import OUTSIDE, Confinement, SandboxLimits
 from agent_tools.sandbox_profile import Profile, make_profile
 from agent_tools.workspace import Workspace
 from tests.engine.world import World
@@ -24,7 +24,7 @@ def confine(bench: Bench) -> Confinement:
     def profile(temp: Path, network: bool) -> Profile:
         return make_profile([bench.root], None, temp=temp, network=network)
 
-    bench.ctx.sandbox = Confinement("auto", profile, dict(bench.ctx.env), Limits(landlock=True))
+    bench.ctx.sandbox = Confinement("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True))
     if not bench.ctx.sandbox.holds:
         pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.sandbox.sandbox.text()}")
     return bench.ctx.sandbox

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_tools.addresses import Guard, kind_of_address
 from agent_tools.base import ToolError
-from agent_tools.urls import covers, same_site, split_url
+from agent_tools.urls import domain_covers, same_site, split_url
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_what_counts_as_the_same_site(one: str, other: str, same: bool) -> None:
 
 
 def test_a_domain_covers_what_is_below_it_and_nothing_beside_it() -> None:
-    assert covers("example.org", "example.org")
-    assert covers("Example.org.", "docs.example.org")
-    assert covers("*.example.org", "example.org")
-    assert covers("münchen.example", "www.xn--mnchen-3ya.example")
-    assert not covers("example.org", "badexample.org")
-    assert not covers("docs.example.org", "example.org")
-    assert not covers("", "example.org")
+    assert domain_covers("example.org", "example.org")
+    assert domain_covers("Example.org.", "docs.example.org")
+    assert domain_covers("*.example.org", "example.org")
+    assert domain_covers("münchen.example", "www.xn--mnchen-3ya.example")
+    assert not domain_covers("example.org", "badexample.org")
+    assert not domain_covers("docs.example.org", "example.org")
+    assert not domain_covers("", "example.org")

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from agent_tools.urls import split_url
-from agent_tools.web import Limits, Moved
+from agent_tools.web import Moved, WebLimits
 from tests.model.doors import PROMPT, cancelled_within, full_port, silent_port
 from tests.tools.web_server import WebServer, fails, get, moved, packed, page, web
 
@@ -116,7 +116,7 @@ def test_damaged_packing_gives_what_came_before() -> None:
 
 def test_a_bomb_is_unpacked_no_further_than_the_limit() -> None:
     with WebServer({"/": packed(b"\0" * 50_000_000)}) as server:
-        answer = get(server.url("/"), limits=Limits(max_bytes=1_000_000))
+        answer = get(server.url("/"), limits=WebLimits(max_bytes=1_000_000))
     assert len(answer.body) == 2_000_000
     assert "2,000,000 bytes of it were unpacked" in answer.cut
 
@@ -127,7 +127,7 @@ def test_a_bomb_is_unpacked_no_further_than_the_limit() -> None:
 def test_a_body_without_end_is_read_to_the_limit() -> None:
     with WebServer() as server:
         server.pages["/"] = server.endless(CHUNKED, b"10000\r\n" + b"x" * 65536 + b"\r\n")
-        answer = get(server.url("/"), limits=Limits(max_bytes=500_000))
+        answer = get(server.url("/"), limits=WebLimits(max_bytes=500_000))
         assert server.gone.wait(5)
     assert 500_000 < len(answer.body) < 700_000
     assert answer.cut == "only the first 500,000 bytes were read"
@@ -139,19 +139,19 @@ def test_a_server_that_drips_does_not_outlast_the_deadline(head: bytes) -> None:
         server.pages["/"] = server.endless(head, b"x", pause=0.02)
         began = time.monotonic()
         if head.endswith(b"\r\n\r\n"):
-            answer = get(server.url("/"), limits=Limits(timeout=0.4))
+            answer = get(server.url("/"), limits=WebLimits(timeout=0.4))
             assert "had not come after 0.4 s" in answer.cut
             assert set(answer.body) == {ord("x")}
         else:
-            assert "took longer than 0.4 s" in fails(server.url("/"), limits=Limits(timeout=0.4))
+            assert "took longer than 0.4 s" in fails(server.url("/"), limits=WebLimits(timeout=0.4))
         assert time.monotonic() - began < 5
 
 
 def test_a_silent_server_and_one_that_cannot_be_reached() -> None:
     with silent_port() as (port, _):
-        assert "took longer than" in fails(f"http://127.0.0.1:{port}/", limits=Limits(timeout=0.2))
+        assert "took longer than" in fails(f"http://127.0.0.1:{port}/", limits=WebLimits(timeout=0.2))
     with full_port() as port:
-        words = fails(f"http://127.0.0.1:{port}/", limits=Limits(connect_timeout=0.2))
+        words = fails(f"http://127.0.0.1:{port}/", limits=WebLimits(connect_timeout=0.2))
         assert "no answer in time" in words
 
 
@@ -220,6 +220,6 @@ def test_cancelling_ends_a_handshake_and_a_flood() -> None:
         assert cancelled_within(lambda token: web(cancel=token).get(url), came.wait) < PROMPT
     with WebServer() as server:
         server.pages["/"] = server.endless(OK + b"\r\n", b"x" * 1000)
-        limits = Limits(max_bytes=10**12)
+        limits = WebLimits(max_bytes=10**12)
         url = split_url(server.url("/"))
         assert cancelled_within(lambda token: web(limits, cancel=token).get(url), lambda: server.begun.wait(5)) < PROMPT

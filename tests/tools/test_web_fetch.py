@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.engine.turn import Opened
 from agent_cli.model.scripted import Scripted
-from agent_tools.base import Ask, Effect, ToolError, ToolResult
+from agent_tools.base import AskModel, Effect, ToolError, ToolResult
 from tests.engine.world import World
 from tests.helpers import agent
 from tests.tools.toolbench import TOOLS, Bench
@@ -33,17 +33,19 @@ def web(bench: Bench) -> Bench:
     return bench
 
 
-def fetch(bench: Bench, url: str, prompt: str | None = None, answer: str | None = None) -> tuple[ToolResult, list[Ask]]:
+def fetch(
+    bench: Bench, url: str, prompt: str | None = None, answer: str | None = None
+) -> tuple[ToolResult, list[AskModel]]:
     """One call, and what it asked the small model, which answers so."""
     tool = TOOLS["WebFetch"]
     args = tool.read({"url": url} if prompt is None else {"url": url, "prompt": prompt})
     steps = tool.run(args, bench.ctx)
     assert isinstance(steps, Generator)
-    asked: list[Ask] = []
+    asked: list[AskModel] = []
     try:
         step = next(steps)
         while True:
-            assert isinstance(step, Ask)
+            assert isinstance(step, AskModel)
             asked.append(step)
             step = steps.send(answer)
     except StopIteration as stop:

@@ -14,17 +14,17 @@ from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.charsets import decode_page
 from agent_tools.markdown import to_markdown
-from agent_tools.pages import Page, read_page, recall, remember
+from agent_tools.pages import Page, read_page, recall_page, remember
 from agent_tools.urls import split_url
-from agent_tools.web import Answer
+from agent_tools.web import WebResponse
 from tests.model.doors import PROMPT, cancelled_within
 
 WORDS = "Plain words that are long enough to count as the content of a page. " * 4
 
 
-def answer(body: str | bytes, kind: str = "text/html", cut: str = "") -> Answer:
+def answer(body: str | bytes, kind: str = "text/html", cut: str = "") -> WebResponse:
     data = body.encode() if isinstance(body, str) else body
-    return Answer(split_url("https://site.example/docs/page"), 200, {"content-type": kind}, data, cut)
+    return WebResponse(split_url("https://site.example/docs/page"), 200, {"content-type": kind}, data, cut)
 
 
 def text_of(body: str | bytes, kind: str = "text/html", **more: Any) -> str:
@@ -303,9 +303,9 @@ def kept(text: str, at: float = 0.0) -> Page:
 def test_the_cache_is_bounded_and_forgets() -> None:
     cache: dict[str, Page] = {}
     remember(cache, "a", kept("x"))
-    assert recall(cache, "a", 14 * 60) is not None
-    assert recall(cache, "a", 15 * 60) is None
-    assert recall(cache, "b", 0) is None
+    assert recall_page(cache, "a", 14 * 60) is not None
+    assert recall_page(cache, "a", 15 * 60) is None
+    assert recall_page(cache, "b", 0) is None
     for number in range(50):
         remember(cache, f"page {number}", kept("x"))
     assert list(cache) == [f"page {n}" for n in range(30, 50)]

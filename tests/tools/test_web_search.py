@@ -200,7 +200,7 @@ def test_the_real_program_says_how_to_set_it_up_and_asks(work: Path) -> None:
 class Engine(ModuleType):
     """Stands in for the package ddgs, which would ask the network."""
 
-    class DDGSException(Exception):
+    class DDGSException(Exception):  # noqa: N818 - the package names it
         pass
 
     def __init__(self, outcome: Any) -> None:

@@ -23,7 +23,7 @@ from agent_tools.addresses import Guard
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.urls import split_url
-from agent_tools.web import Answer, Limits, Web
+from agent_tools.web import WebClient, WebLimits, WebResponse
 
 Page = bytes | Callable[[socket.socket], None]
 
@@ -47,17 +47,17 @@ def packed(data: bytes) -> bytes:
 
 
 def web(
-    limits: Limits | None = None,
+    limits: WebLimits | None = None,
     env: dict[str, str] | None = None,
     allowed: tuple[str, ...] = ("127.0.0.1",),
     cancel: CancelToken | None = None,
-) -> Web:
-    return Web(limits or Limits(timeout=20.0), env or {}, Guard(allowed), cancel or CancelToken())
+) -> WebClient:
+    return WebClient(limits or WebLimits(timeout=20.0), env or {}, Guard(allowed), cancel or CancelToken())
 
 
-def get(url: str, **more: Any) -> Answer:
+def get(url: str, **more: Any) -> WebResponse:
     answer = web(**more).get(split_url(url))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, WebResponse)
     return answer
 
 

@@ -17,7 +17,7 @@ from agent_tools.diffing import unified
 from agent_tools.globs import compile_glob
 from agent_tools.shell import find_bash
 from agent_tools.shell_env import command_env
-from agent_tools.textfile import Text, decode, fingerprint
+from agent_tools.textfile import TextFile, decode_text, fingerprint
 
 if TYPE_CHECKING:
     from agent_tools.process import Ending
@@ -120,7 +120,7 @@ def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
         return change, [f"[After the commands of after_edit: {error}]"]
     if data == change.after:
         return change, []
-    text: Text | None = None if data is None else decode(data)
+    text: TextFile | None = None if data is None else decode_text(data)
     if data is None or text is None:
         ctx.seen.pop(str(change.path), None)
         return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'as no text file'}]"]

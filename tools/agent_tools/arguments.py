@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from agent_tools.regular import read_text
-from agent_tools.values import Mismatch, Value, from_plain, hints_of
+from agent_tools.values import DecodeError, Value, from_plain, hints_of
 
 # What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
 FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
@@ -29,14 +29,14 @@ OLD_NAMES = ("old_str", "old_text", "search")
 NEW_NAMES = ("new_str", "new_text", "replace")
 _MOST_MISTAKES = 5
 _generated: dict[str, Any] = {}
-_names: dict[type, Names] = {}
+_names: dict[type, ArgumentNames] = {}
 
 
 class ToolError(Exception):
     """The call failed for a reason the model can act on; the message is what it reads."""
 
 
-class Names:
+class ArgumentNames:
     """What the arguments of a class are called. own: field to the schema's name. nested: the classes in its fields."""
 
     def __init__(self, cls: type[Value]) -> None:
@@ -71,7 +71,7 @@ def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
     """
     try:
         return from_plain(cls, data)
-    except Mismatch:
+    except DecodeError:
         return _repair(cls, data)
 
 
@@ -88,7 +88,7 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
     if not mistakes:
         try:
             return from_plain(cls, named)
-        except Mismatch:
+        except DecodeError:
             pass
     from pydantic import ValidationError
 
@@ -138,14 +138,14 @@ def _renamed_within(cls: type[Value], value: Any, mistakes: list[str], schema: b
     return value
 
 
-def _unknown(names: Names, key: str, place: str) -> str:
+def _unknown(names: ArgumentNames, key: str, place: str) -> str:
     near = names.nearest(key)
     return f"There is no argument {place + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
 
 
-def _names_of(cls: type[Value]) -> Names:
+def _names_of(cls: type[Value]) -> ArgumentNames:
     if cls not in _names:
-        _names[cls] = Names(cls)
+        _names[cls] = ArgumentNames(cls)
     return _names[cls]
 
 

@@ -70,7 +70,7 @@ class Progress(Value):
     text: str
 
 
-class Ask(Value):
+class AskModel(Value):
     """A question to the small model, yielded by a running tool, which is sent the answer. `text` may be untrusted."""
 
     system: str
@@ -116,7 +116,7 @@ class Described(Protocol):
     def description(self) -> str: ...
 
 
-class Nearby(Protocol):
+class NearbyMemory(Protocol):
     """What the model should know near files that were touched; see `notices`."""
 
     def notices(self, ctx: ToolContext) -> list[str]:
@@ -125,7 +125,7 @@ class Nearby(Protocol):
     def retold(self) -> list[str]:
         """All texts so far, for a history from which they were cut."""
 
-    def nested(self) -> Nearby:
+    def nested(self) -> NearbyMemory:
         """For a conversation of its own."""
 
     def restored(self, texts: Iterable[str]) -> None:
@@ -171,7 +171,7 @@ class ToolContext:
         self.commands: Mapping[str, UserCommand] = {}
         self.skills: Mapping[str, UserSkill] = {}
         self.agents: Mapping[str, Described] = {}
-        self.nearby: Nearby | None = None
+        self.nearby: NearbyMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}
         self._told: dict[str, object] = {}
         self._root = True

@@ -8,7 +8,7 @@ from collections.abc import Callable
 _SLICE = 0.02
 
 
-class Cancelled(Exception):
+class CancelledError(Exception):
     """Work ended because the token was cancelled."""
 
 
@@ -56,4 +56,4 @@ class CancelToken:
     def check(self) -> None:
         """Raise `Cancelled` if the token was cancelled."""
         if self._cancelled:
-            raise Cancelled
+            raise CancelledError

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.diffing import excerpt, unified
 from agent_tools.display import Diff, Diffs
-from agent_tools.textfile import Text, decode, fingerprint, kind_of
+from agent_tools.textfile import TextFile, decode_text, fingerprint, kind_of
 from agent_tools.values import Value
 
 
@@ -46,16 +46,16 @@ class Change(Value):
         return f" It now reads:\n{shown}" if shown else ""
 
 
-def current(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, Text]:
+def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, TextFile]:
     """The bytes and text of a file that is about to be changed; None and an empty text where there is none.
 
     Raises ToolError where it is no text file, was not read in this conversation, or has changed since.
     """
     data = ctx.workspace.read_if_there(path)
     if data is None:
-        return None, Text("")
+        return None, TextFile("")
     name = ctx.workspace.spell(path)
-    text = decode(data)
+    text = decode_text(data)
     if text is None:
         raise ToolError(f"{name} is {kind_of(data)}, not text, and cannot be changed with this tool.")
     if ctx.demand_read:

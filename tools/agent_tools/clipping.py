@@ -34,10 +34,10 @@ def one_line(text: str) -> str:
 
 def _spell(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return {9: "\\t", 13: "\\r"}.get(code) or spelled(code)
+    return {9: "\\t", 13: "\\r"}.get(code) or code_escape(code)
 
 
-def spelled(code: int) -> str:
+def code_escape(code: int) -> str:
     """A character in the letters of its code: `\\xNN`, `\\uNNNN` or `\\UNNNNNNNN`."""
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -48,7 +48,7 @@ def shorten(text: str, width: int = 100) -> str:
     return line if len(line) <= width and len(text) <= width * 4 else line[: width - 1] + "…"
 
 
-def harmless(text: str) -> str:
+def sanitize_output(text: str) -> str:
     """Command output as plain text: escape sequences gone, redrawn lines as last drawn, controls spelled out."""
     if not re.search(UNSAFE, text):
         return text
@@ -152,7 +152,7 @@ class HeadTail:
     def last(self, size: int) -> str:
         """The end of the stream, at most `size` bytes, decoded and harmless."""
         end = (self._head + self._tail if len(self._tail) < size else self._tail)[-size:]
-        return harmless(_whole(end).decode("utf-8", "replace"))
+        return sanitize_output(_whole(end).decode("utf-8", "replace"))
 
     def text(self, hint: str) -> str:
         """What was kept, decoded and harmless, with a note where the middle is missing.
@@ -165,14 +165,14 @@ class HeadTail:
         cut = self.total - len(self._head) - self._keep
         tail = self._tail[-self._keep :]
         if cut <= 0:
-            return harmless((self._head + tail).decode("utf-8", "replace"))
+            return sanitize_output((self._head + tail).decode("utf-8", "replace"))
         # Whole lines on both sides, where the lines are short enough.
         ahead, behind = self._head.rfind(b"\n") + 1, tail.find(b"\n") + 1
         first = self._head[:ahead] if ahead > self._room // 2 else self._head
         last = tail[behind:] if 0 < behind < self._keep // 2 else tail
         cut = self.total - len(first) - len(last)
         note = f"[… {cut:,} of {self.total:,} bytes cut here; {hint} …]"
-        before, after = (harmless(_whole(part).decode("utf-8", "replace")) for part in (first, last))
+        before, after = (sanitize_output(_whole(part).decode("utf-8", "replace")) for part in (first, last))
         return f"{before.rstrip(chr(10))}\n{note}\n{after}"
 
     def _looks_binary(self) -> bool:

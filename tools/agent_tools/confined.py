@@ -12,7 +12,7 @@ from agent_tools.values import Value
 if TYPE_CHECKING:
     from agent_tools.sandbox import Sandbox
     from agent_tools.sandbox_profile import Profile
-    from agent_tools.sandbox_session import Session
+    from agent_tools.sandbox_session import SandboxSession
     from agent_tools.sandbox_temp import Folder
     from agent_tools.sandbox_wrapped import Wrapped
 
@@ -33,7 +33,7 @@ class Terms(Value):
     outside: str = ""
 
 
-class Limits(Value):
+class SandboxLimits(Value):
     """What the user's settings allow beside the profile.
 
     landlock: use it where bubblewrap does not work. caches: where writes into caches of the home folder go: a layer of
@@ -72,7 +72,7 @@ class Confinement:
         mode: Literal["auto", "require"],
         profile: Callable[[Path, bool], Profile],
         env: Mapping[str, str],
-        limits: Limits = Limits(),  # noqa: B008 - never changed
+        limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - never changed
     ) -> None:
         self._mode: Literal["auto", "require"] = mode
         self._make_profile = profile
@@ -80,7 +80,7 @@ class Confinement:
         self._limits = limits
         self._sandbox: Sandbox | None = None
         self._folder: Folder | None = None
-        self._session: Session | None = None
+        self._session: SandboxSession | None = None
         self._first: Profile | None = None
         self._told = False
 
@@ -99,13 +99,13 @@ class Confinement:
         return self._sandbox
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> SandboxSession | None:
         """What the commands share, where there is bubblewrap; made with the first command."""
         if self._session is None and self.is_boundary:
-            from agent_tools.sandbox_session import Session
+            from agent_tools.sandbox_session import SandboxSession
 
             profile = self._made(network=False)
-            self._session = Session(profile, self._place() / "layers", self._limits, self._env)
+            self._session = SandboxSession(profile, self._place() / "layers", self._limits, self._env)
         return self._session
 
     def _place(self) -> Path:

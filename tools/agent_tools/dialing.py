@@ -141,7 +141,7 @@ def dial(
 
     seconds: for everything together; 0 means no limit. check: is given every address that the host has, before any is
     connected to, and raises for one that must not be; without a proxy only, as that looks the host up by itself.
-    Raises DialError or Cancelled.
+    Raises DialError or CancelledError.
     """
     until = monotonic() + seconds if seconds else float("inf")
     if route.proxy:
@@ -250,7 +250,7 @@ Addresses = list[tuple[int, int, int, str, tuple[object, ...]]]
 
 
 def look_up(host: str, port: int, until: float, cancel: CancelToken) -> Addresses:
-    """The addresses of a host, as `getaddrinfo` gives them. Raises DialError or Cancelled."""
+    """The addresses of a host, as `getaddrinfo` gives them. Raises DialError or CancelledError."""
     found: Addresses = []
     problem: list[Exception] = []
 

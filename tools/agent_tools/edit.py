@@ -9,13 +9,13 @@ from agent_tools.arguments import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
-from agent_tools.naming import missing, named
+from agent_tools.naming import display_path, not_found_error
 from agent_tools.values import Value
 
 # What only an edit needs is imported by the first one.
 if TYPE_CHECKING:
     from agent_tools.change import Change
-    from agent_tools.matching import Edited
+    from agent_tools.matching import EditedText
 
 
 class EditArgs(Value):
@@ -45,7 +45,7 @@ class Edit(Tool[EditArgs]):
 
         _, added, removed = unified(args.old_string, args.new_string)
         every = ", everywhere" if args.replace_all else ""
-        return f"Edit {named(args.file_path, ctx)} (+{added} -{removed}{every})"
+        return f"Edit {display_path(args.file_path, ctx)} (+{added} -{removed}{every})"
 
     def preview(self, args: EditArgs, ctx: ToolContext) -> Diff:
         change, _ = self._change(args, ctx)
@@ -65,21 +65,21 @@ class Edit(Tool[EditArgs]):
         head = " ".join(filter(None, (f"Edited {name}{count} (+{diff.added} -{diff.removed}).", edited.note)))
         return ToolResult(f"{head}{final.reads()}{told}", final.diff(ctx))
 
-    def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, Edited]:
-        from agent_tools.change import Change, current
+    def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
+        from agent_tools.change import Change, current_text
 
         path = ctx.workspace.resolve(args.file_path)
-        before, text = current(path, ctx, "edit")
+        before, text = current_text(path, ctx, "edit")
         if before is None and args.old_string:
-            raise missing(path, ctx)
+            raise not_found_error(path, ctx)
         edited = apply(text.content, args.old_string, args.new_string, args.replace_all, there=before is not None)
         after = text.encode(edited.content)
         return Change(path, before, after, text.content, edited.content), edited
 
 
-def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> Edited:
+def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> EditedText:
     """`content` after an edit; an empty `old` fills an empty text. there: whether there is a file. Raises ToolError."""
-    from agent_tools.matching import Edited, Splice, replace
+    from agent_tools.matching import EditedText, Splice, replace
 
     if old:
         return replace(content, old, new, everywhere)
@@ -90,4 +90,4 @@ def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) ->
         )
     if there and not new:
         raise ToolError("old_string and new_string are both empty: there is nothing to change.")
-    return Edited(new, (Splice(0, 0, new),))
+    return EditedText(new, (Splice(0, 0, new),))

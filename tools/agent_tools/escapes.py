@@ -15,7 +15,7 @@ _LEVELS = ("", "\\", "\\ntr")
 _QUOTES = ("", '"', "'", "\"'")
 
 
-def readings(old: str, new: str) -> dict[str, set[str | None]]:
+def unescaped_variants(old: str, new: str) -> dict[str, set[str | None]]:
     """What `old` may have been before it was escaped, and with each what `new` was: None where it has no such form."""
     found: dict[str, set[str | None]] = {}
     if "\\" not in old:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line, shorten
-from agent_tools.nofollow import is_at, open_directory, state_of
+from agent_tools.nofollow import is_at, lstat_resolved, open_directory
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -113,7 +113,7 @@ def open_file(path: Path) -> int:
 def exists(path: Path) -> bool:
     """Whether anything is at a resolved path. Raises ToolError where that cannot be seen."""
     try:
-        state_of(path)
+        lstat_resolved(path)
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -15,9 +15,9 @@ from agent_tools.display import Listing
 from agent_tools.globs import asks_for_hidden, compile_glob, split_base
 from agent_tools.naming import demand_directory
 from agent_tools.nofollow import state_below
-from agent_tools.ripgrep import WITHOUT, find_rg, opened, plainly, run_rg, walk
+from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg, search_root, walk_files
 from agent_tools.values import Value
-from agent_tools.workspace import Resolved
+from agent_tools.workspace import ResolvedPath
 
 MOST = 100
 
@@ -39,7 +39,7 @@ class Glob(Tool[GlobArgs]):
     side_by_side = True
 
     def resolved(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
-        return args.but(path=Resolved(args.path or "", _start(args, ctx)[0]))
+        return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)[0]))
 
     def effects(self, args: GlobArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(_start(args, ctx)[0])),)
@@ -53,7 +53,7 @@ class Glob(Tool[GlobArgs]):
         demand_directory(top, ctx)
         fits = compile_glob(pattern, anywhere).match
         everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
-        with opened(top) as directory:
+        with search_root(top) as directory:
             names, note = _list(top, directory, pattern, ctx)
             found = names if everything else [name for name in names if fits(name)]
             newest = _newest(directory, found)
@@ -78,7 +78,7 @@ def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[li
     hidden = asks_for_hidden(pattern)
     rg = find_rg(ctx)
     if rg is None:
-        return sorted(walk(top, hidden, ctx), key=lambda name: _age(directory, name) or 0), ctx.once(WITHOUT)
+        return sorted(walk_files(top, hidden, ctx), key=lambda name: _age(directory, name) or 0), ctx.once(WITHOUT)
     options = ["--hidden", "--glob=!.git"] if hidden else []
     options += ["--null", "--no-require-git", "--sortr=modified", *of_last_name(pattern)]
     ran = run_rg(rg, ["--files", *options], directory, ctx)
@@ -125,7 +125,7 @@ def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
     base, pattern = split_base(args.pattern)
     if ".." in pattern.split("/"):
         raise ToolError("'..' may only stand at the beginning of a pattern. Give the directory as path.")
-    if isinstance(args.path, Resolved):
+    if isinstance(args.path, ResolvedPath):
         return args.path.path, pattern, not base
     # An absolute base in the pattern wins over path, as it does when joining paths.
     start = "/".join(filter(None, (args.path, base))) if base[:1] not in ("/", "~") else base

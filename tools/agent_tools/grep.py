@@ -11,16 +11,16 @@ from typing import Annotated, ClassVar, Literal
 
 from agent_tools.arguments import DIRECTORY_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import counted, cut_line, fit, harmless, shorten
+from agent_tools.clipping import counted, cut_line, fit, sanitize_output, shorten
 from agent_tools.display import Listing
 from agent_tools.files import not_a_file
 from agent_tools.globs import asks_for_hidden
-from agent_tools.hits import Hit, line_of, ordered, parse, path_of, paths_of
-from agent_tools.naming import look
-from agent_tools.ripgrep import WITHOUT, find_rg, opened, plainly, run_rg
+from agent_tools.hits import Hit, hit_line, ordered, parse_hits, path_of, paths_of
+from agent_tools.naming import stat_or_error
+from agent_tools.ripgrep import WITHOUT, find_rg, plainly, run_rg, search_root
 from agent_tools.search_check import Steady
 from agent_tools.values import Value
-from agent_tools.workspace import Resolved
+from agent_tools.workspace import ResolvedPath
 
 MOST = 250
 CHARACTERS = 30_000
@@ -71,7 +71,7 @@ class Grep(Tool[GrepArgs]):
     side_by_side = True
 
     def resolved(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
-        return args.but(path=Resolved(args.path or "", _start(args, ctx)))
+        return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)))
 
     def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(_start(args, ctx))),)
@@ -83,7 +83,7 @@ class Grep(Tool[GrepArgs]):
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
         _check(args, ctx)
         start = _start(args, ctx)
-        mode = look(start, ctx).st_mode
+        mode = stat_or_error(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ctx.workspace.advised(not_a_file(start, mode))
         rg = find_rg(ctx)
@@ -93,7 +93,7 @@ class Grep(Tool[GrepArgs]):
 
             hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
             return _result(args, _allowed(args, hits, notes, top, ctx), notes, top, ctx)
-        with opened(top) as directory:
+        with search_root(top) as directory:
             steady = Steady(directory)
             hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
             hits = _allowed(args, hits, notes, top, ctx)
@@ -101,7 +101,7 @@ class Grep(Tool[GrepArgs]):
 
 
 def _start(args: GrepArgs, ctx: ToolContext) -> Path:
-    return args.path.path if isinstance(args.path, Resolved) else ctx.workspace.resolve(args.path or ".")
+    return args.path.path if isinstance(args.path, ResolvedPath) else ctx.workspace.resolve(args.path or ".")
 
 
 def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
@@ -153,7 +153,7 @@ def _search_opened(rg: str, args: GrepArgs, names: dict[bytes, str], steady: Ste
             words = [*_options(args), f"--regexp={args.pattern}", "--", *places]
             ran = run_rg(rg, words, steady.top, ctx, files=tuple(files)) if files else None
             names_of = {os.fsencode(place): raw for place, raw in zip(places, files.values(), strict=True)}
-            hits = parse(ran.out, args.output_mode) if ran else []
+            hits = parse_hits(ran.out, args.output_mode) if ran else []
             found += [(names_of[place], rest) for place, rest in hits if place in names_of]
     return found
 
@@ -200,7 +200,7 @@ def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContex
     if args.type:
         options.append(f"--type={args.type}")
     ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
-    hits = parse(ran.out, args.output_mode)
+    hits = parse_hits(ran.out, args.output_mode)
     if ran.code > 1 and not hits and not ran.cut and (where != "." or not _of_parts(ran.errors)):
         raise _failure(args, ran.errors)
     notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
@@ -215,7 +215,7 @@ def _of_parts(errors: str) -> bool:
 
 
 def _failure(args: GrepArgs, errors: str) -> ToolError:
-    said = harmless(errors).strip().removeprefix("rg: ")[:1_000]
+    said = sanitize_output(errors).strip().removeprefix("rg: ")[:1_000]
     if "parsing glob" in said:
         return ToolError(f"The glob cannot be used: {said}. Use *, ?, [abc], ** and {{a,b}}.")
     if "unrecognized file type" in said:
@@ -243,7 +243,7 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     shown = []
     for hit in _shown(args, hits):
         name = ctx.workspace.spell(top / path_of(hit[0]))
-        shown.append(cut_line(line_of(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
+        shown.append(cut_line(hit_line(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
     shown = shown[: fit(shown, CHARACTERS)]
     more = len(hits) - skipped - len(shown)
     what = "lines" if args.output_mode == "content" else "files"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.globs import asks_for_hidden, compile_glob
 from agent_tools.hits import GAP, Hit
-from agent_tools.naming import look
-from agent_tools.ripgrep import walk
-from agent_tools.textfile import decode, split_lines
+from agent_tools.naming import stat_or_error
+from agent_tools.ripgrep import walk_files
+from agent_tools.textfile import decode_text, split_lines
 
 if TYPE_CHECKING:
     from agent_tools.grep import GrepArgs
@@ -49,10 +49,10 @@ def search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
     filters = [
         compile_glob(glob) for glob in (args.glob, args.type and _TYPES.get(args.type, f"*.{args.type}")) if glob
     ]
-    if stat.S_ISREG(look(start, ctx).st_mode):
+    if stat.S_ISREG(stat_or_error(start, ctx).st_mode):
         return _in_file(args, pattern, start, start.name, ctx)
     hits: list[Hit] = []
-    for name in walk(start, asks_for_hidden(args.glob or ""), ctx):
+    for name in walk_files(start, asks_for_hidden(args.glob or ""), ctx):
         ctx.cancel.check()
         if all(f.match(name) for f in filters):
             with suppress(ToolError):
@@ -61,7 +61,7 @@ def search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
 
 
 def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
-    text = decode(ctx.workspace.read(path, LARGEST))
+    text = decode_text(ctx.workspace.read(path, LARGEST))
     if text is None:
         return []
     lines = [line.rstrip("\r\n") for line in split_lines(text.content)]

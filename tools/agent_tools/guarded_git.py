@@ -223,7 +223,7 @@ def store(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
     return GitRun(program, "/", env)
 
 
-def checked(program: str, checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> GitRun:
+def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> GitRun:
     """A git on the user's repository, as it was looked at; filters that are configured run (see `without_filters`).
 
     env: the user's, for PATH and where their settings are. locks: it may change the repository.

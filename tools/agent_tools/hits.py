@@ -10,7 +10,7 @@ import re
 from operator import itemgetter
 from pathlib import Path
 
-from agent_tools.clipping import harmless
+from agent_tools.clipping import sanitize_output
 
 # The path relative to where the search began, and what follows it: "", a count, "12:a match", "12-context", or GAP.
 Hit = tuple[bytes, bytes]
@@ -19,7 +19,7 @@ _NUMBER = r"(\d+)([:-])"
 _BINARY = rb": (?:WARNING: stopped searching binary file after match|binary file matches) \(found .* offset \d+\)$"
 
 
-def parse(out: bytes, mode: str) -> list[Hit]:
+def parse_hits(out: bytes, mode: str) -> list[Hit]:
     """Hits from ripgrep's output with --null. Output that was cut off loses its last, partial line."""
     if mode == "files_with_matches":
         return [(path, b"") for path in out.split(b"\0")[:-1]]
@@ -66,7 +66,7 @@ def paths_of(hits: list[Hit]) -> dict[bytes, str]:
     return {raw: name[2:] if name.startswith("./") else name for raw, name in zip(files, names, strict=False)}
 
 
-def line_of(hit: Hit, name: str, mode: str, numbers: bool) -> str:
+def hit_line(hit: Hit, name: str, mode: str, numbers: bool) -> str:
     """A hit as the model reads it, its file called `name`."""
     if mode == "files_with_matches":
         return name
@@ -77,4 +77,4 @@ def line_of(hit: Hit, name: str, mode: str, numbers: bool) -> str:
     if found is None:
         return "--"
     number = found[0] if numbers else ""
-    return f"{name}{found[2]}{number}{harmless(text[found.end() :])}"
+    return f"{name}{found[2]}{number}{sanitize_output(text[found.end() :])}"

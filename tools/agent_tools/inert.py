@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from agent_tools.clipping import UNSAFE, spelled
+from agent_tools.clipping import UNSAFE, code_escape
 
 
 def inert(text: str) -> str:
     """The text with everything visible that could steer a terminal or deceive a reader. CRLF counts as a line end."""
-    return re.sub(UNSAFE, lambda match: spelled(ord(match[0])), text.replace("\r\n", "\n"))
+    return re.sub(UNSAFE, lambda match: code_escape(ord(match[0])), text.replace("\r\n", "\n"))

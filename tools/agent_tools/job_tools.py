@@ -8,10 +8,10 @@ from time import monotonic
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import HeadTail, harmless, shorten
+from agent_tools.clipping import HeadTail, sanitize_output, shorten
 from agent_tools.display import Note
 from agent_tools.shell import HINT, find_bash
-from agent_tools.shell_notes import clock
+from agent_tools.shell_notes import clock_duration
 from agent_tools.values import Value
 
 # How long a look waits for something new, so that looking again and again costs neither rounds nor money.
@@ -54,7 +54,11 @@ class BashOutput(Tool[BashOutputArgs]):
         if output:
             yield Progress(f"{output}\n")
         nothing = f"(no new line matches {args.filter})" if pattern and kept.total else "(nothing new)"
-        note = f"{job.id}: {job.state}, after {clock(job.elapsed)}" if ended else f"{job.id} runs, {clock(job.elapsed)}"
+        note = (
+            f"{job.id}: {job.state}, after {clock_duration(job.elapsed)}"
+            if ended
+            else f"{job.id} runs, {clock_duration(job.elapsed)}"
+        )
         if pattern and not kept.complete:
             note += "; there was too much output to search all of it"
         return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
@@ -88,7 +92,8 @@ class KillShell(Tool[KillShellArgs]):
         had_ended = not job.running
         job.end()
         output = job.take()[0].text(HINT).rstrip("\n")
-        note = f"{job.id} {'had ended before' if had_ended else 'is ended'}: {job.state}, after {clock(job.elapsed)}"
+        how = "had ended before" if had_ended else "is ended"
+        note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
         return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note))
 
 
@@ -103,7 +108,7 @@ def _matching(kept: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> Hea
     """The lines of an output that match; where it was spilled, of all of it."""
     found = HeadTail(scratch=ctx.workspace.scratch)
     for raw in kept.lines(_LONGEST_LINE):
-        line = harmless(raw.decode("utf-8", "replace"))
+        line = sanitize_output(raw.decode("utf-8", "replace"))
         if pattern.search(line.rstrip("\n")):
             found.feed(f"{line.rstrip(chr(10))}\n".encode("utf-8", "replace"))
     found.close()

@@ -14,7 +14,7 @@ from agent_tools.clipping import one_line
 from agent_tools.display import Listing
 from agent_tools.files import failed
 from agent_tools.globs import compile_glob
-from agent_tools.naming import demand_directory, named
+from agent_tools.naming import demand_directory, display_path
 from agent_tools.nofollow import open_directory
 from agent_tools.ripgrep import HEAVY
 from agent_tools.values import Value
@@ -45,7 +45,7 @@ class LS(Tool[LSArgs]):
         return (Effect("read", str(ctx.workspace.resolve(args.path))),)
 
     def summary(self, args: LSArgs, ctx: ToolContext) -> str:
-        return f"List {named(args.path, ctx)}"
+        return f"List {display_path(args.path, ctx)}"
 
     def run(self, args: LSArgs, ctx: ToolContext) -> ToolResult:
         top = ctx.workspace.resolve(args.path)

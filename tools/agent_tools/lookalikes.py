@@ -12,7 +12,7 @@ import re
 from functools import cache
 from unicodedata import category, combining, name, normalize
 
-from agent_tools.clipping import spelled
+from agent_tools.clipping import code_escape
 from agent_tools.inert import inert
 
 # By script: where its letters are, and those that can be taken for Latin ones (or digits).
@@ -64,7 +64,7 @@ def visible(text: str) -> str:
     return inert(_written_out(text) if not text.isascii() else text)
 
 
-def named(*texts: str) -> str:
+def named_lookalikes(*texts: str) -> str:
     """What `visible` writes out in these texts, by name, in a sentence; "" for nothing."""
     found: dict[str, None] = {}
     for text in texts:
@@ -74,7 +74,7 @@ def named(*texts: str) -> str:
             found.update(dict.fromkeys(text[n] for n in places))
     if not found:
         return ""
-    shown = [f"{spelled(ord(c))} is {name(c, 'a character without a name')}" for c in list(found)[:_NAMED]]
+    shown = [f"{code_escape(ord(c))} is {name(c, 'a character without a name')}" for c in list(found)[:_NAMED]]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f"contains characters that look like others or cannot be seen: {', '.join(shown)}{more}"
 
@@ -85,7 +85,7 @@ _NAMED, _NEAR = 4, 4
 
 def _written_out(text: str) -> str:
     odd = _odd(text)
-    return "".join(spelled(ord(c)) if n in odd else c for n, c in enumerate(text))
+    return "".join(code_escape(ord(c)) if n in odd else c for n, c in enumerate(text))
 
 
 def _odd(text: str) -> set[int]:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from agent_tools.base import ToolError
 from agent_tools.by_lines import Fit, Lines, carry, disregarded, ending_at, put_in
-from agent_tools.escapes import readings
+from agent_tools.escapes import unescaped_variants
 from agent_tools.mistakes import half_escaped, several, unfound
 from agent_tools.values import Value
 
@@ -29,7 +29,7 @@ class Splice(Value):
     new: str
 
 
-class Edited(Value):
+class EditedText(Value):
     """A text after an edit. `note` says what had to be disregarded to find the place."""
 
     content: str
@@ -37,7 +37,7 @@ class Edited(Value):
     note: str = ""
 
 
-def replace(content: str, old: str, new: str, everywhere: bool = False) -> Edited:
+def replace(content: str, old: str, new: str, everywhere: bool = False) -> EditedText:
     """`content` with `old` replaced by `new`: at its one place, or wherever it stands if `everywhere`.
 
     Raises ToolError, worded for the model, where `old` is missing or in several places, or nothing would change.
@@ -59,7 +59,7 @@ def replace(content: str, old: str, new: str, everywhere: bool = False) -> Edite
     after = "".join(parts) + content[at:]
     if after == content:
         raise ToolError("The edit would change nothing: the file holds the new text already.")
-    return Edited(after, splices, note)
+    return EditedText(after, splices, note)
 
 
 def _literal(content: str, old: str) -> list[tuple[int, int]]:
@@ -121,7 +121,7 @@ def _unescaped(lines: Lines, old: str, new: str) -> tuple[tuple[Splice, ...], st
     """The one splice that fits once a level of escaping is taken away. Raises ToolError for none, and for several."""
     found: dict[Splice, str] = {}
     places: list[Fit] = []
-    for plain, meanings in readings(old, new).items():
+    for plain, meanings in unescaped_variants(old, new).items():
         fits = lines.fits(plain, new)
         if len(fits) > 1:
             raise several(lines.content, [fit.start for fit in fits])

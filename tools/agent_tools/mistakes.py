@@ -7,8 +7,8 @@ import re
 from agent_tools.alike import core_of
 from agent_tools.base import ToolError
 from agent_tools.by_lines import Lines
-from agent_tools.escapes import readings
-from agent_tools.nearest import differences, nearest
+from agent_tools.escapes import unescaped_variants
+from agent_tools.nearest import differences, nearest_line
 from agent_tools.textfile import split_lines
 
 # As Read and Grep number lines, and other programs that models know.
@@ -59,7 +59,7 @@ def unfound(lines: Lines, old: str, new: str) -> ToolError:
     habits = _habits(lines, old, new, sought)
     said += habits
     raw = [line.rstrip("\r\n") for line in lines.raw]
-    at = nearest(lines.cores, [core_of(line) for line in sought])
+    at = nearest_line(lines.cores, [core_of(line) for line in sought])
     if at is None:
         if not habits:
             said.append("Nothing in the file resembles it. Read the file again, or search it for a word of it.")
@@ -99,7 +99,7 @@ def _habits(lines: Lines, old: str, new: str, sought: list[str]) -> list[str]:
         )
     if new.strip() and len(new.strip()) > 3 and (there := _stands(lines, new)):
         said.append(f"new_string stands at line {there} already: the edit may be done.")
-    elif there := next((n for plain in readings(old, old) if (n := _stands(lines, plain))), 0):
+    elif there := next((n for plain in unescaped_variants(old, old) if (n := _stands(lines, plain))), 0):
         said.append(f"With one level of escaping less it stands at line {there}: do not add backslashes.")
     elif "\\" in old and (there := _stands(lines, old.replace("\\", "\\\\"))):
         said.append(f"With each backslash doubled it stands at line {there}: write them as the file has them.")

@@ -11,10 +11,10 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Diff, Diffs
 from agent_tools.edit import apply
-from agent_tools.naming import missing, named
-from agent_tools.textfile import Text
+from agent_tools.naming import display_path, not_found_error
+from agent_tools.textfile import TextFile
 from agent_tools.values import Value
-from agent_tools.workspace import Resolved
+from agent_tools.workspace import ResolvedPath
 
 # What only an edit needs is imported by the first one.
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MultiEditArgs(Value):
 class _File:
     """A file on its way through the edits. first: the number of the first edit that touches it."""
 
-    def __init__(self, path: Path, before: bytes | None, text: Text, first: int) -> None:
+    def __init__(self, path: Path, before: bytes | None, text: TextFile, first: int) -> None:
         self.path, self.before, self.text, self.first = path, before, text, first
         self.content = text.content
         self.after = before
@@ -53,7 +53,7 @@ class _File:
         """Make one more edit. Returns its note. Raises ToolError."""
         there = self.after is not None
         if not there and edit.old_string:
-            raise missing(self.path, ctx)
+            raise not_found_error(self.path, ctx)
         edited = apply(self.content, edit.old_string, edit.new_string, edit.replace_all, there=there)
         self.content, self.after = edited.content, self.text.encode(edited.content)
         return edited.note
@@ -75,7 +75,7 @@ class MultiEdit(Tool[MultiEditArgs]):
 
     def resolved(self, args: MultiEditArgs, ctx: ToolContext) -> MultiEditArgs:
         named = [
-            Resolved(edit.file_path or args.file_path or "", path)
+            ResolvedPath(edit.file_path or args.file_path or "", path)
             for edit, path in zip(args.edits, _paths(args, ctx), strict=True)
         ]
         return args.but(edits=tuple(edit.but(file_path=name) for edit, name in zip(args.edits, named, strict=True)))
@@ -85,7 +85,7 @@ class MultiEdit(Tool[MultiEditArgs]):
         return tuple(Effect(kind, path) for path in paths for kind in ("read", "write"))
 
     def summary(self, args: MultiEditArgs, ctx: ToolContext) -> str:
-        names = list(dict.fromkeys(named(edit.file_path or args.file_path or "", ctx) for edit in args.edits))
+        names = list(dict.fromkeys(display_path(edit.file_path or args.file_path or "", ctx) for edit in args.edits))
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return f"Edit {', '.join(names[:3])}{more} ({counted(len(args.edits), 'edit')})"
 
@@ -115,7 +115,7 @@ class MultiEdit(Tool[MultiEditArgs]):
 
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
         """What the edits come to, file by file, with words for errors; and the notes of the edits."""
-        from agent_tools.change import current
+        from agent_tools.change import current_text
 
         files: dict[Path, _File] = {}
         notes = []
@@ -123,7 +123,7 @@ class MultiEdit(Tool[MultiEditArgs]):
             again = path in files
             try:
                 if not again:
-                    files[path] = _File(path, *current(path, ctx, "edit"), number)
+                    files[path] = _File(path, *current_text(path, ctx, "edit"), number)
                 note = files[path].apply(edit, ctx)
             except ToolError as error:
                 said = f"{_nth(args, number, path, ctx)}: {error}"

@@ -10,12 +10,12 @@ from pathlib import Path
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import one_line, shorten
 from agent_tools.files import failed, not_a_directory
-from agent_tools.nofollow import open_directory, state_of
+from agent_tools.nofollow import lstat_resolved, open_directory
 
 _MOST_NAMED = 3
 
 
-def named(text: str, ctx: ToolContext) -> str:
+def display_path(text: str, ctx: ToolContext) -> str:
     """The path that an argument means, short and on one line, for a summary. Never raises."""
     try:
         return shorten(ctx.workspace.show(ctx.workspace.resolve(text)))
@@ -23,27 +23,27 @@ def named(text: str, ctx: ToolContext) -> str:
         return shorten(text) or "(no path)"
 
 
-def look(path: Path, ctx: ToolContext) -> os.stat_result:
+def stat_or_error(path: Path, ctx: ToolContext) -> os.stat_result:
     """The state of what is at a resolved path. Raises ToolError where nothing is, or it cannot be looked at."""
     try:
-        state = state_of(path)
+        state = lstat_resolved(path)
         if stat.S_ISLNK(state.st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return state
     except FileNotFoundError:
-        raise missing(path, ctx) from None
+        raise not_found_error(path, ctx) from None
     except OSError as error:
         raise failed(path, error) from None
 
 
 def demand_directory(path: Path, ctx: ToolContext) -> None:
     """Raises ToolError where a resolved path leads to no directory, saying what is there."""
-    mode = look(path, ctx).st_mode
+    mode = stat_or_error(path, ctx).st_mode
     if not stat.S_ISDIR(mode):
         raise ctx.workspace.advised(not_a_directory(ctx.workspace.spell(path), mode))
 
 
-def missing(path: Path, ctx: ToolContext) -> ToolError:
+def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
     """The error for a file that is not there, with the names that are nearest to it."""
     from difflib import get_close_matches
 
@@ -91,7 +91,7 @@ def _braced(text: str) -> str:
 
 def _is_file(path: Path) -> bool:
     try:
-        return stat.S_ISREG(state_of(path).st_mode)
+        return stat.S_ISREG(lstat_resolved(path).st_mode)
     except OSError:
         return False
 

@@ -18,7 +18,7 @@ _TRIED = 20
 _WIDTH = 200
 
 
-def nearest(cores: Sequence[str], sought: Sequence[str]) -> int | None:
+def nearest_line(cores: Sequence[str], sought: Sequence[str]) -> int | None:
     """The line at which the lines `sought` would begin where the file is most like them; None where nothing is.
 
     Lines vote by the words they share, rare words counting most; the best places are then compared in full.

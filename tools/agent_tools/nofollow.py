@@ -52,7 +52,7 @@ def open_below(top: int, place: str, *, listed: bool = False) -> int:
     return _step_by_step(os.dup(top), place.split("/"), flags, create=False)
 
 
-def state_of(path: Path | str) -> os.stat_result:
+def lstat_resolved(path: Path | str) -> os.stat_result:
     """The state of what is at a resolved path; itself it may be a link, which is not followed. Raises OSError."""
     folder, _, name = os.fspath(path).rpartition("/")
     directory = open_directory(folder or "/")

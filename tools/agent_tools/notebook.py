@@ -47,7 +47,7 @@ class Notebook(Value):
         raise ToolError(f"There is no cell {shorten(word) or '(empty)'}. {have}")
 
 
-def parse(content: str, name: str) -> Notebook:
+def parse_notebook(content: str, name: str) -> Notebook:
     """The notebook in a file's text. Raises ToolError, which begins with `name`, where it is none of version 4."""
     try:
         data = json.loads(content)
@@ -63,13 +63,13 @@ def parse(content: str, name: str) -> Notebook:
     if not isinstance(cells, list):
         raise ToolError(f"{name} is not a notebook: it has no nbformat 4 or no list of cells.")
     for n, cell in enumerate(cells):
-        if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS or joined(cell.get("source")) is None:
+        if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS or joined_text(cell.get("source")) is None:
             raise ToolError(f"{name} is not a sound notebook: cell-{n} has no known cell_type or no source.")
     minor = data.get("nbformat_minor")
     return Notebook(cells, minor if isinstance(minor, int) else 0, _language(data.get("metadata")))
 
 
-def joined(text: Any) -> str | None:
+def joined_text(text: Any) -> str | None:
     """A text of the format, which may be a list of lines; None for anything else."""
     if isinstance(text, str):
         return text
@@ -80,7 +80,7 @@ def joined(text: Any) -> str | None:
 
 def source_of(cell: dict[str, Any]) -> str:
     """The source of a cell that `parse` let pass."""
-    return joined(cell["source"]) or ""
+    return joined_text(cell["source"]) or ""
 
 
 def _language(metadata: Any) -> str:

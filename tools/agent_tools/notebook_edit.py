@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Diff
-from agent_tools.naming import missing, named
+from agent_tools.naming import display_path, not_found_error
 from agent_tools.notebook_read import cell_words, has_notebooks
 from agent_tools.values import Value
 
@@ -46,7 +46,7 @@ class NotebookEdit(Tool[NotebookEditArgs]):
     def summary(self, args: NotebookEditArgs, ctx: ToolContext) -> str:
         verb = {"replace": "Edit", "insert": "Insert a cell in", "delete": "Delete a cell of"}[args.edit_mode]
         behind = f" after{cell_words(args.cell_id)[1:]}" if args.cell_id and args.edit_mode == "insert" else None
-        return f"{verb} {named(args.notebook_path, ctx)}{behind or cell_words(args.cell_id)}"
+        return f"{verb} {display_path(args.notebook_path, ctx)}{behind or cell_words(args.cell_id)}"
 
     def preview(self, args: NotebookEditArgs, ctx: ToolContext) -> Diff:
         change, label = self._change(args, ctx)
@@ -64,17 +64,17 @@ class NotebookEdit(Tool[NotebookEditArgs]):
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
         """What the call will do, and the label of the cell that it is about."""
         # Few conversations edit a notebook, and every start loads this file.
-        from agent_tools.change import Change, current
-        from agent_tools.notebook import parse
+        from agent_tools.change import Change, current_text
+        from agent_tools.notebook import parse_notebook
         from agent_tools.notebook_change import change_cell
 
         path = ctx.workspace.resolve(args.notebook_path)
-        before, text = current(path, ctx, "edit")
+        before, text = current_text(path, ctx, "edit")
         if before is None:
-            raise missing(path, ctx)
+            raise not_found_error(path, ctx)
         if args.new_source is None and args.edit_mode != "delete":
             raise ToolError(f"{args.edit_mode} needs new_source, the whole source of the cell.")
-        notebook = parse(text.content, ctx.workspace.spell(path))
+        notebook = parse_notebook(text.content, ctx.workspace.spell(path))
         changed = change_cell(
             text.content, notebook, args.edit_mode, args.cell_id, args.cell_type, args.new_source or ""
         )

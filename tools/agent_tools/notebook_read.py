@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.naming import missing, named
+from agent_tools.naming import display_path, not_found_error
 from agent_tools.values import Value
 
 # Directories that hold what others made.
@@ -42,23 +42,23 @@ class NotebookRead(Tool[NotebookReadArgs]):
         return (Effect("read", str(ctx.workspace.resolve(args.notebook_path))),)
 
     def summary(self, args: NotebookReadArgs, ctx: ToolContext) -> str:
-        return f"Read {named(args.notebook_path, ctx)}{cell_words(args.cell_id)}"
+        return f"Read {display_path(args.notebook_path, ctx)}{cell_words(args.cell_id)}"
 
     def run(self, args: NotebookReadArgs, ctx: ToolContext) -> ToolResult:
         # Few conversations read a notebook, and every start loads this file.
-        from agent_tools.notebook import parse
+        from agent_tools.notebook import parse_notebook
         from agent_tools.notebook_view import show_notebook
-        from agent_tools.textfile import decode, fingerprint
+        from agent_tools.textfile import decode_text, fingerprint
 
         path = ctx.workspace.resolve(args.notebook_path)
         data = ctx.workspace.read_if_there(path)
         if data is None:
-            raise missing(path, ctx)
+            raise not_found_error(path, ctx)
         name = ctx.workspace.spell(path)
-        text = decode(data)
+        text = decode_text(data)
         if text is None:
             raise ToolError(f"{name} is no notebook: it is binary. Use Read.")
-        notebook = parse(text.content, name)
+        notebook = parse_notebook(text.content, name)
         only = None if args.cell_id is None else notebook.find(args.cell_id)
         result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, 1, _LINES, only)
         ctx.seen[str(path)] = fingerprint(data)

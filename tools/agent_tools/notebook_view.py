@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_tools.base import ToolContext, ToolError, ToolResult
-from agent_tools.clipping import counted, cut_line, fit, harmless, one_line
+from agent_tools.clipping import counted, cut_line, fit, one_line, sanitize_output
 from agent_tools.display import FileView
 from agent_tools.image_header import sniff
 from agent_tools.images import show_image
 from agent_tools.media import Media
-from agent_tools.notebook import Notebook, joined, source_of
+from agent_tools.notebook import Notebook, joined_text, source_of
 from agent_tools.values import Value
 
 CHARACTERS = 100_000
@@ -92,7 +92,7 @@ class _View:
         what = one_line(str(output.get("name", "stream"))) if kind == "stream" else "error" if kind == "error" else ""
         self.lines.append(f"--- output of {label}{f' ({what})' if what else ''} ---")
         if kind == "stream":
-            self._clipped(joined(output.get("text")) or "")
+            self._clipped(joined_text(output.get("text")) or "")
         elif kind == "error":
             lines = output.get("traceback")
             trace = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
@@ -103,13 +103,13 @@ class _View:
     def _bundle(self, bundle: Any, label: str) -> None:
         """One thing in several forms: the image, and the most readable text."""
         forms = bundle if isinstance(bundle, dict) else {}
-        images = [mime for mime in _IMAGES if joined(forms.get(mime)) is not None]
+        images = [mime for mime in _IMAGES if joined_text(forms.get(mime)) is not None]
         for mime in images[:1]:
-            data = joined(forms[mime]) or ""
+            data = joined_text(forms[mime]) or ""
             self.lines.append(f"[{mime}, {len(data) * 3 // 4:,} bytes]")
             self.pictures.append(_Picture(len(self.lines), data, f"{label}-{len(self.pictures) + 1}"))
         for mime in [mime for mime in _TEXTS if mime in forms][:1]:
-            text = joined(forms[mime])
+            text = joined_text(forms[mime])
             if mime not in ("text/plain", "text/markdown"):
                 self.lines.append(f"[{mime}]")
             self._clipped(text if text is not None else json.dumps(forms[mime], ensure_ascii=False, indent=1))
@@ -119,12 +119,12 @@ class _View:
     def _clipped(self, text: str) -> None:
         cut = len(text) - self._room
         if cut <= 0:
-            return self._text(harmless(text))
+            return self._text(sanitize_output(text))
         head = self._room * 3 // 4
         hint = "; NotebookRead with its cell_id shows more" if self._room < FULL else ""
-        self._text(harmless(text[:head]))
+        self._text(sanitize_output(text[:head]))
         self.lines.append(f"[… {cut:,} of {len(text):,} characters cut here{hint} …]")
-        return self._text(harmless(text[head + cut :]))
+        return self._text(sanitize_output(text[head + cut :]))
 
     def _text(self, text: str) -> None:
         if text:

@@ -13,9 +13,9 @@ from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.charsets import decode_page
 from agent_tools.clipping import ESCAPES, UNSAFE, shorten
-from agent_tools.textfile import decode, kind_of
+from agent_tools.textfile import decode_text, kind_of
 from agent_tools.values import Value
-from agent_tools.web import Answer
+from agent_tools.web import WebResponse
 
 FRESH = 15 * 60.0
 MOST_PAGES = 20
@@ -40,7 +40,7 @@ class Page(Value):
     at: float
 
 
-def read_page(answer: Answer, cancel: CancelToken) -> Page:
+def read_page(answer: WebResponse, cancel: CancelToken) -> Page:
     """What an answer says, as text. Raises ToolError for a document that cannot be read, or Cancelled."""
     named, _, rest = answer.headers.get("content-type", "").partition(";")
     kind = _kind(named.strip().lower(), answer.body)
@@ -73,10 +73,10 @@ def _kind(named: str, body: bytes) -> str:
         return named
     if re.match(_LOOKS_HTML, body[:2000], re.IGNORECASE | re.DOTALL):
         return "text/html"
-    return "text/plain" if decode(body) is not None else "application/octet-stream"
+    return "text/plain" if decode_text(body) is not None else "application/octet-stream"
 
 
-def _pdf(answer: Answer, cancel: CancelToken) -> tuple[str, str]:
+def _pdf(answer: WebResponse, cancel: CancelToken) -> tuple[str, str]:
     """The text of a PDF, and what is missing of it."""
     from agent_tools.pdf import paged, read_pages
 
@@ -106,7 +106,7 @@ def _clean(text: str) -> str:
 
 
 def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
-    """Title and text of a page, by a process of its own. Raises ToolError or Cancelled."""
+    """Title and text of a page, by a process of its own. Raises ToolError or CancelledError."""
     import subprocess  # with the process only
 
     from agent_tools.reaper import REAPER
@@ -151,7 +151,7 @@ def remember(pages: dict[str, Page], url: str, page: Page) -> None:
         pages.pop(next(iter(pages)), None)
 
 
-def recall(pages: dict[str, Page], url: str, now: float) -> Page | None:
+def recall_page(pages: dict[str, Page], url: str, now: float) -> Page | None:
     """The page that was read from this address in the last quarter of an hour."""
     page = pages.get(url)
     return page if page is not None and now - page.at < FRESH else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelToken
-from agent_tools.clipping import counted, fit, harmless
+from agent_tools.clipping import counted, fit, sanitize_output
 from agent_tools.display import Note
 from agent_tools.media import Media
 from agent_tools.values import Value
@@ -115,7 +115,7 @@ def paged(pages: Pages, characters: int = CHARACTERS) -> tuple[str, int]:
 
 
 def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: CancelToken) -> tuple[list[bytes], bool]:
-    """The complete lines that the worker writes in time, and whether it was stopped. Raises Cancelled."""
+    """The complete lines that the worker writes in time, and whether it was stopped. Raises CancelledError."""
     import subprocess
     from importlib.util import find_spec
     from threading import Timer
@@ -169,6 +169,6 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
 def _tidy(text: str) -> str:
     """A page's text without what cannot be sent or shown, and without blank lines in rows."""
     sendable = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
-    lines = harmless(sendable).split("\n")
+    lines = sanitize_output(sendable).split("\n")
     kept = [line.rstrip() for line in lines]
     return "\n".join(line for n, line in enumerate(kept) if line or (n and kept[n - 1])).strip("\n")

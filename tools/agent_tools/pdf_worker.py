@@ -19,7 +19,7 @@ PAGE = 50_000
 
 def main(first: int, most: int) -> None:
     """Write the number of pages, and the text of at most `most` pages from `first`, which counts from 1."""
-    bounded()
+    limit_resources()
     data = sys.stdin.buffer.read()
     from pypdf import PdfReader
 
@@ -27,21 +27,21 @@ def main(first: int, most: int) -> None:
         reader = PdfReader(io.BytesIO(data))
         # Many documents are encrypted with an empty password, which every viewer tries.
         if reader.is_encrypted and not reader.decrypt(""):
-            return say({"error": "encrypted"})
+            return send_line({"error": "encrypted"})
         total = len(reader.pages)
     except Exception as error:  # noqa: BLE001 - a broken document raises whatever it runs into
         encrypted = type(error).__name__ == "DependencyError"
-        return say({"error": "encrypted" if encrypted else str(error)[:200] or type(error).__name__})
-    say(total)
+        return send_line({"error": "encrypted" if encrypted else str(error)[:200] or type(error).__name__})
+    send_line(total)
     for number in range(first - 1, min(total, first - 1 + most)):
         try:
-            say(reader.pages[number].extract_text()[:PAGE])
+            send_line(reader.pages[number].extract_text()[:PAGE])
         except Exception:  # noqa: BLE001 - as above; the other pages may be sound
-            say(None)
+            send_line(None)
     return None
 
 
-def bounded() -> None:
+def limit_resources() -> None:
     """Bound what this process may use, where the system can."""
     try:
         import resource
@@ -52,7 +52,7 @@ def bounded() -> None:
         return
 
 
-def say(value: object) -> None:
+def send_line(value: object) -> None:
     """One line of the answer."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

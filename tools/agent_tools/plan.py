@@ -56,7 +56,7 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
     def run(self, args: ExitPlanModeArgs, ctx: ToolContext) -> ToolResult:
         data: dict[str, Any] = {"plan": args.plan.strip("\n")}
         data |= {name: _items(getattr(args, name)) for name in SECTIONS}
-        data["steps"] = data["steps"] or _items(listed(args.plan))
+        data["steps"] = data["steps"] or _items(plan_items(args.plan))
         return ToolResult("", suspend=Suspend("plan", data))
 
 
@@ -109,7 +109,7 @@ def plan_from(text: str) -> dict[str, Any]:
             )
         blank = 0
     data: dict[str, Any] = {"plan": prose} | {name: _items(items) for name, items in found.items()}
-    data["steps"] = data["steps"] or _items(listed(prose))
+    data["steps"] = data["steps"] or _items(plan_items(prose))
     if not prose.strip() and not any(data[name] for name in SECTIONS):
         raise PlanFormatError("The plan is empty.")
     return data
@@ -122,7 +122,7 @@ def _prose(data: dict[str, Any]) -> str:
 def _sections(data: dict[str, Any], prose: str) -> Iterator[str]:
     for name, title in SECTIONS.items():
         items = _items(item["content"] if isinstance(item, dict) else item for item in data.get(name, ()))
-        if not items or (name == "steps" and items == _items(listed(prose))):
+        if not items or (name == "steps" and items == _items(plan_items(prose))):
             continue
         rows = (re.sub(r"\n(?=[^\n])", "\n    ", item) for item in items)
         marked = (f"{n}. {row}" if name == "steps" else f"- {row}" for n, row in enumerate(rows, 1))
@@ -147,7 +147,7 @@ def _items(texts: Iterable[str]) -> list[str]:
     return [item for text in texts if (item := str(text).strip())]
 
 
-def listed(plan: str) -> list[str]:
+def plan_items(plan: str) -> list[str]:
     """The numbered items of a plan that names no steps, else its bullets."""
     numbered = re.findall(r"^\d+[.)]\s+(.+)$", plan, re.MULTILINE)
     return numbered or re.findall(r"^[-*]\s+(.+)$", plan, re.MULTILINE)

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Literal
 
 from agent_tools.cancel import CancelToken
-from agent_tools.clipping import HeadTail, harmless
+from agent_tools.clipping import HeadTail, sanitize_output
 from agent_tools.reaper import REAPER, marked
 from agent_tools.values import Value
 
@@ -269,7 +269,7 @@ class Screen:
         start = data.rfind(b"\x1b", -60)
         if start >= 0 and not all_of_it and not any(64 <= b < 127 and b not in b"[]P" for b in data[start + 1 :]):
             data, self._pending = data[:start], data[start:]
-        text = harmless(self._decoder.decode(data, all_of_it))
+        text = sanitize_output(self._decoder.decode(data, all_of_it))
         if self._skipped:
             text = f"\n[… {self._skipped:,} bytes not shown …]\n{text}"
             self._skipped = 0

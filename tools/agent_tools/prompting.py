@@ -11,7 +11,9 @@ from agent_tools.shell import Bash, BashArgs
 
 
 def fill(prompt: Prompted, ctx: ToolContext) -> Generator[Progress, None, str]:
-    """The prompt with the output of its commands. Whoever calls this has asked permission. Raises ToolError, Cancelled.
+    """The prompt with the output of its commands. Whoever calls this has asked permission.
+
+    Raises ToolError, CancelledError.
 
     A command that fails is no error: the model reads what it said, and its exit code.
     """

@@ -79,12 +79,12 @@ DIRECTORIES = frozenset(
 )
 
 
-def plain(names: Iterable[str]) -> tuple[str, ...]:
+def plain_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names without the mark of a directory."""
     return tuple(name.rstrip("/") for name in names)
 
 
-def places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Where protected files are that their own path does not show, each with the variable or link that leads there.
 
     roots: the directories of the workspace. Every path is resolved, and need not exist.
@@ -95,11 +95,11 @@ def places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> 
             yield Path(os.path.realpath(value)), name
     for variable, prefix in (("XDG_CONFIG_HOME", ".config/"), ("XDG_DATA_HOME", ".local/share/")):
         if (value := env.get(variable, "")).startswith("/"):
-            for name in plain(PERSONAL):
+            for name in plain_names(PERSONAL):
                 if name.startswith(prefix):
                     yield Path(os.path.realpath(f"{value}/{name.removeprefix(prefix)}")), variable
-    bases = [(root, plain(PROJECT)) for root in roots]
-    for base, names in [*bases, *([(home, plain((*PERSONAL, *PROJECT)))] if home is not None else [])]:
+    bases = [(root, plain_names(PROJECT)) for root in roots]
+    for base, names in [*bases, *([(home, plain_names((*PERSONAL, *PROJECT)))] if home is not None else [])]:
         real = os.path.realpath(base)
         for name in names:
             if _through_link(real, name):

@@ -10,9 +10,9 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, cut_line, fit
 from agent_tools.display import FileView, Note
 from agent_tools.files import UnusableFileError
-from agent_tools.naming import missing, named
-from agent_tools.nofollow import state_of
-from agent_tools.textfile import MARKS, Text, decode, fingerprint, kind_of, line_end, split_lines
+from agent_tools.naming import display_path, not_found_error
+from agent_tools.nofollow import lstat_resolved
+from agent_tools.textfile import MARKS, TextFile, decode_text, fingerprint, kind_of, line_end, split_lines
 from agent_tools.values import Value
 from agent_tools.workspace import LIMIT
 
@@ -44,7 +44,7 @@ class Read(Tool[ReadArgs]):
     def summary(self, args: ReadArgs, ctx: ToolContext) -> str:
         unit = "page" if args.file_path.lower().endswith(".pdf") else "line"
         part = f" from {unit} {args.offset}" if args.offset and args.offset > 1 else ""
-        return f"Read {named(args.file_path, ctx)}{part}"
+        return f"Read {display_path(args.file_path, ctx)}{part}"
 
     def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         first, limit = (1 if args.offset is None else args.offset), (LINES if args.limit is None else args.limit)
@@ -56,14 +56,14 @@ class Read(Tool[ReadArgs]):
             return _part_of_large(path, first, limit, ctx)
         data = ctx.workspace.read_if_there(path)
         if data is None:
-            raise missing(path, ctx)
+            raise not_found_error(path, ctx)
         name = ctx.workspace.spell(path)
         if data.startswith(b"%PDF-"):
             # This and the other kinds are rarely read, and every start loads this file.
             from agent_tools.pdf import show_pdf
 
             return show_pdf(data, name, args.offset, args.limit, ctx)
-        text = decode(data)
+        text = decode_text(data)
         if text is None:
             return _not_text(data, name, ctx)
         result = _shown(text, path, first, limit, ctx)
@@ -71,15 +71,15 @@ class Read(Tool[ReadArgs]):
         return result
 
 
-def _shown(text: Text, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
+def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
     """A text as lines, a notebook as cells."""
     name, note = ctx.workspace.spell(path), ""
     if path.suffix.lower() == ".ipynb" and text.content.strip():
-        from agent_tools.notebook import parse
+        from agent_tools.notebook import parse_notebook
         from agent_tools.notebook_view import show_notebook
 
         try:
-            notebook = parse(text.content, name)
+            notebook = parse_notebook(text.content, name)
         except ToolError as error:
             note = f"{str(error).rstrip('.')}: shown as text"
         else:
@@ -87,7 +87,7 @@ def _shown(text: Text, path: Path, first: int, limit: int, ctx: ToolContext) -> 
     return _part_of_text(text, path, first, limit, note, ctx)
 
 
-def _part_of_text(text: Text, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
+def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
     """Numbered lines of a file that is loaded."""
     name = ctx.workspace.spell(path)
     lines = split_lines(text.content)
@@ -114,7 +114,7 @@ def _part_of_text(text: Text, path: Path, first: int, limit: int, note: str, ctx
 def _is_large(path: Path) -> bool:
     """Whether a file has more than is ever loaded."""
     try:
-        return state_of(path).st_size > LIMIT
+        return lstat_resolved(path).st_size > LIMIT
     except OSError:
         return False
 
@@ -152,7 +152,7 @@ def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
     raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
 
 
-def _nature(text: Text) -> list[str]:
+def _nature(text: TextFile) -> list[str]:
     """What the numbered lines do not show of a file, where it is out of the ordinary."""
     notes = []
     if text.encoding != "utf-8" or text.mark:

@@ -21,7 +21,7 @@ _SECONDS = 10.0
 _SLOWEST = 10_000_000
 
 
-class NotPlain(OSError):
+class NotRegularFileError(OSError):
     """Something that is not opened or read; `str` says why, as in "is not a regular file"."""
 
     def __init__(self, text: str) -> None:
@@ -32,8 +32,8 @@ class NotPlain(OSError):
 def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> bytes:
     """The bytes of the regular file that `path` leads to, at most `limit`.
 
-    inside: a resolved folder that links must not lead out of. Raises NotPlain for what is not read, FileNotFoundError
-    where nothing is there, and other OSErrors as they come.
+    inside: a resolved folder that links must not lead out of. Raises NotRegularFileError for what is not read,
+    FileNotFoundError where nothing is there, and other OSErrors as they come.
     """
     descriptor = open_regular(path if inside is None else resolve_inside(path, inside))
     # Known at once of most files; others grow meanwhile, or do not say.
@@ -43,14 +43,15 @@ def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> by
             return data
     else:
         os.close(descriptor)
-    raise NotPlain(f"has more than {limit:,} bytes")
+    raise NotRegularFileError(f"has more than {limit:,} bytes")
 
 
 def resolve_inside(path: Path | str, inside: Path) -> Path:
     """`path` with its links followed, as long as none leads out of `inside`, a resolved folder.
 
-    What a link outside names is not even looked at: a look can mount a file system of some server. Raises NotPlain
-    for a path that leads out or in a circle, FileNotFoundError where nothing is there, and other OSErrors.
+    What a link outside names is not even looked at: a look can mount a file system of some server. Raises
+    NotRegularFileError for a path that leads out or in a circle, FileNotFoundError where nothing is there, and other
+    OSErrors.
     """
     rest = _below(path, inside)
     here = inside
@@ -59,12 +60,12 @@ def resolve_inside(path: Path | str, inside: Path) -> Path:
         name = rest.pop()
         if name == "..":
             if here == inside:
-                raise NotPlain(f"leads out of {inside}")
+                raise NotRegularFileError(f"leads out of {inside}")
             here = here.parent
         elif stat.S_ISLNK(os.lstat(here / name).st_mode):
             links += 1
             if links > _LINKS:
-                raise NotPlain("is a link that leads in a circle")
+                raise NotRegularFileError("is a link that leads in a circle")
             target = (here / name).readlink()
             if target.is_absolute():
                 rest, here = rest + _below(target, inside), inside
@@ -75,7 +76,7 @@ def resolve_inside(path: Path | str, inside: Path) -> Path:
     return here
 
 
-def left_out(path: Path | str, inside: Path) -> str:
+def outside_notice(path: Path | str, inside: Path) -> str:
     """The sentence about a path that leads out of `inside`: which link on the way is not followed."""
     rest = _below(path, inside)
     here = inside
@@ -87,11 +88,14 @@ def left_out(path: Path | str, inside: Path) -> str:
 
 
 def _below(path: Path | str, inside: Path) -> list[str]:
-    """The names that lead from `inside` to an absolute path, the last first. Raises NotPlain for a path outside."""
+    """The names that lead from `inside` to an absolute path, the last first.
+
+    Raises NotRegularFileError for a path outside.
+    """
     try:
         return list(reversed(Path(path).relative_to(inside).parts))
     except ValueError:
-        raise NotPlain(f"leads out of {inside}") from None
+        raise NotRegularFileError(f"leads out of {inside}") from None
 
 
 def read_start(path: Path | str, count: int) -> bytes:
@@ -108,7 +112,7 @@ def _read(descriptor: int, count: int) -> bytes:
             parts.append(part)
             left -= len(part)
             if monotonic() > until:
-                raise NotPlain("takes too long to read")
+                raise NotRegularFileError("takes too long to read")
     finally:
         os.close(descriptor)
     return b"".join(parts)
@@ -127,7 +131,7 @@ def open_stream(path: Path | str, limit: int) -> BinaryIO:
     descriptor = open_regular(path)
     if os.fstat(descriptor).st_size > limit:
         os.close(descriptor)
-        raise NotPlain(f"has more than {limit:,} bytes")
+        raise NotRegularFileError(f"has more than {limit:,} bytes")
     return os.fdopen(descriptor, "rb")
 
 
@@ -135,8 +139,8 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, 
     """A descriptor of the regular file that `path` leads to.
 
     flags: as of `os.open`; with O_CREAT a missing file is made, with `mode`; with O_NOFOLLOW a link is refused. dir_fd:
-    the folder that the name is in; then links are not followed. Raises NotPlain for what is no regular file, and
-    OSErrors as they come.
+    the folder that the name is in; then links are not followed. Raises NotRegularFileError for what is no regular
+    file, and OSErrors as they come.
     """
     path = os.fspath(path)
     try:
@@ -152,7 +156,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, 
     descriptor = os.open(path, flags | _ALWAYS, mode, dir_fd=dir_fd)
     try:
         _check(os.fstat(descriptor))
-    except NotPlain:
+    except NotRegularFileError:
         os.close(descriptor)
         raise
     return descriptor
@@ -160,4 +164,4 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, 
 
 def _check(state: os.stat_result) -> None:
     if not stat.S_ISREG(state.st_mode):
-        raise NotPlain("is not a regular file")
+        raise NotRegularFileError("is not a regular file")

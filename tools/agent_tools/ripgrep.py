@@ -35,7 +35,7 @@ def find_rg(ctx: ToolContext) -> str | None:
     return next((rg for p in places if os.access(rg := f"{p}/rg", os.X_OK)), None)
 
 
-class Ran:
+class RipgrepRun:
     """What ripgrep printed. cut: it was stopped because that was too much."""
 
     def __init__(self, out: bytes, errors: str, code: int, cut: bool) -> None:
@@ -49,7 +49,7 @@ def run_rg(
     ctx: ToolContext,
     seconds: float = SECONDS,
     files: Sequence[int] = (),
-) -> Ran:
+) -> RipgrepRun:
     """Run ripgrep in an open directory, free of the user's configuration, for so long at most.
 
     files: descriptors that it may read as /dev/fd/N. Raises ToolError where it cannot be started or does
@@ -92,7 +92,7 @@ def run_rg(
         why = done.cause or find_obstacle(top)
         said = f"it needs too much memory, for a file with a line of some GB ({plainly(_text(done.err))})"
         raise ToolError(f"Nothing can be searched here: {why}." if why else f"The search was ended: {said}.")
-    return Ran(done.out[:MOST], _text(done.err), process.returncode, cut)
+    return RipgrepRun(done.out[:MOST], _text(done.err), process.returncode, cut)
 
 
 def _text(errors: bytes) -> str:
@@ -117,17 +117,17 @@ def _in_directory(directory: int) -> dict[str, Any]:
 def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
     """Relative paths of the files of this name below `top` that are not ignored, as far as a moment suffices.
 
-    None of them where the search did not come to its end. Raises Cancelled when the turn is interrupted.
+    None of them where the search did not come to its end. Raises CancelledError when the turn is interrupted.
     """
     rg = find_rg(ctx)
     try:
         if rg is None:
-            names = list(islice(walk(top, False, ctx), _MOST_WALKED + 1))
+            names = list(islice(walk_files(top, False, ctx), _MOST_WALKED + 1))
             return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MOST_WALKED else []
         # A file type of our own: unlike --glob it brings back nothing that .gitignore leaves out.
         plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
         options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]
-        with opened(top) as directory:
+        with search_root(top) as directory:
             ran = run_rg(rg, options, directory, ctx, _MOMENT)
     except ToolError:
         return []
@@ -158,7 +158,7 @@ def _is_there(directory: int, line: str) -> bool:
 
 
 @contextmanager
-def opened(top: Path) -> Iterator[int]:
+def search_root(top: Path) -> Iterator[int]:
     """A descriptor of the directory at a resolved path, while it is needed. Raises ToolError where it is closed."""
     try:
         directory = open_directory(top)
@@ -174,14 +174,14 @@ def opened(top: Path) -> Iterator[int]:
         os.close(directory)
 
 
-def walk(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
+def walk_files(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
     """Relative paths of the regular files below `top`, links not followed, for when there is no ripgrep.
 
     Raises ToolError where `top` cannot be opened, Cancelled when the turn is interrupted.
     """
 
     waiting = [""]
-    with opened(top) as start:
+    with search_root(top) as start:
         while waiting:
             ctx.cancel.check()
             place = waiting.pop()

@@ -64,9 +64,9 @@ class Sandbox(Value):
         Raises ToolError where a sandbox is required and there is none, or where it cannot protect what it has to.
         """
         if self.kind == "bubblewrap":
-            return sandbox_bwrap.prepare(self.program, argv, cwd, env, profile, shared)
+            return sandbox_bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared)
         if self.kind == "landlock":
-            return sandbox_landlock.prepare(argv, env, profile)
+            return sandbox_landlock.prepare_landlock(argv, env, profile)
         if self.mode == "require":
             raise ToolError(
                 f"Commands run in a sandbox only (sandbox.mode is require), and there is none: {'; '.join(self.why)}."
@@ -97,14 +97,14 @@ def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bo
 
 def try_bubblewrap(program: str, profile: Profile) -> str:
     """Why bubblewrap does not work here; "" where it does."""
-    return _trial(lambda: sandbox_bwrap.prepare(program, [_true()], Path("/"), {}, _bare(profile)))
+    return _trial(lambda: sandbox_bwrap.prepare_bubblewrap(program, [_true()], Path("/"), {}, _bare(profile)))
 
 
 def try_landlock(profile: Profile) -> str:
     """Why Landlock with seccomp does not work here; "" where it does."""
     if not sandbox_seccomp.supported():
         return f"there is no filter of system calls for {os.uname().machine}"
-    return _trial(lambda: sandbox_landlock.prepare([_true()], {}, _bare(profile)))
+    return _trial(lambda: sandbox_landlock.prepare_landlock([_true()], {}, _bare(profile)))
 
 
 def trial_profile() -> Profile:

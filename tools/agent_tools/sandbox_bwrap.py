@@ -21,7 +21,7 @@ from types import MappingProxyType
 from agent_tools.base import ToolError
 from agent_tools.sandbox_holders import Placeholders
 from agent_tools.sandbox_landlock import launcher
-from agent_tools.sandbox_mounts import arguments, mounts
+from agent_tools.sandbox_mounts import mount_arguments, mounts
 from agent_tools.sandbox_profile import Profile
 from agent_tools.sandbox_seccomp import filter_program, supported
 from agent_tools.sandbox_wrapped import Wrapped, memory_file
@@ -77,7 +77,7 @@ def obstacle(profile: Profile) -> str:
     return ""
 
 
-def prepare(
+def prepare_bubblewrap(
     bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile, shared: Shared = NOTHING_SHARED
 ) -> Wrapped:
     """The command, wrapped. shared: what it has in common with the other commands of a session.
@@ -126,7 +126,7 @@ def _words(profile: Profile, holders: Placeholders, given: list[int], shared: Sh
         words.append("--unshare-net")
     if os.geteuid() == 0:
         words += [word for capability in _OF_ROOT for word in ("--cap-add", capability)]
-    return [*words, *arguments(mounts(profile, there, shared.caches), blank)]
+    return [*words, *mount_arguments(mounts(profile, there, shared.caches), blank)]
 
 
 def _finish(heard: int, holders: Placeholders) -> None:

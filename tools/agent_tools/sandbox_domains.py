@@ -71,7 +71,7 @@ def _port(written: str | None, text: str) -> int:
     return int(written or 0)
 
 
-def matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
+def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
     """Whether one of the patterns covers a host on a port; False for what is not a host.
 
     Raises ValueError for a pattern that is none.

@@ -35,7 +35,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def main(arguments: list[str]) -> None:
     orders = socket.socket(fileno=int(arguments[0]))
     try:
-        enter()
+        make_namespaces()
     except OSError as error:
         reply(orders, {"error": str(error)})
         return
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
             os.close(descriptor)
 
 
-def enter() -> None:
+def make_namespaces() -> None:
     """Make the namespaces, with this user's own rights, and their loopback."""
     user, group, root = os.geteuid(), os.getegid(), os.geteuid() == 0
     _call("unshare", _NEWNS | _NEWNET | (0 if root else _NEWUSER))

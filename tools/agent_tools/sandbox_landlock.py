@@ -35,7 +35,7 @@ def launcher(spec: dict[str, Any]) -> tuple[list[str], int]:
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(descriptor)], descriptor
 
 
-def prepare(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
+def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
     """The command, behind the launcher."""
     own = [*profile.writable, *([profile.temp] if profile.temp else [])]
     kept = (*profile.hidden, *profile.personal)

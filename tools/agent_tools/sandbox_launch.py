@@ -38,7 +38,7 @@ _CAPABILITIES_V3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Impossible(Exception):
+class SandboxSetupError(Exception):
     """The sandbox cannot be set up, and why."""
 
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
         asked: dict[str, Any] = json.load(file)
     try:
         confine(asked)
-    except (Impossible, OSError) as error:
+    except (SandboxSetupError, OSError) as error:
         fail(f"cannot be set up: {error}")
     try:
         os.execvp(arguments[1], arguments[1:])
@@ -70,7 +70,7 @@ def confine(asked: dict[str, Any]) -> None:
     abi = int(_libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
     if "read" in asked:
         if abi < _OLDEST:
-            raise Impossible(
+            raise SandboxSetupError(
                 "the kernel has no Landlock" if abi < 1 else f"the kernel's Landlock is too old (ABI {abi})"
             )
         _restrict(abi, asked["read"], asked["write"], asked["devices"])

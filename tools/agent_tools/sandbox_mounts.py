@@ -85,7 +85,7 @@ def mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path
     return sorted(plan.values(), key=lambda mount: len(mount[1].parts))
 
 
-def arguments(plan: list[Mount], blank: Callable[[], int]) -> list[str]:
+def mount_arguments(plan: list[Mount], blank: Callable[[], int]) -> list[str]:
     """The plan in the words of bubblewrap. Empty directories are closed at the end: others may be mounted in them.
 
     blank: makes a descriptor, to be inherited, from which nothing is read.

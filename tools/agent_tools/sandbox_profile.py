@@ -21,12 +21,12 @@ from agent_tools.values import Value
 
 # Beside these, what `sandbox_git` knows of a repository. CI workflows are not among them: they take effect only once
 # they are pushed, and a checkout of another branch must be able to change them.
-PROTECTED = protected_names.plain(protected_names.PROJECT)
+PROTECTED = protected_names.plain_names(protected_names.PROJECT)
 # Those that nobody makes while a command runs. Something stands in their place meanwhile, which `ls -a` shows; so of
 # the names of other programs only what is there is protected, and is no link.
-UNMADE = frozenset(protected_names.plain((*protected_names.OWN, ".vscode/", ".idea/")))
+UNMADE = frozenset(protected_names.plain_names((*protected_names.OWN, ".vscode/", ".idea/")))
 # In the home folder, where it is part of what can be written.
-PERSONAL = protected_names.plain(protected_names.PERSONAL)
+PERSONAL = protected_names.plain_names(protected_names.PERSONAL)
 # A configuration of git includes other files by this key, and takes others from the home folder by name.
 _NAMED = re.compile(r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I)
 _LARGEST = 1 << 18

@@ -30,7 +30,7 @@ from agent_tools.proxy_http import (
     request_head,
 )
 from agent_tools.relay import CONNECT_SECONDS, ConnectionServer, Filter, RefusedError, relay
-from agent_tools.sandbox_domains import domain_entry, matches, parse_domain, spell_host
+from agent_tools.sandbox_domains import domain_entry, host_matches, parse_domain, spell_host
 
 IDLE_SECONDS = 600.0
 # Behind another proxy a name is looked up only to be checked, and often cannot be.
@@ -137,7 +137,7 @@ class SandboxProxy(ConnectionServer):
 
     def _connect(self, host: str, port: int, *, tunnel: bool) -> tuple[socket.socket, Proxy | None]:
         """A connection to an allowed host, and the proxy that it goes through."""
-        if not matches(host, self._domains, port):
+        if not host_matches(host, self._domains, port):
             raise self._refusal(domain_entry(host, port))
         upstream = proxy_for("https" if tunnel else "http", host, port, self._env)
         if upstream is not None:
@@ -164,7 +164,7 @@ class SandboxProxy(ConnectionServer):
         """Refuse an address inside this machine or its network, which a name can be made to have by anyone."""
         address = ip_address(text.partition("%")[0])
         kind = kind_of_address(address)
-        if kind and not matches(str(address), self._domains, port):
+        if kind and not host_matches(str(address), self._domains, port):
             entry = domain_entry(str(address), port)
             raise self._refusal(entry, f"{host} leads to {entry}, {kind} address, which is not in sandbox.domains")
 
@@ -173,7 +173,7 @@ class SandboxProxy(ConnectionServer):
             spelled = spell_host(name)
         except ValueError:
             raise RefusedError(_TLS_DENIED) from None
-        if spelled != host and not matches(spelled, self._domains, port):
+        if spelled != host and not host_matches(spelled, self._domains, port):
             self._refusal(domain_entry(spelled, port))
             raise RefusedError(_TLS_DENIED)
 

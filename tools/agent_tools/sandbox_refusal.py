@@ -37,7 +37,7 @@ _KEYS = (
 )
 
 
-def refusal(
+def sandbox_refusal(
     kind: Kind,
     output: str,
     code: int,

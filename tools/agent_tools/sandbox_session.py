@@ -21,7 +21,7 @@ from agent_tools.sandbox_proxy import SandboxProxy, proxy_environment
 from agent_tools.sandbox_space import Space, SpaceError
 
 if TYPE_CHECKING:
-    from agent_tools.confined import Limits
+    from agent_tools.confined import SandboxLimits
     from agent_tools.sandbox_profile import Profile
 
 # How often a background command is looked at for servers it has started, in seconds.
@@ -32,10 +32,10 @@ _LOWEST_PORT = 1024
 NO_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0", "CARGO_NET_RETRY": "0"}
 
 
-class Session:
+class SandboxSession:
     """The shared part of a session's sandbox. space_error: why it has no network and layers; "" where it has."""
 
-    def __init__(self, profile: Profile, folder: Path, limits: Limits, env: Mapping[str, str]) -> None:
+    def __init__(self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str]) -> None:
         """folder: where what is written to caches goes. env: the user's environment, which may name a proxy."""
         self.space_error = ""
         self._space: Space | None = None
@@ -55,7 +55,7 @@ class Session:
             layered = self._space.layers if self._space else ()
             self._caches = {c: c for c in layered} | dict(_empty(profile, folder / "new", layered))
 
-    def _open_ways(self, limits: Limits, env: Mapping[str, str]) -> None:
+    def _open_ways(self, limits: SandboxLimits, env: Mapping[str, str]) -> None:
         """The proxy and the ports that the settings allow."""
         if self._space is None:
             return

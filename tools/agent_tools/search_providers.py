@@ -11,7 +11,7 @@ from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import UNSAFE, shorten
 from agent_tools.urls import split_url
 from agent_tools.values import Value
-from agent_tools.web import Answer, Limits, Web
+from agent_tools.web import WebClient, WebLimits, WebResponse
 
 ASKED = 20
 _SNIPPET = 500
@@ -28,10 +28,10 @@ class Hit(Value):
 
 def search(
     name: str, endpoint: str, key: str, query: str, allowed: Sequence[str], blocked: Sequence[str], ctx: ToolContext,
-    limits: Limits,
+    limits: WebLimits,
 ) -> list[Hit]:  # fmt: skip
     """What a provider finds, in its order. Raises ToolError with what went wrong in a sentence, or Cancelled."""
-    web = Web(limits, ctx.env, None, ctx.cancel)
+    web = WebClient(limits, ctx.env, None, ctx.cancel)
     if name == "tavily":
         body = {
             "query": query,
@@ -65,7 +65,7 @@ def _with(endpoint: str, parameters: dict[str, str]) -> Any:
     return split_url(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}")
 
 
-def _decoded(name: str, answer: Answer) -> Any:
+def _decoded(name: str, answer: WebResponse) -> Any:
     """The JSON of an answer. Raises ToolError for a refusal, and for what is none."""
     provider = name.capitalize()
     if answer.status in (401, 403) and name == "searxng":
@@ -108,7 +108,7 @@ def _plain(value: Any, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _duckduckgo(query: str, ctx: ToolContext, limits: Limits) -> list[Hit]:
+def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
     """By the package ddgs, in a thread, since nothing interrupts it."""
     from ddgs import DDGS
     from ddgs.exceptions import DDGSException

@@ -15,7 +15,7 @@ from agent_tools.confined import OUTSIDE, Terms, unconfined
 from agent_tools.display import CommandOutput, Note
 from agent_tools.shell_env import EXCEPTIONS, command_env
 from agent_tools.shell_notes import LEFT, exit_of, took
-from agent_tools.shell_state import MOST, Channel, imposed, told
+from agent_tools.shell_state import MOST, Channel, imposed, parse_exports
 from agent_tools.values import Value
 
 if TYPE_CHECKING:
@@ -172,11 +172,11 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: Ending, ctx: ToolConte
     """What the sandbox had to do with the way a command ended, in lines."""
     if ctx.sandbox is None:
         return []
-    from agent_tools.sandbox_refusal import refusal
+    from agent_tools.sandbox_refusal import sandbox_refusal
 
     hosts = ctx.sandbox.refused() if wrapped.kind == "bubblewrap" else ()
     said = (
-        refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=ctx.sandbox.hides)
+        sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=ctx.sandbox.hides)
         if ending.cause == "exit"
         else ""
     )
@@ -221,7 +221,7 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     data = channel.read()
     if not data or (data, apart) == ctx.shell.known:
         return []
-    where, exported = told(data)
+    where, exported = parse_exports(data)
     before = ctx.workspace.cwd
     lines = []
     if not ctx.shell.learn(exported, base, apart):

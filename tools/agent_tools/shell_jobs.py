@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent_tools.arguments import ToolError
 from agent_tools.clipping import HeadTail, shorten
-from agent_tools.shell_notes import LEFT, clock, exit_of
+from agent_tools.shell_notes import LEFT, clock_duration, exit_of
 
 if TYPE_CHECKING:
     from agent_tools.process import Ending, Running
@@ -227,4 +227,4 @@ def notice(job: Job) -> str:
     last = shorten(job.last(1_000).strip()[-300:], 300)
     said = f'; its last words: "{last}"' if last else ""
     command = shorten(job.command, 80)
-    return f"[Background command {job.id} ({command}) ended after {clock(job.elapsed)}: {job.state}{said}]"
+    return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{said}]"

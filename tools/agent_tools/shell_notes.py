@@ -28,7 +28,7 @@ def took(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
 
 
-def clock(seconds: float) -> str:
+def clock_duration(seconds: float) -> str:
     """A duration, for what may go on for long: "0:07", "1:02:03"."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -145,7 +145,7 @@ def _storable(name: str, value: str | None) -> bool:
     return not is_secret(name, value or "") and not _GIT_CONFIG.fullmatch(name)
 
 
-def told(data: bytes) -> tuple[Path | None, dict[str, str]]:
+def parse_exports(data: bytes) -> tuple[Path | None, dict[str, str]]:
     """The directory, None for one that was removed, and the exported variables, from what a command told."""
     where, _, rest = data.partition(b"\0")
     directory = Path(os.fsdecode(where.removesuffix(b"\n"))) if where.startswith(b"/") else None

@@ -37,7 +37,7 @@ class UseSkill(Tool[SkillArgs]):
     def teach(self, ctx: ToolContext) -> str:
         """The skills, one a line; shorter lines where they are many, so that none is left out unless names alone are
         too much."""
-        return listed(ctx.skills)
+        return skill_list(ctx.skills)
 
     def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         # What the file says now, not at the start: it is what will hold.
@@ -76,7 +76,7 @@ def _name(args: SkillArgs) -> str:
     return args.skill.strip().removeprefix("/")
 
 
-def listed(skills: Mapping[str, Described]) -> str:
+def skill_list(skills: Mapping[str, Described]) -> str:
     """Names and descriptions within the budget."""
     for most in _LINES:
         lines = [shorten(one_line(f"{n}: {s.description}"), most) if most else n for n, s in skills.items()]

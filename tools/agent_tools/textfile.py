@@ -33,7 +33,7 @@ NAMES = {
 }  # fmt: skip
 
 
-class Text(Value):
+class TextFile(Value):
     """A decoded file: its characters without the byte order mark, and what it takes to encode them again."""
 
     content: str
@@ -60,7 +60,7 @@ def fingerprint(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def decode(data: bytes) -> Text | None:
+def decode_text(data: bytes) -> TextFile | None:
     """The text in `data`, or None where it is binary: UTF-8, UTF-16 and -32, else one of the older encodings."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
@@ -84,10 +84,10 @@ def looks_binary(data: bytes) -> bool:
     return len(data.translate(None, CONTROLS)) < len(data)
 
 
-def _attempt(data: bytes, encoding: str, mark: bytes = b"") -> Text | None:
+def _attempt(data: bytes, encoding: str, mark: bytes = b"") -> TextFile | None:
     try:
         content = data[len(mark) :].decode(encoding)
-        return Text(content, encoding, mark) if mark + content.encode(encoding) == data else None
+        return TextFile(content, encoding, mark) if mark + content.encode(encoding) == data else None
     except UnicodeError:
         return None
 

@@ -73,7 +73,7 @@ def ascii_host(name: str) -> str:
     return lowered.removesuffix(".")
 
 
-def covers(pattern: str, host: str) -> bool:
+def domain_covers(pattern: str, host: str) -> bool:
     """Whether a domain covers a host: the domain itself, and every name below it. `*.` before it changes nothing."""
     try:
         domain = ascii_host(pattern.strip().removeprefix("*."))

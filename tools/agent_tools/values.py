@@ -29,7 +29,7 @@ _tags: dict[Any, dict[str, type]] = {}
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
-class Mismatch(ValueError):
+class DecodeError(ValueError):
     """Plain data does not have the shape that was asked for. The message names the place."""
 
 
@@ -139,22 +139,22 @@ def from_plain(hint: Any, data: Any, place: str = "") -> Any:
             return None
     elif isinstance(hint, type) and type(data) is hint:
         return data
-    raise Mismatch(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
+    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
 
 
 def _from_object(cls: type, data: Any, place: str) -> Any:
     if not isinstance(data, dict):
-        raise Mismatch(f"{place.lstrip('.') or cls.__name__}: expected an object, got {type(data).__name__}")
+        raise DecodeError(f"{place.lstrip('.') or cls.__name__}: expected an object, got {type(data).__name__}")
     hints = hints_of(cls)
     fields: dict[str, Any] = {}
     for key, item in data.items():
         if key in hints:
             fields[key] = from_plain(hints[key], item, f"{place}.{key}")
         elif not (key == "type" and item == cls._tag):  # type: ignore[attr-defined]
-            raise Mismatch(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
+            raise DecodeError(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
     missing = cls._required - fields.keys()  # type: ignore[attr-defined]
     if missing:
-        raise Mismatch(f"{place.lstrip('.') or cls.__name__}: {', '.join(sorted(missing))} missing")
+        raise DecodeError(f"{place.lstrip('.') or cls.__name__}: {', '.join(sorted(missing))} missing")
     return cls(**fields)
 
 
@@ -169,9 +169,9 @@ def _from_union(hint: Any, data: Any, place: str) -> Any:
     for member in members:
         try:
             return from_plain(member, data, place)
-        except Mismatch:
+        except DecodeError:
             continue
-    raise Mismatch(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
+    raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")
 
 
 def name_of(hint: Any) -> str:

@@ -36,7 +36,7 @@ _HEADERS = {
 }
 
 
-class Limits(Value):
+class WebLimits(Value):
     """max_bytes: of a body, as sent. Seconds: for everything together, and for connecting."""
 
     max_bytes: int = 5_000_000
@@ -45,7 +45,7 @@ class Limits(Value):
     max_redirects: int = 5
 
 
-class Answer(Value):
+class WebResponse(Value):
     """What a server said. headers: by lower-case name. cut: why the body is not whole, in words; "" where it is."""
 
     url: Url
@@ -62,17 +62,17 @@ class Moved(Value):
     target: str
 
 
-class Web:
+class WebClient:
     """What requests are made with. guard: None where any address may be reached, as the user named the server."""
 
-    def __init__(self, limits: Limits, env: Mapping[str, str], guard: Guard | None, cancel: CancelToken) -> None:
+    def __init__(self, limits: WebLimits, env: Mapping[str, str], guard: Guard | None, cancel: CancelToken) -> None:
         self._limits = limits
         self._env = env
         self._guard = guard
         self._cancel = cancel
         self._context: ssl.SSLContext | None = None
 
-    def get(self, url: Url) -> Answer | Moved:
+    def get(self, url: Url) -> WebResponse | Moved:
         """A page, redirects on the same site followed. Raises ToolError, or Cancelled."""
         until = monotonic() + self._limits.timeout
         seen = [url]
@@ -91,12 +91,12 @@ class Web:
                                 f"{target.text}.")  # fmt: skip
             seen.append(target)
 
-    def send(self, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    def send(self, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> WebResponse:
         """One request, POST where it has a body; no redirect is followed. Raises ToolError, or Cancelled."""
         until = monotonic() + self._limits.timeout
         return self._exchange(url, "GET" if body is None else "POST", headers, body or b"", until)
 
-    def _exchange(self, url: Url, method: str, headers: Mapping[str, str], body: bytes, until: float) -> Answer:
+    def _exchange(self, url: Url, method: str, headers: Mapping[str, str], body: bytes, until: float) -> WebResponse:
         sock, proxy = self._connect(url, until)
         wire = _Wire(sock, until)
         forget = self._cancel.on_cancel(lambda: shut_down(sock))
@@ -111,7 +111,7 @@ class Web:
             found = {name.lower(): value for name, value in response.getheaders()}
             data, cut = self._body(response, found.get("content-encoding", ""), url)
             self._cancel.check()
-            return Answer(url, response.status, found, data, cut)
+            return WebResponse(url, response.status, found, data, cut)
         except (OSError, HTTPException) as error:
             self._cancel.check()
             if isinstance(error, TimeoutError):
@@ -161,7 +161,7 @@ class Web:
                 pieces.append(unpack(data))
                 if raw > self._limits.max_bytes:
                     return b"".join(pieces), f"only the first {self._limits.max_bytes:,} bytes were read"
-        except _TooLarge as error:
+        except _TooLargeError as error:
             pieces.append(error.data)
             return b"".join(pieces), f"only {UNPACKED * self._limits.max_bytes:,} bytes of it were unpacked"
         except TimeoutError:
@@ -177,7 +177,7 @@ class Web:
         return ToolError(f"{url.host} took longer than {self._limits.timeout:g} s. Try later, or another source.")
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     """A packed body grows beyond its bound. data: what of the last piece still fits."""
 
     def __init__(self, data: bytes) -> None:
@@ -256,7 +256,7 @@ def _unpacker(encoding: str, most: int, url: Url) -> Callable[[bytes], bytes]:
             pieces.append(stream.decompress(data, most - made + 1))
             made += len(pieces[-1])
             if made > most:
-                raise _TooLarge(b"".join(pieces)[: most - made])
+                raise _TooLargeError(b"".join(pieces)[: most - made])
             data = stream.unconsumed_tail
             if stream.eof:
                 # A gzip file may have several members; zeros behind the last are padding.

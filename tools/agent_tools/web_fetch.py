@@ -6,7 +6,7 @@ from collections.abc import Generator
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from agent_tools.base import Ask, Effect, Tool, ToolContext, ToolResult
+from agent_tools.base import AskModel, Effect, Tool, ToolContext, ToolResult
 from agent_tools.clipping import shorten
 from agent_tools.display import Note
 from agent_tools.fencing import fenced
@@ -16,7 +16,7 @@ from agent_tools.values import Value
 if TYPE_CHECKING:
     from agent_tools.pages import Page
     from agent_tools.urls import Url
-    from agent_tools.web import Limits
+    from agent_tools.web import WebLimits
 
 SHOWN = 50_000
 ASKED_ABOUT = 100_000
@@ -52,12 +52,12 @@ class WebFetch(Tool[WebFetchArgs]):
     def summary(self, args: WebFetchArgs, ctx: ToolContext) -> str:
         return f"Fetch {shorten(args.url, 200)}"
 
-    def run(self, args: WebFetchArgs, ctx: ToolContext) -> Generator[Ask, str | None, ToolResult]:
+    def run(self, args: WebFetchArgs, ctx: ToolContext) -> Generator[AskModel, str | None, ToolResult]:
         # With http.client, ssl and the rest of the way out.
-        from agent_tools.pages import Page, recall
+        from agent_tools.pages import Page, recall_page
 
         url = split_url(args.url)
-        found: Page | str | None = recall(ctx.pages, url.text, monotonic())
+        found: Page | str | None = recall_page(ctx.pages, url.text, monotonic())
         notes = []
         if isinstance(found, Page):
             notes.append(f"from the cache, read {_age(monotonic() - found.at)} ago")
@@ -71,7 +71,7 @@ class WebFetch(Tool[WebFetchArgs]):
         head = f"{found.url} (HTTP {found.status}{f', {_reason(found.status)}' if failed else ''})"
         answer = None
         if args.prompt and args.prompt.strip() and not failed:
-            answer = yield Ask(DISTIL, f"The question: {args.prompt.strip()}\n\n{_shown(found, ASKED_ABOUT)}")
+            answer = yield AskModel(DISTIL, f"The question: {args.prompt.strip()}\n\n{_shown(found, ASKED_ABOUT)}")
             if answer is None:
                 notes.append("no small model answered the prompt, so this is the page itself")
             else:
@@ -81,22 +81,22 @@ class WebFetch(Tool[WebFetchArgs]):
         return ToolResult(f"{head}\n{said}{text}", Note(f"{head}, {len(found.text):,} characters"), failed)
 
 
-def web_limits(ctx: ToolContext) -> Limits:
+def web_limits(ctx: ToolContext) -> WebLimits:
     """The limits of one exchange, from the settings under [web]."""
-    from agent_tools.web import Limits
+    from agent_tools.web import WebLimits
 
     web = ctx.settings.get("web") or {}
-    return Limits(**{name: web[name] or _NO_LIMIT.get(name, 0) for name in Limits._fields if name in web})
+    return WebLimits(**{name: web[name] or _NO_LIMIT.get(name, 0) for name in WebLimits._fields if name in web})
 
 
 def _fetch(url: Url, ctx: ToolContext) -> Page | str:
-    """The page, read anew; or where it has moved to, in words. Raises ToolError or Cancelled."""
+    """The page, read anew; or where it has moved to, in words. Raises ToolError or CancelledError."""
     from agent_tools.addresses import Guard
     from agent_tools.pages import read_page, remember
-    from agent_tools.web import Moved, Web
+    from agent_tools.web import Moved, WebClient
 
     allowed = (ctx.settings.get("web") or {}).get("allow_private") or ()
-    answer = Web(web_limits(ctx), ctx.env, Guard(allowed), ctx.cancel).get(url)
+    answer = WebClient(web_limits(ctx), ctx.env, Guard(allowed), ctx.cancel).get(url)
     if isinstance(answer, Moved):
         return (
             f"{url.text} redirects to another server, and that was not followed (HTTP {answer.status}). "

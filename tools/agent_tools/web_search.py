@@ -9,7 +9,7 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted, shorten
 from agent_tools.display import Listing
 from agent_tools.fencing import fenced
-from agent_tools.urls import covers, split_url
+from agent_tools.urls import domain_covers, split_url
 from agent_tools.values import Value
 
 SHOWN = 10
@@ -36,7 +36,7 @@ class WebSearchArgs(Value):
     blocked_domains: tuple[str, ...] = ()
 
 
-class Provider(Value):
+class SearchProvider(Value):
     """Who is asked, at which address, and the key that goes along."""
 
     name: str
@@ -87,7 +87,7 @@ class WebSearch(Tool[WebSearchArgs]):
         return ToolResult(fenced("\n".join(lines)), shown)
 
 
-def provider(ctx: ToolContext) -> Provider:
+def provider(ctx: ToolContext) -> SearchProvider:
     """The provider that the settings and the environment name. Raises ToolError saying what is missing."""
     web = ctx.settings.get("web") or {}
     name = web.get("search") or next((n for n, variable in _KEYS.items() if ctx.env.get(variable)), "")
@@ -104,7 +104,7 @@ def provider(ctx: ToolContext) -> Provider:
         own += "" if own.endswith("/search") else "/search"
     if name == "duckduckgo" and not _installed("ddgs"):
         raise ToolError("WebSearch is set up for duckduckgo, which needs: pip install 'agent-cli[search]'.")
-    return Provider(name, split_url(own or _ENDPOINTS[name]).text, key)
+    return SearchProvider(name, split_url(own or _ENDPOINTS[name]).text, key)
 
 
 def _installed(package: str) -> bool:
@@ -120,4 +120,6 @@ def _domains(entries: Sequence[str]) -> tuple[str, ...]:
 
 
 def _wanted(host: str, allowed: Sequence[str], blocked: Sequence[str]) -> bool:
-    return (not allowed or any(covers(d, host) for d in allowed)) and not any(covers(d, host) for d in blocked)
+    return (not allowed or any(domain_covers(d, host) for d in allowed)) and not any(
+        domain_covers(d, host) for d in blocked
+    )

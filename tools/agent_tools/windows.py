@@ -19,7 +19,7 @@ PIECE = 1_000_000
 FURTHEST = 20_000_000_000
 
 
-class Window(Value):
+class FileWindow(Value):
     """Some lines of a file, cut where they are long, without their ends. more: whether something follows them.
 
     passed: lines before them, fewer than asked for where the file ends earlier.
@@ -32,7 +32,7 @@ class Window(Value):
     encoding: str
 
 
-def read_window(path: Path, name: str, first: int, limit: int, characters: int, cancel: CancelToken) -> Window:
+def read_window(path: Path, name: str, first: int, limit: int, characters: int, cancel: CancelToken) -> FileWindow:
     """At most `limit` lines from `first`, which counts from 1, of about `characters` in all.
 
     Raises ToolError for what is no regular file or no text, Cancelled when the turn is interrupted.
@@ -122,8 +122,8 @@ class _Collector:
         self._lines.append(line)
         self._begun, self._length = "", 0
 
-    def window(self, size: int, encoding: str) -> Window:
+    def window(self, size: int, encoding: str) -> FileWindow:
         """What was kept, at the end of the text or when no more was wanted."""
         if self._length:
             self._end_line()
-        return Window(tuple(self._lines), self._passed, self._more, size, encoding)
+        return FileWindow(tuple(self._lines), self._passed, self._more, size, encoding)

@@ -17,17 +17,17 @@ from agent_tools.files import UnusableFileError, exists, problem, read_file, rem
 from agent_tools.spill import Scratch
 from agent_tools.textfile import fingerprint
 
-__all__ = ["LIMIT", "Resolved", "Workspace", "fingerprint"]
+__all__ = ["LIMIT", "ResolvedPath", "Workspace", "fingerprint"]
 
 LIMIT = 50_000_000
 
 
-class Resolved(str):
+class ResolvedPath(str):
     """The text of an argument that names a path, with the absolute path that it meant when it was resolved."""
 
     path: Path
 
-    def __new__(cls, text: str, path: Path) -> Resolved:
+    def __new__(cls, text: str, path: Path) -> ResolvedPath:
         self = super().__new__(cls, text)
         self.path = path
         return self
@@ -67,7 +67,7 @@ class Workspace:
         What was resolved before stays what it was: `Resolved`. Raises ToolError for a text that cannot be a path, and
         for links in a circle.
         """
-        if isinstance(text, Resolved):
+        if isinstance(text, ResolvedPath):
             return text.path
         if not text or "\0" in text:
             raise ToolError("The path contains a NUL character." if text else "The path is empty.")
@@ -86,9 +86,9 @@ class Workspace:
                 raise problem(text, error) from None
         return _real(absolute)
 
-    def resolved(self, text: str) -> Resolved:
+    def resolved(self, text: str) -> ResolvedPath:
         """The text with the path that it means now. Raises ToolError as `resolve`."""
-        return Resolved(text, self.resolve(text))
+        return ResolvedPath(text, self.resolve(text))
 
     def inside(self, path: Path | str) -> bool:
         """Whether `path` lies in one of the directories, by components, after following links.

@@ -9,8 +9,8 @@ from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
-from agent_tools.naming import named
-from agent_tools.textfile import Text, line_end, split_lines
+from agent_tools.naming import display_path
+from agent_tools.textfile import TextFile, line_end, split_lines
 from agent_tools.values import Value
 
 # What only a change needs is imported by the first one.
@@ -38,7 +38,7 @@ class Write(Tool[WriteArgs]):
         return (Effect("write", str(ctx.workspace.resolve(args.file_path))),)
 
     def summary(self, args: WriteArgs, ctx: ToolContext) -> str:
-        return f"Write {named(args.file_path, ctx)} ({counted(len(split_lines(args.content)), 'line')})"
+        return f"Write {display_path(args.file_path, ctx)} ({counted(len(split_lines(args.content)), 'line')})"
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Diff:
         return self._change(args, ctx).diff(ctx)
@@ -60,10 +60,10 @@ class Write(Tool[WriteArgs]):
         return ToolResult(" ".join(filter(None, (did, change.note))) + told, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
-        from agent_tools.change import Change, current
+        from agent_tools.change import Change, current_text
 
         path = ctx.workspace.resolve(args.file_path)
-        before, text = current(path, ctx, "write")
+        before, text = current_text(path, ctx, "write")
         content, note = args.content, ""
         if line_end(text.content) == "\r\n" and "\r" not in content:
             content = content.replace("\n", "\r\n")
@@ -73,6 +73,6 @@ class Write(Tool[WriteArgs]):
         except ToolError:
             if text.encoding.startswith("utf"):
                 raise
-            after = Text(content).encode(content)
+            after = TextFile(content).encode(content)
             note = f"It is UTF-8 now, because {text.encoding} lacks some of its characters."
         return Change(path, before, after, text.content, content, note)

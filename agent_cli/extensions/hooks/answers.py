@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from agent_cli.core.hooks import BLOCKS, HookEvent, HookResult
-from agent_cli.extensions.hooks.process import MOST, Ran
-from agent_tools.clipping import harmless, shorten
+from agent_cli.extensions.hooks.process import MOST, HookRun
+from agent_tools.clipping import sanitize_output, shorten
 from agent_tools.values import Value
 
 # Where plain words are context for the model.
@@ -26,7 +26,7 @@ _VERDICTS = {"allow": "allow", "approve": "allow", "deny": "deny", "block": "den
 Verdict = Literal["", "allow", "ask", "deny"]
 
 
-class Answer(Value):
+class HookResponse(Value):
     """What one hook answered. trouble: what was wrong, for the person. message: the hook's words to the person.
 
     quiet: its output is not to be shown. blocks_not: it failed in the way that many take for a block.
@@ -39,7 +39,7 @@ class Answer(Value):
     blocks_not: bool = False
 
 
-def read_answer(event: HookEvent, ran: Ran, *, strict: bool) -> Answer:
+def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
     """What a process said."""
     err = _words(ran.err)
     if ran.cause == "error":
@@ -57,11 +57,13 @@ def read_answer(event: HookEvent, ran: Ran, *, strict: bool) -> Answer:
     return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)
 
 
-def read_output(event: HookEvent, text: str, *, strict: bool) -> Answer:
+def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
     """What standard output says after exit code 0."""
     text = text.strip()
     if not text.startswith("{"):
-        return Answer(HookResult(context=(clip(harmless(text)),)) if text and event in SPEAKS else HookResult())
+        return HookResponse(
+            HookResult(context=(clip_hook_text(sanitize_output(text)),)) if text and event in SPEAKS else HookResult()
+        )
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -69,7 +71,7 @@ def read_output(event: HookEvent, text: str, *, strict: bool) -> Answer:
     return read_object(event, data, strict=strict)
 
 
-def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> Answer:
+def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> HookResponse:
     """What an answer as an object says."""
     found = _Object(event, data)
     result = found.result()
@@ -79,7 +81,7 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> A
     elif found.wrong and result.verdict == "allow":
         result = result.but(verdict="", reason="")
     trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
-    return Answer(result, trouble, message, quiet)
+    return HookResponse(result, trouble, message, quiet)
 
 
 class _Object:
@@ -106,7 +108,9 @@ class _Object:
             stop = self.text(self.data, "stopReason") or "a hook ended the turn"
         if self.event == "PermissionRequest" and verdict == "deny" and self._decision().get("interrupt") is True:
             stop = reason or "a hook ended the turn"
-        return HookResult(verdict, reason, changed, (clip(said),) if said and self.event in ADDS else (), stop)
+        return HookResult(
+            verdict, reason, changed, (clip_hook_text(said),) if said and self.event in ADDS else (), stop
+        )
 
     def _decision(self) -> dict[str, Any]:
         """PermissionRequest's own object."""
@@ -137,7 +141,7 @@ class _Object:
             self.wrong.append(f"the decision {shorten(str(word), 40)!r} is none")
             meant = ""
         verdict: Verdict = meant  # type: ignore[assignment]
-        return verdict, clip(reason) if verdict else ""
+        return verdict, clip_hook_text(reason) if verdict else ""
 
     def _changed(self) -> dict[str, Any] | None:
         where = self._decision() if self.event == "PermissionRequest" else self.inner
@@ -156,7 +160,7 @@ class _Object:
         if not isinstance(found, str):
             self.wrong.append(f"{key} is no text")
             return ""
-        return harmless(found).strip()
+        return sanitize_output(found).strip()
 
     def flag(self, where: Mapping[str, Any], key: str, default: bool) -> bool:
         found = where.get(key)
@@ -168,18 +172,18 @@ class _Object:
         return found
 
 
-def _refused(event: HookEvent, reason: str) -> Answer:
+def _refused(event: HookEvent, reason: str) -> HookResponse:
     """Exit code 2: a block where there is one, else words for the person."""
     if event in BLOCKS:
-        return Answer(HookResult("deny", clip(reason)))
-    return Answer(trouble=f"exited with 2: {shorten(reason, 300)}")
+        return HookResponse(HookResult("deny", clip_hook_text(reason)))
+    return HookResponse(trouble=f"exited with 2: {shorten(reason, 300)}")
 
 
-def _failed(event: HookEvent, how: str, err: str, strict: bool) -> Answer:
+def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
     """A hook that did not do its work: told, and a block where it is strict."""
     said = f"{how}: {shorten(err, 300)}" if err else how
-    result = HookResult("deny", clip(f"it {said}")) if strict and event in BLOCKS else HookResult()
-    return Answer(result, said)
+    result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and event in BLOCKS else HookResult()
+    return HookResponse(result, said)
 
 
 def _reason_in(out: bytes) -> str:
@@ -193,14 +197,14 @@ def _reason_in(out: bytes) -> str:
     decision = inner.get("decision") if isinstance(inner.get("decision"), dict) else {}
     found = [inner.get("permissionDecisionReason"), (decision or {}).get("message")]
     found += [data.get("reason"), data.get("stopReason")] if isinstance(data, dict) else []
-    return next((harmless(text) for text in found if isinstance(text, str) and text), "")
+    return next((sanitize_output(text) for text in found if isinstance(text, str) and text), "")
 
 
 def _words(data: bytes) -> str:
-    return harmless(data.decode("utf-8", "replace")).strip()
+    return sanitize_output(data.decode("utf-8", "replace")).strip()
 
 
-def clip(text: str) -> str:
+def clip_hook_text(text: str) -> str:
     """At most so much of a hook's words as a model is given."""
     if len(text) <= _WORDS:
         return text

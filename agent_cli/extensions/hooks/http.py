@@ -10,34 +10,34 @@ from collections.abc import Mapping
 from time import monotonic
 
 from agent_cli.core.hooks import Hook
-from agent_cli.extensions.hooks.process import MOST, Ran
+from agent_cli.extensions.hooks.process import MOST, HookRun
 from agent_tools.base import ToolError
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.urls import split_url
-from agent_tools.web import Limits, Web
+from agent_tools.web import WebClient, WebLimits
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
-def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) -> Ran:
+def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) -> HookRun:
     """Ask the server. Nothing is raised. env: where its headers take variables from, if the hook names them."""
     started = monotonic()
     headers = {name: with_variables(value, hook.variables, env) for name, value in hook.headers.items()}
-    limits = Limits(max_bytes=MOST, timeout=hook.timeout)
+    limits = WebLimits(max_bytes=MOST, timeout=hook.timeout)
     try:
         # The person named the server, so it may be on this machine.
-        answer = Web(limits, env, None, cancel).send(
+        answer = WebClient(limits, env, None, cancel).send(
             split_url(hook.command), {**headers, "Content-Type": "application/json"}, given
         )
-    except Cancelled:
-        return Ran(None, "interrupted", monotonic() - started)
+    except CancelledError:
+        return HookRun(None, "interrupted", monotonic() - started)
     except ToolError as error:
-        return Ran(None, "error", monotonic() - started, error=f"got no answer: {error}")
+        return HookRun(None, "error", monotonic() - started, error=f"got no answer: {error}")
     seconds = monotonic() - started
     if answer.cut or not 200 <= answer.status < 300:
         why = answer.cut or f"was answered with status {answer.status}"
-        return Ran(None, "error", seconds, answer.body, error=why)
-    return Ran(0, "exit", seconds, answer.body)
+        return HookRun(None, "error", seconds, answer.body, error=why)
+    return HookRun(0, "exit", seconds, answer.body)
 
 
 def with_variables(text: str, allowed: tuple[str, ...], env: Mapping[str, str]) -> str:

@@ -15,15 +15,15 @@ from agent_cli.core.events import UsageAdded
 from agent_cli.core.hooks import Hook
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.turn import Opened
-from agent_cli.extensions.hooks.process import Ran
+from agent_cli.extensions.hooks.process import HookRun
 from agent_cli.model.transport import ModelError, PlainAnswer, Request
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 
 _ANSWER = 1_000
 _PLACE = "$ARGUMENTS"
 
 
-def judge(hook: Hook, given: str, opened: Callable[[str], Opened], cancel: CancelToken) -> Ran:
+def judge_prompt(hook: Hook, given: str, opened: Callable[[str], Opened], cancel: CancelToken) -> HookRun:
     """Ask the model. Nothing is raised. given: JSON, which stands where the condition says $ARGUMENTS, or behind it."""
     started = monotonic()
     until = CancelToken()
@@ -33,20 +33,20 @@ def judge(hook: Hook, given: str, opened: Callable[[str], Opened], cancel: Cance
     timer.start()
     used: list[UsageAdded] = []
     try:
-        code, text = read_verdict(_answer(hook, given, opened(hook.model), until, used))
-    except Cancelled:
-        return Ran(None, "interrupted" if cancel.cancelled else "time-out", monotonic() - started, used=tuple(used))
+        code, text = read_hook_verdict(_answer(hook, given, opened(hook.model), until, used))
+    except CancelledError:
+        return HookRun(None, "interrupted" if cancel.cancelled else "time-out", monotonic() - started, used=tuple(used))
     except ModelError as error:
         why = f"got no answer: {error.failure.message}"
-        return Ran(None, "error", monotonic() - started, error=why, used=tuple(used))
+        return HookRun(None, "error", monotonic() - started, error=why, used=tuple(used))
     finally:
         timer.cancel()
         forget()
     seconds = monotonic() - started
     if code is None:
         why = "was not answered with ok and a reason"
-        return Ran(None, "error", seconds, text.encode(), error=why, used=tuple(used))
-    return Ran(code, "exit", seconds, err=text.encode(), used=tuple(used))
+        return HookRun(None, "error", seconds, text.encode(), error=why, used=tuple(used))
+    return HookRun(code, "exit", seconds, err=text.encode(), used=tuple(used))
 
 
 def _answer(hook: Hook, given: str, model: Opened, cancel: CancelToken, used: list[UsageAdded]) -> str:
@@ -62,7 +62,7 @@ def _answer(hook: Hook, given: str, model: Opened, cancel: CancelToken, used: li
     return answer.text
 
 
-def read_verdict(text: str) -> tuple[int | None, str]:
+def read_hook_verdict(text: str) -> tuple[int | None, str]:
     """The exit code that an answer stands for, and its reason; None with the answer where it is none."""
     # Not by a pattern, which takes a hundred thousand opening braces for as many beginnings.
     start, end = text.find("{"), text.rfind("}") + 1

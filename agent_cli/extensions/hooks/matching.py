@@ -9,7 +9,7 @@ from functools import lru_cache
 _ALIASES = {"Task": ("Agent",), "Agent": ("Task",)}
 
 
-def matches(matcher: str, subject: str) -> bool:
+def matcher_matches(matcher: str, subject: str) -> bool:
     """Whether a matcher means this name. A regular expression may match anywhere in it, unless it is anchored."""
     if matcher in ("", "*"):
         return True

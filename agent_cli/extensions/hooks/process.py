@@ -17,7 +17,7 @@ MOST = 1 << 20
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
-class Ran(Value):
+class HookRun(Value):
     """What came of a hook. code: None where there is none. error: how it came to no answer, with that cause.
 
     used: what models were asked for it."""
@@ -37,7 +37,9 @@ def shell_argv(command: str) -> list[str]:
     return [shell, *(["--noprofile", "--norc"] if shell.endswith("bash") else []), "-c", command]
 
 
-def run_hook(argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken) -> Ran:
+def run_hook(
+    argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken
+) -> HookRun:
     """Run a command to its end, its time, or the cancellation. Nothing is raised; what it left behind may go on."""
     started = monotonic()
     out, err = _Kept(), _Kept()
@@ -48,14 +50,16 @@ def run_hook(argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seco
             running = Running(argv, cwd, env, out.feed, stdin=file.fileno(), feed_errors=err.feed)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return Ran(None, "error", monotonic() - started, error=f"could not be started: {why}")
+        return HookRun(None, "error", monotonic() - started, error=f"could not be started: {why}")
     forget = cancel.on_cancel(running.wake)
     try:
         while (cause := running.step(started + seconds, cancel.cancelled)) is None:
             pass
         running.drain()
         code = running.process.wait()
-        return Ran(code if cause == "exit" else None, cause, monotonic() - started, bytes(out.data), bytes(err.data))
+        return HookRun(
+            code if cause == "exit" else None, cause, monotonic() - started, bytes(out.data), bytes(err.data)
+        )
     finally:
         forget()
         if running.process.returncode is None:

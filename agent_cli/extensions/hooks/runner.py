@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event, HookRan, HookStarted, Warned
 from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
-from agent_cli.extensions.hooks.answers import Answer, Verdict, clip, read_answer, read_object
-from agent_cli.extensions.hooks.process import Ran, run_hook, shell_argv
-from agent_tools.cancel import Cancelled, CancelToken
-from agent_tools.clipping import harmless, shorten
+from agent_cli.extensions.hooks.answers import HookResponse, Verdict, clip_hook_text, read_answer, read_object
+from agent_cli.extensions.hooks.process import HookRun, run_hook, shell_argv
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.clipping import sanitize_output, shorten
 
 if TYPE_CHECKING:
     from agent_cli.extensions.hooks.table import Function, HookTable
@@ -44,7 +44,7 @@ class Runner:
     def run(
         self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
     ) -> Generator[Event, None, HookResult]:
-        """Run what is to run at a step. Raises Cancelled."""
+        """Run what is to run at a step. Raises CancelledError."""
         given = dict(data)
         hooks = self._table.of(event, str(data.get(MATCHED.get(event, ""), "")))
         aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
@@ -105,7 +105,7 @@ class Runner:
             note, "" if answer.quiet else _shown(ran.out), _shown(ran.err),
         )  # fmt: skip
         if ran.cause == "interrupted":
-            raise Cancelled
+            raise CancelledError
         if answer.message:
             yield Warned(f"hook: {shorten(answer.message, 2_000)}")
         if answer.blocks_not and hook.command not in self._hinted:
@@ -115,7 +115,7 @@ class Runner:
 
     def _configured(
         self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
-    ) -> tuple[Ran, Answer]:
+    ) -> tuple[HookRun, HookResponse]:
         told = {name: value for name, value in full.items() if name != "env_file"}
         given = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "replace")
         env = self._environment(hook, full)
@@ -124,13 +124,13 @@ class Runner:
 
             ran = post(hook, given, env, cancel)
         elif hook.kind == "prompt":
-            from agent_cli.extensions.hooks.judge import judge
+            from agent_cli.extensions.hooks.judge import judge_prompt
 
-            ran = judge(hook, given.decode("utf-8"), self._table.opened, cancel)
+            ran = judge_prompt(hook, given.decode("utf-8"), self._table.opened, cancel)
         else:
             argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
             ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel)
-        answer = Answer() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
+        answer = HookResponse() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
         return ran, answer
 
     def _fields(self, event: HookEvent) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Runner:
             for hook in hooks:
                 try:
                     events.extend(self._one(hook, event, given, self._end))
-                except Cancelled:
+                except CancelledError:
                     return
 
         thread = Thread(target=work, daemon=True)
@@ -182,21 +182,21 @@ class Runner:
             thread.join(1.0)
 
 
-def _function(hook: Function, event: HookEvent, full: dict[str, Any]) -> tuple[Ran, Answer]:
+def _function(hook: Function, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
     """Call a Python hook; what it raises is its failure."""
     started = monotonic()
     try:
         said = hook.call(json.loads(json.dumps(full, default=str)))
         if said is not None and not isinstance(said, Mapping):
             raise TypeError(f"it returned {type(said).__name__}, neither a dict nor None")
-    except Cancelled:
-        return Ran(None, "interrupted", monotonic() - started), Answer()
+    except CancelledError:
+        return HookRun(None, "interrupted", monotonic() - started), HookResponse()
     except Exception as error:  # noqa: BLE001 - a faulty hook must cost its answer, not the turn
         how = f"failed: {shorten(f'{type(error).__name__}: {error}', 300)}"
-        ran = Ran(None, "error", monotonic() - started, error=how)
+        ran = HookRun(None, "error", monotonic() - started, error=how)
         return ran, read_answer(event, ran, strict=hook.strict)
-    answer = read_object(event, said, strict=hook.strict) if said else Answer()
-    return Ran(0, "exit", monotonic() - started), answer
+    answer = read_object(event, said, strict=hook.strict) if said else HookResponse()
+    return HookRun(0, "exit", monotonic() - started), answer
 
 
 def together(results: list[HookResult]) -> HookResult:
@@ -205,10 +205,10 @@ def together(results: list[HookResult]) -> HookResult:
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)
-    return HookResult(verdict, clip("\n".join(reasons)), None, context, stop)
+    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, context, stop)
 
 
 def _shown(data: bytes) -> str:
     """The beginning of an output, for the log."""
-    text = harmless(data[: _SHOWN * 4].decode("utf-8", "replace")).rstrip()
+    text = sanitize_output(data[: _SHOWN * 4].decode("utf-8", "replace")).rstrip()
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

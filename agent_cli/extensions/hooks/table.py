@@ -35,7 +35,7 @@ class Function(Value):
         return str(getattr(self.call, "__qualname__", type(self.call).__name__))
 
 
-class Session(Value):
+class HookSession(Value):
     """What every hook is told of the session it runs in. root: the project's folder."""
 
     session_id: str = ""
@@ -65,14 +65,14 @@ class HookTable:
         hooks: Iterable[Hook] = (),
         functions: Iterable[Function] = (),
         *,
-        session: Session | None = None,
+        session: HookSession | None = None,
         environment: Callable[[bool], dict[str, str]] = lambda own: {},
         cwd: Callable[[], Path] = Path.cwd,
         asked: bool = True,
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
         opened: Callable[[str], Opened] = no_model,
     ) -> None:
-        self.session = session or Session(root=Path.cwd())
+        self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
         self.cwd = cwd
         self._asked = asked
@@ -89,9 +89,9 @@ class HookTable:
         found = self._by_event.get(event, [])
         if not subject or event not in MATCHED:
             return found
-        from agent_cli.extensions.hooks.matching import matches
+        from agent_cli.extensions.hooks.matching import matcher_matches
 
-        return [hook for hook in found if matches(hook.matcher, subject)]
+        return [hook for hook in found if matcher_matches(hook.matcher, subject)]
 
     def is_for(self, hook: Hook | Function, data: Mapping[str, Any]) -> bool:
         """Whether a hook of the event is for the call that the data of the event tell of."""

@@ -14,18 +14,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent_cli.extensions.mcp.offers import fingerprint
-from agent_cli.extensions.mcp.sources import Found
+from agent_cli.extensions.mcp.offers import data_fingerprint
+from agent_cli.extensions.mcp.sources import DeclaredServer
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
-from agent_tools.values import Mismatch, Value, from_plain, to_plain
+from agent_tools.values import DecodeError, Value, from_plain, to_plain
 
 NAME = "mcp.json"
 LIMIT = 8 << 20
 VERSION = 1
 
 
-class Approved(Value):
+class ApprovedServer(Value):
     """One yes: when, to which declaration, and to which tools by fingerprint; None where none was seen yet."""
 
     when: str
@@ -33,12 +33,12 @@ class Approved(Value):
     tools: dict[str, str] | None = None
 
 
-def definition_of(found: Found) -> str:
+def definition_of(found: DeclaredServer) -> str:
     """The fingerprint of a declaration as it is written, before variables are filled in."""
     server = found.server
     # Without terms of a login it reads as before there were any: what was approved then still is.
     left_out = {"timeout"} if server.oauth else {"timeout", "oauth"}
-    return fingerprint({name: getattr(server, name) for name in server._fields if name not in left_out})
+    return data_fingerprint({name: getattr(server, name) for name in server._fields if name not in left_out})
 
 
 class Approvals:
@@ -48,16 +48,16 @@ class Approvals:
         self.path = folder / NAME
         self._warn = warn
         self._root = root
-        self._known: dict[str, Approved] | None = None
+        self._known: dict[str, ApprovedServer] | None = None
 
     @property
-    def _entries(self) -> dict[str, Approved]:
+    def _entries(self) -> dict[str, ApprovedServer]:
         """What the file says; it is read when it is first asked."""
         if self._known is None:
             self._known = self._read()
         return self._known
 
-    def _read(self) -> dict[str, Approved]:
+    def _read(self) -> dict[str, ApprovedServer]:
         try:
             state = self.path.stat()
             if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or state.st_uid not in (os.geteuid(), 0):
@@ -65,37 +65,37 @@ class Approvals:
             data = json.loads(read_regular(self.path, LIMIT))
             if data["version"] != VERSION:
                 return {}
-            return {key: from_plain(Approved, entry) for key, entry in data["servers"].items()}
+            return {key: from_plain(ApprovedServer, entry) for key, entry in data["servers"].items()}
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, Mismatch) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError) as error:
             why = str(error) if str(error).startswith("can be") else "is damaged"
             self._warn(f"{self.path} {why}, so no MCP server is approved by it")
             return {}
 
-    def _key(self, found: Found) -> str:
+    def _key(self, found: DeclaredServer) -> str:
         return f"{self._root if found.scope == 'project' else '~'}: {found.name}"
 
-    def of(self, found: Found) -> Approved | None:
+    def of(self, found: DeclaredServer) -> ApprovedServer | None:
         """What was agreed to about this server as it is declared now; None for nothing."""
         entry = self._entries.get(self._key(found))
         return entry if entry is not None and entry.definition == definition_of(found) else None
 
-    def knows(self, found: Found) -> bool:
+    def knows(self, found: DeclaredServer) -> bool:
         """Whether the server was approved in some form."""
         return self._key(found) in self._entries
 
-    def approve(self, found: Found, tools: Mapping[str, str] | None = None) -> str:
+    def approve(self, found: DeclaredServer, tools: Mapping[str, str] | None = None) -> str:
         """Agree to the declaration and the tools; "" or why that cannot be kept."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        entry = Approved(when, definition_of(found), dict(tools) if tools is not None else None)
+        entry = ApprovedServer(when, definition_of(found), dict(tools) if tools is not None else None)
         return self._keep(self._key(found), entry)
 
-    def forget(self, found: Found) -> str:
+    def forget(self, found: DeclaredServer) -> str:
         """Take an approval back; "" or why that cannot be kept."""
         return self._keep(self._key(found), None) if self.knows(found) else ""
 
-    def _keep(self, key: str, entry: Approved | None) -> str:
+    def _keep(self, key: str, entry: ApprovedServer | None) -> str:
         # Others write to the same file: what they have added since is kept.
         self._known = self._read()
         if entry is None:
@@ -110,7 +110,7 @@ class Approvals:
         return ""
 
 
-def may_start(found: Found, approvals: Approvals, trusted_for_run: bool) -> str:
+def may_start(found: DeclaredServer, approvals: Approvals, trusted_for_run: bool) -> str:
     """ "" where the server may be started, else what stands against it."""
     if not found.needs_yes or trusted_for_run or approvals.of(found) is not None:
         return ""
@@ -130,7 +130,7 @@ def changed_tools(before: Mapping[str, str] | None, now: Mapping[str, str]) -> d
     return words
 
 
-def listed(words: Mapping[str, str], most: int = 10) -> str:
+def changes_phrase(words: Mapping[str, str], most: int = 10) -> str:
     """Changed tools for a sentence: `a (new), b (changed)`."""
     names: Iterable[str] = [f"{n} ({w})" for n, w in list(words.items())[:most]]
     more = f" and {len(words) - most} more" if len(words) > most else ""

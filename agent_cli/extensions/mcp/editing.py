@@ -16,34 +16,34 @@ from agent_tools.regular import read_regular
 LIMIT = 1 << 20
 
 
-class Unchanged(Exception):
+class McpEditError(Exception):
     """The file was left as it is; the message says why."""
 
 
-def plain(server: McpServer) -> dict[str, Any]:
+def server_data(server: McpServer) -> dict[str, Any]:
     """What of a declaration is said."""
     said = {name: getattr(server, name) for name in server._fields if getattr(server, name)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
 
 def change_json(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
-    """Add, or with None remove, a server in a file of the shape {"mcpServers": {...}}. Raises Unchanged."""
+    """Add, or with None remove, a server in a file of the shape {"mcpServers": {...}}. Raises McpEditError."""
     try:
         text = read_regular(path, LIMIT, path.parent).decode("utf-8")
         data = decode_json(text, path.name)
     except FileNotFoundError:
         data = {}
     except (OSError, UnicodeDecodeError, SettingsError) as error:
-        raise Unchanged(str(error)) from None
+        raise McpEditError(str(error)) from None
     table = data.setdefault("mcpServers", {})
     if not isinstance(table, dict):
-        raise Unchanged(f"{path.name}: mcpServers is no table")
-    _change(table, name, plain(server) if server is not None else None, path, replace)
+        raise McpEditError(f"{path.name}: mcpServers is no table")
+    _change(table, name, server_data(server) if server is not None else None, path, replace)
     _write(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n", 0o644)
 
 
 def change_toml(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
-    """Add, or with None remove, [mcp.servers.NAME] in a settings file. Raises Unchanged."""
+    """Add, or with None remove, [mcp.servers.NAME] in a settings file. Raises McpEditError."""
     import tomlkit  # 40 ms, only for a change
     from tomlkit.exceptions import TOMLKitError
 
@@ -54,26 +54,26 @@ def change_toml(path: Path, name: str, server: McpServer | None, *, replace: boo
     except FileNotFoundError:
         text = ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Unchanged(f"{path}: {error}") from None
+        raise McpEditError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        raise Unchanged(f"{path} is JSON, which is not changed; do it by hand")
+        raise McpEditError(f"{path} is JSON, which is not changed; do it by hand")
     try:
         document: Any = tomlkit.parse(text)
         mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
         servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))
-        _change(servers, name, plain(server) if server is not None else None, path, replace)
+        _change(servers, name, server_data(server) if server is not None else None, path, replace)
         new = tomlkit.dumps(document)
         tomllib.loads(new)
     except (TOMLKitError, tomllib.TOMLDecodeError) as error:
-        raise Unchanged(f"{path} could not be changed safely ({error}); do it by hand") from None
+        raise McpEditError(f"{path} could not be changed safely ({error}); do it by hand") from None
     _write(path, new, 0o600)
 
 
 def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, replace: bool) -> None:
     if entry is None and name not in table:
-        raise Unchanged(f"{path} has no MCP server {name}")
+        raise McpEditError(f"{path} has no MCP server {name}")
     if entry is not None and name in table and not replace:
-        raise Unchanged(f"{path} has an MCP server {name} already; remove it first")
+        raise McpEditError(f"{path} has an MCP server {name} already; remove it first")
     if entry is None:
         del table[name]
     else:
@@ -81,8 +81,8 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, rep
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Replace the file in one step, with the mode that it had. Raises Unchanged."""
+    """Replace the file in one step, with the mode that it had. Raises McpEditError."""
     try:
         write_whole(path, text.encode(), mode, keep=True)
     except OSError as error:
-        raise Unchanged(f"{path}: {error.strerror or error}") from None
+        raise McpEditError(f"{path}: {error.strerror or error}") from None

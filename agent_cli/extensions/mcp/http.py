@@ -17,7 +17,7 @@ _PACKED = 1_000
 _CONNECT = 30.0
 
 
-class TooLong(httpx2.StreamError):
+class MessageTooLongError(httpx2.StreamError):
     """More than is read of an answer."""
 
 
@@ -31,7 +31,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > self._most:
-                raise TooLong(f"the answer has more than {LINE_LIMIT >> 20} MB, and was dropped")
+                raise MessageTooLongError(f"the answer has more than {LINE_LIMIT >> 20} MB, and was dropped")
             yield chunk
 
     async def aclose(self) -> None:

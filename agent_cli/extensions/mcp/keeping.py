@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.logins import wants_login
-from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.offers import McpRequestError
 from agent_cli.extensions.mcp.pipes import Spawned
 from agent_cli.extensions.mcp.sdk import Link, connected, reason
-from agent_cli.extensions.mcp.sources import Unset, filled
+from agent_cli.extensions.mcp.sources import MissingVariableError, substitute_env
 from agent_cli.extensions.mcp.terms import has_own_key
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _PAUSE = 0.2
 _RELIST = 1.0
 
 
-class Keeper:
+class ServerSupervisor:
     """Keeps one server. All methods run on the loop's thread."""
 
     def __init__(self, server: Server) -> None:
@@ -76,7 +76,7 @@ class Keeper:
         try:
             # An end that was asked for while the SDK was imported comes first: nothing is started then.
             await asyncio.sleep(0)
-            declared = filled(server.found.server, self._setup.env)
+            declared = substitute_env(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._setup.start_timeout):
                     link = await stack.enter_async_context(
@@ -99,7 +99,7 @@ class Keeper:
                 self._mark(declared, wanted=False)
                 server.become("ready")
                 await self._wait(link)
-        except Unset as error:
+        except MissingVariableError as error:
             server.become("failed", str(error))
         except asyncio.CancelledError:
             server.become("failed", "it was ended")
@@ -151,7 +151,7 @@ class Keeper:
             self._woken.clear()
             if self._changed and not self._stop.is_set():
                 self._changed = False
-                with suppress(Refused, TimeoutError):
+                with suppress(McpRequestError, TimeoutError):
                     async with asyncio.timeout(self._setup.start_timeout):
                         await self._learn(link)
                 await asyncio.sleep(0 if self._gone else _RELIST)
@@ -161,9 +161,9 @@ class Keeper:
         # Servers without these often say so by an error.
         prompts: list[dict[str, Any]] = []
         resources: list[dict[str, Any]] = []
-        with suppress(Refused):
+        with suppress(McpRequestError):
             prompts = await link.prompts()
-        with suppress(Refused):
+        with suppress(McpRequestError):
             resources = await link.resources()
         self._server.learn(tools, prompts, resources, link)
 
@@ -183,9 +183,11 @@ class Keeper:
         return self._server.reason
 
     def link(self) -> Link:
-        """The open connection. Raises Refused."""
+        """The open connection. Raises McpRequestError."""
         if self._link is None:
-            raise Refused(f"the MCP server {self._server.name} is not there: {self._server.reason or 'it has ended'}")
+            raise McpRequestError(
+                f"the MCP server {self._server.name} is not there: {self._server.reason or 'it has ended'}"
+            )
         return self._link
 
     async def bounded(self, work: Any, seconds: float) -> Any:
@@ -195,10 +197,12 @@ class Keeper:
             async with asyncio.timeout(seconds or None):
                 return await work
         except TimeoutError:
-            raise Refused(f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled") from None
-        except Refused as error:
+            raise McpRequestError(
+                f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled"
+            ) from None
+        except McpRequestError as error:
             if self._denied and was_open and not has_own_key(self._server.found.server):
-                raise Refused(self._shut_out()) from None
+                raise McpRequestError(self._shut_out()) from None
             if self._gone and was_open:
-                raise Refused(f"the server {self._how_it_ended()} before it answered") from None
+                raise McpRequestError(f"the server {self._how_it_ended()} before it answered") from None
             raise error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.extensions.mcp.offers import Offer
-from agent_cli.extensions.mcp.sources import Found
+from agent_cli.extensions.mcp.sources import DeclaredServer
 from agent_tools.private import write_whole
 from agent_tools.regular import read_regular
 from agent_tools.values import Value, to_plain
@@ -21,7 +21,7 @@ from agent_tools.values import Value, to_plain
 LIMIT = 4 << 20
 
 
-class Listing(Value):
+class ServerListing(Value):
     """One memory of a server."""
 
     definition: str
@@ -30,23 +30,23 @@ class Listing(Value):
     resources: dict[str, dict[str, Any]]
 
 
-def _definition(found: Found) -> str:
+def _definition(found: DeclaredServer) -> str:
     server = found.server
     return json.dumps([found.name, *(getattr(server, name) for name in server._fields)])
 
 
-def _path(folder: Path, definition: str, found: Found) -> Path:
+def _path(folder: Path, definition: str, found: DeclaredServer) -> Path:
     return folder / f"{found.name}-{crc32(definition.encode()):08x}.json"
 
 
-def recall(folder: Path, found: Found) -> Listing | None:
+def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
     """What the server listed when it was last up as it is declared; None where that is not known."""
     definition = _definition(found)
     try:
         data = json.loads(read_regular(_path(folder, definition, found), LIMIT))
         # By hand: the road of `from_plain` takes three times as long, on the way of every one-shot run.
         offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
-        listing = Listing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
+        listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return None
     return listing if listing.definition == definition else None
@@ -54,16 +54,16 @@ def recall(folder: Path, found: Found) -> Listing | None:
 
 def keep(
     folder: Path,
-    found: Found,
+    found: DeclaredServer,
     offers: list[Offer],
     prompts: dict[str, dict[str, Any]],
     resources: dict[str, dict[str, Any]],
 ) -> None:
     """Remember what the server lists. Without a place for it, nothing is remembered."""
-    listing = Listing(_definition(found), tuple(offers), prompts, resources)
+    listing = ServerListing(_definition(found), tuple(offers), prompts, resources)
     path = _path(folder, listing.definition, found)
     data = json.dumps(to_plain(listing))
-    if len(data) > LIMIT or recall(folder, found) == listing:
+    if len(data) > LIMIT or load_listing(folder, found) == listing:
         return
     with suppress(OSError):
         write_whole(path, data.encode("ascii"), sync=False)

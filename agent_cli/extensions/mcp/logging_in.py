@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.loop import Loop
-from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.offers import McpRequestError
 from agent_cli.extensions.mcp.redirects import Redirects
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def log_in(
     typed: int | None = None,
     seconds: float = LIMIT,
 ) -> Login:
-    """Log in to a server whose declaration is filled in. Raises Refused; an interrupt ends it.
+    """Log in to a server whose declaration is filled in. Raises McpRequestError; an interrupt ends it.
 
     show: takes the address that the person is to open. say: takes a sentence. typed: where a person may paste the
     address that a browser on another machine was sent back to.
@@ -41,7 +41,7 @@ def log_in(
         port = server.oauth.get("callbackPort", 0)
         redirects = Redirects(port if isinstance(port, int) else 0)
     except OSError as error:
-        raise Refused(f"port {port} of oauth.callbackPort is not free ({error.strerror or error})") from None
+        raise McpRequestError(f"port {port} of oauth.callbackPort is not free ({error.strerror or error})") from None
     with redirects:
         address: Future[str] = Future()
         answer: Future[dict[str, str]] = Future()
@@ -51,7 +51,7 @@ def log_in(
             shown = False
             while not work.done():
                 if time.monotonic() > end:
-                    raise Refused(f"nobody signed in within {seconds:.0f} s")
+                    raise McpRequestError(f"nobody signed in within {seconds:.0f} s")
                 if not shown and address.done():
                     shown = True
                     redirects.expect(address.result())
@@ -78,7 +78,7 @@ def _result(work: Future[Login]) -> Login:
     try:
         return work.result()
     except CancelledError:
-        raise Refused("it was ended") from None
+        raise McpRequestError("it was ended") from None
 
 
 def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:

@@ -18,7 +18,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.terms import has_own_key
 from agent_tools.private import private_folder, write_whole
 from agent_tools.regular import open_regular, read_regular
-from agent_tools.values import Mismatch, Value, from_plain, to_plain
+from agent_tools.values import DecodeError, Value, from_plain, to_plain
 
 LIMIT = 1 << 20
 
@@ -49,7 +49,7 @@ def key_of(server: McpServer) -> tuple[str, ...]:
     return server.url, *(str(server.oauth.get(name, "")) for name in ("clientId", "authServerMetadataUrl"))
 
 
-class Unkept(Exception):
+class TokenStoreError(Exception):
     """A login could not be kept; the message says why."""
 
 
@@ -68,28 +68,28 @@ class Logins:
             return None
         try:
             login: Login = from_plain(Login, json.loads(read_regular(self._path(server), LIMIT)))
-        except (OSError, ValueError, RecursionError, Mismatch):
+        except (OSError, ValueError, RecursionError, DecodeError):
             return None
         return login if login.key == key_of(server) else None
 
     def keep(self, server: McpServer, login: Login) -> None:
-        """Keep a login in place of the one before. Raises Unkept."""
+        """Keep a login in place of the one before. Raises TokenStoreError."""
         try:
             self._make_folder()
             write_whole(self._path(server), json.dumps(to_plain(login)).encode("ascii"))
         except OSError as error:
-            raise Unkept(f"{self.folder}: {error.strerror or error}") from None
+            raise TokenStoreError(f"{self.folder}: {error.strerror or error}") from None
         self.mark(server, wanted=False)
 
     def forget(self, server: McpServer) -> bool:
-        """Remove the login of a server; whether there was one. Raises Unkept where it stays."""
+        """Remove the login of a server; whether there was one. Raises TokenStoreError where it stays."""
         self.mark(server, wanted=False)
         try:
             self._path(server).unlink()
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise Unkept(f"{self.folder}: {error.strerror or error}") from None
+            raise TokenStoreError(f"{self.folder}: {error.strerror or error}") from None
         return True
 
     def mark(self, server: McpServer, *, wanted: bool) -> None:

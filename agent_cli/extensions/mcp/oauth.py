@@ -30,8 +30,8 @@ from pydantic import AnyUrl, ValidationError
 
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.http import make_client
-from agent_cli.extensions.mcp.logins import Login, Logins, Unkept, key_of
-from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.logins import Login, Logins, TokenStoreError, key_of
+from agent_cli.extensions.mcp.offers import McpRequestError
 from agent_cli.extensions.mcp.sdk import reason
 from agent_cli.extensions.mcp.terms import may_carry
 from agent_tools.clipping import shorten
@@ -50,7 +50,7 @@ _METHODS: tuple[TokenEndpointAuthMethod, ...] = ("none", "client_secret_basic", 
 _WELL_KNOWN = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 
-class Memory:
+class InMemoryTokens:
     """Where the SDK puts what a login gives, until all of it is there."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
@@ -122,18 +122,18 @@ class _Asking(OAuthClientProvider):
             self.context.client_metadata.token_endpoint_auth_method = method
 
     def _checked(self, request: httpx2.Request) -> httpx2.Request:
-        """The request, where it may be sent. Raises Refused."""
+        """The request, where it may be sent. Raises McpRequestError."""
         if not may_carry(str(request.url), self._server.url):
-            raise Refused(f"{shorten(str(request.url), 200)} is not https, so nothing of a login is sent there")
+            raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so nothing of a login is sent there")
         return request
 
     def _resource(self, found: httpx2.Response, metadata: bytes) -> httpx2.Response:
         """What the server would say about its authorization server, from the metadata that are declared."""
         if found.status_code != 200:
-            raise Refused(f"oauth.authServerMetadataUrl answers {found.status_code}")
+            raise McpRequestError(f"oauth.authServerMetadataUrl answers {found.status_code}")
         issuer = str(OAuthMetadata.model_validate_json(metadata).issuer)
         if httpx2.URL(issuer).host != found.request.url.host:
-            raise Refused(f"the metadata are those of another authorization server, {shorten(issuer, 200)}")
+            raise McpRequestError(f"the metadata are those of another authorization server, {shorten(issuer, 200)}")
         data = {"resource": self._server.url, "authorization_servers": [issuer]}
         return httpx2.Response(200, json=data, request=found.request)
 
@@ -144,7 +144,7 @@ async def authorize(
     told: Callable[[str], None],
     answer: Future[dict[str, str]],
 ) -> Login:
-    """One login to a server whose declaration is filled in. Raises Refused.
+    """One login to a server whose declaration is filled in. Raises McpRequestError.
 
     redirect: the address of ours that the browser is sent back to. told: takes the address that the person is to open.
     answer: will have what the browser brought back.
@@ -156,9 +156,9 @@ async def authorize(
         context = provider.context
         methods = context.oauth_metadata.code_challenge_methods_supported if context.oauth_metadata else None
         if methods is not None and "S256" not in methods:
-            raise Refused("the authorization server has no PKCE with S256, without which a login can be stolen")
+            raise McpRequestError("the authorization server has no PKCE with S256, without which a login can be stolen")
         if not may_carry(address, server.url) or not address.isascii() or not address.isprintable():
-            raise Refused(f"the sign-in address {shorten(address, 200)} is not https")
+            raise McpRequestError(f"the sign-in address {shorten(address, 200)} is not https")
         if context.client_info is not None and terms.get("clientSecret"):
             supported = context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
             method = next((m for m in _METHODS[1:] if m in (supported or ())), "client_secret_basic")
@@ -169,7 +169,7 @@ async def authorize(
         said = await asyncio.wrap_future(answer)
         if "code" not in said:
             words = ": ".join(filter(None, (said.get("error"), said.get("error_description"))))
-            raise Refused(f"the sign-in page answered {shorten(words, 300) or 'without a code'}")
+            raise McpRequestError(f"the sign-in page answered {shorten(words, 300) or 'without a code'}")
         return AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss"))
 
     client = None
@@ -178,7 +178,7 @@ async def authorize(
             client_id=terms["clientId"], client_secret=terms.get("clientSecret") or None, redirect_uris=[uri],
             token_endpoint_auth_method=None if terms.get("clientSecret") else "none",
         )  # fmt: skip
-    memory = Memory(client)
+    memory = InMemoryTokens(client)
     metadata = OAuthClientMetadata(
         client_name="agent", redirect_uris=[uri], token_endpoint_auth_method="none", scope=terms.get("scopes") or None
     )
@@ -186,9 +186,9 @@ async def authorize(
     status = await _first_request(server, provider)
     context = provider.context
     if memory.tokens is None or memory.client is None:
-        raise Refused("it gave no token")
+        raise McpRequestError("it gave no token")
     if status == 401:
-        raise Refused("it does not accept the token that its own authorization server gave")
+        raise McpRequestError("it does not accept the token that its own authorization server gave")
     return Login(
         key_of(server),
         _plain(memory.tokens),
@@ -200,7 +200,10 @@ async def authorize(
 
 
 async def _first_request(server: McpServer, provider: _Asking) -> int:
-    """Ask the server for something, which makes it ask for a login; what it answers at the end. Raises Refused."""
+    """Ask the server for something, which makes it ask for a login; what it answers at the end.
+
+    Raises McpRequestError.
+    """
     body = {
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "agent", "version": "0"}},
@@ -212,11 +215,11 @@ async def _first_request(server: McpServer, provider: _Asking) -> int:
             async with http.stream(method, server.url, headers=headers, json=content) as response:
                 return response.status_code
     except OAuthFlowError as error:
-        raise Refused(_why(error, provider)) from None
+        raise McpRequestError(_why(error, provider)) from None
     except ValidationError:
-        raise Refused("what it says about logins does not have the shape that the protocol demands") from None
+        raise McpRequestError("what it says about logins does not have the shape that the protocol demands") from None
     except (*_BROKEN, ValueError) as error:
-        raise Refused(shorten(reason(error), 300)) from None
+        raise McpRequestError(shorten(reason(error), 300)) from None
 
 
 def _why(error: OAuthFlowError, provider: _Asking) -> str:
@@ -296,7 +299,7 @@ class Bearer(httpx2.Auth):
         newer = login.but(tokens=merged, expires=_end_of(tokens))
         # Who logged out meanwhile stays so.
         if self._logins.of(self._server) == login:
-            with suppress(Unkept):
+            with suppress(TokenStoreError):
                 self._logins.keep(self._server, newer)
         return newer
 
@@ -319,7 +322,7 @@ def _context(login: Login) -> OAuthContext:
     """What the SDK knew when the login was made. Raises ValidationError."""
     client = OAuthClientInformationFull.model_validate(login.client)
     context = OAuthContext(
-        login.url, OAuthClientMetadata(redirect_uris=client.redirect_uris), Memory(client), None, None
+        login.url, OAuthClientMetadata(redirect_uris=client.redirect_uris), InMemoryTokens(client), None, None
     )
     context.client_info = client
     if login.resource:

@@ -16,7 +16,7 @@ SCHEMA = 100_000
 _LONGEST = 64
 
 
-class Refused(Exception):
+class McpRequestError(Exception):
     """The server said no, or gave no answer that can be understood: a sentence."""
 
 
@@ -37,7 +37,7 @@ class Offer(Value):
         return len(self.full) + len(self.description) + len(json.dumps(self.schema))
 
 
-def fingerprint(data: Any) -> str:
+def data_fingerprint(data: Any) -> str:
     """A hash of plain data."""
     from hashlib import blake2b  # OpenSSL's library, which most runs do without
 
@@ -48,7 +48,7 @@ def fingerprint(data: Any) -> str:
 def full_name(server: str, tool: str) -> str:
     """The name a tool has here: letters that every provider takes, at most 64 of them."""
     name = f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{fingerprint(tool)[:8]}"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{data_fingerprint(tool)[:8]}"
 
 
 def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]) -> dict[str, Offer]:
@@ -71,7 +71,7 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
         hints = raw.get("annotations") or {}
         words = raw.get("description") or raw.get("title")
         said = inert(str(words or ""))
-        mark = fingerprint([name, words, schema, hints])
+        mark = data_fingerprint([name, words, schema, hints])
         more = f"{said[:DESCRIPTION]} [cut]" if len(said) > DESCRIPTION else said
         harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
         found[full] = Offer(

@@ -21,7 +21,7 @@ import mcp_types
 from anyio.abc import ByteReceiveStream, Process
 from mcp.shared.message import SessionMessage
 
-from agent_tools.clipping import harmless
+from agent_tools.clipping import sanitize_output
 from agent_tools.private import private_folder
 from agent_tools.reaper import REAPER, marked
 from agent_tools.regular import open_regular
@@ -69,7 +69,7 @@ class Errors:
     @property
     def last(self) -> str:
         """The last line that says something."""
-        lines = [line for line in harmless(self._last.decode("utf-8", "replace")).splitlines() if line.strip()]
+        lines = [line for line in sanitize_output(self._last.decode("utf-8", "replace")).splitlines() if line.strip()]
         return lines[-1].strip()[:300] if lines else ""
 
 

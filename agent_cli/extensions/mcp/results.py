@@ -18,7 +18,7 @@ HEAD, TAIL = 40_000, 10_000
 MOST_IMAGES = 10
 
 
-def result_of(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult:
+def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult:
     """The result of a call, from the answer in the shape of the protocol."""
     media: list[Media] = []
     parts = [_part(block, media, ctx) for block in data.get("content") or []]
@@ -26,7 +26,7 @@ def result_of(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult
     if structured is not None and not any(parts) and not media:
         parts = [json.dumps(structured, ensure_ascii=False, indent=1)]
     failed = data.get("isError") is True
-    text = clipped("\n".join(p for p in parts if p), ctx)
+    text = truncated_result("\n".join(p for p in parts if p), ctx)
     if not text and not media:
         text = "(an error without a text)" if failed else "(no output)"
     display = Note(_said(text, media))
@@ -39,7 +39,7 @@ def _said(text: str, media: list[Media]) -> str:
     return ", ".join([*more, *([counted(len(media), "image")] if media else [])])
 
 
-def clipped(text: str, ctx: ToolContext) -> str:
+def truncated_result(text: str, ctx: ToolContext) -> str:
     """A text of a server, harmless, and cut in the middle where it is long; all of it is then in a file."""
     room = HeadTail(HEAD, TAIL, ctx.workspace.scratch)
     room.feed(text.encode("utf-8", "replace"))

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from agent_cli import __version__
 from agent_cli.config.schema import McpServer
 from agent_cli.extensions.mcp.http import make_client
-from agent_cli.extensions.mcp.offers import Refused
+from agent_cli.extensions.mcp.offers import McpRequestError
 from agent_cli.extensions.mcp.pipes import LINE_LIMIT, Spawned, pipe
 
 MOST_LISTED = 2_000
@@ -101,11 +101,11 @@ async def _asked(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
     except MCPError as error:
-        raise Refused(error.error.message) from None
+        raise McpRequestError(error.error.message) from None
     except ValidationError:
-        raise Refused("its answer does not have the shape that the protocol demands") from None
+        raise McpRequestError("its answer does not have the shape that the protocol demands") from None
     except (RuntimeError, OSError) as error:
-        raise Refused(str(error) or type(error).__name__) from None
+        raise McpRequestError(str(error) or type(error).__name__) from None
 
 
 def _plain(model: Any) -> dict[str, Any]:

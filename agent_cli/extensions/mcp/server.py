@@ -8,16 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.extensions.mcp.listings import keep, recall
+from agent_cli.extensions.mcp.listings import keep, load_listing
 from agent_cli.extensions.mcp.loop import Loop
-from agent_cli.extensions.mcp.offers import Offer, Refused, offers_of
-from agent_cli.extensions.mcp.sources import Found, Unset, filled
+from agent_cli.extensions.mcp.offers import McpRequestError, Offer, offers_of
+from agent_cli.extensions.mcp.sources import DeclaredServer, MissingVariableError, substitute_env
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from agent_cli.extensions.mcp.approvals import Approvals
-    from agent_cli.extensions.mcp.keeping import Keeper
+    from agent_cli.extensions.mcp.keeping import ServerSupervisor
     from agent_cli.extensions.mcp.logins import Logins
     from agent_cli.extensions.mcp.sdk import Link
 
@@ -79,7 +79,9 @@ class Server:
     tools: by full name, those that may be used. withheld: those that were not seen like this before, with a word each.
     """
 
-    def __init__(self, found: Found, setup: Setup, loop: Loop, tell: Callable[[str], None], off: bool = False) -> None:
+    def __init__(
+        self, found: DeclaredServer, setup: Setup, loop: Loop, tell: Callable[[str], None], off: bool = False
+    ) -> None:
         self.found = found
         self.name = found.name
         self.setup = setup
@@ -100,7 +102,7 @@ class Server:
         self._all: dict[str, Offer] = {}
         self._baseline: dict[str, str] | None = None
         self._loop = loop
-        self._keeper: Keeper | None = None
+        self._keeper: ServerSupervisor | None = None
         self._running: Future[Any] | None = None
         self._settled = threading.Event()
         if off:
@@ -110,7 +112,7 @@ class Server:
             self.name_login()
         # Whether what it offers is known from an earlier time: then it is started when it is used.
         self.recalled = False
-        if not off and setup.listings is not None and (listing := recall(setup.listings, found)) is not None:
+        if not off and setup.listings is not None and (listing := load_listing(setup.listings, found)) is not None:
             self.recalled = True
             self._all = {offer.full: offer for offer in listing.offers}
             self.tools, self.prompts, self.resources = dict(self._all), listing.prompts, listing.resources
@@ -142,9 +144,9 @@ class Server:
 
     async def _keep(self) -> None:
         # The SDK is imported here, on the loop's own thread: half a second that nobody waits for.
-        from agent_cli.extensions.mcp.keeping import Keeper
+        from agent_cli.extensions.mcp.keeping import ServerSupervisor
 
-        self._keeper = Keeper(self)
+        self._keeper = ServerSupervisor(self)
         await self._keeper.run()
 
     def stop(self) -> Future[Any] | None:
@@ -213,8 +215,8 @@ class Server:
         if not self.found.server.url or self.status == "disabled" or self.setup.logins is None:
             return ""
         try:
-            return self.setup.logins.state(filled(self.found.server, self.setup.env))
-        except Unset:
+            return self.setup.logins.state(substitute_env(self.found.server, self.setup.env))
+        except MissingVariableError:
             return ""
 
     def wait(self, seconds: float | None) -> bool:
@@ -227,7 +229,7 @@ class Server:
         self, tools: list[dict[str, Any]], prompts: list[dict[str, Any]], resources: list[dict[str, Any]], link: Link
     ) -> None:
         """Take what it lists; tools that were not seen like this before are withheld."""
-        from agent_cli.extensions.mcp.approvals import changed_tools, listed
+        from agent_cli.extensions.mcp.approvals import changed_tools, changes_phrase
 
         problems: list[str] = []
         self._all = offers_of(self.name, tools, problems)
@@ -244,7 +246,7 @@ class Server:
         if withheld and withheld != self.withheld:
             self.tell(
                 f"tools of the MCP server {self.name} are not as they were approved, and were left out: "
-                f"{listed(withheld)}; look at them with agent mcp approve {self.name}"
+                f"{changes_phrase(withheld)}; look at them with agent mcp approve {self.name}"
             )
         for problem in problems:
             if problem not in self.problems:
@@ -300,7 +302,7 @@ class Server:
     # Requests. Each gives a future whose result is plain data; Refused, or CancelledError, is raised by it.
 
     def call(self, tool: str, arguments: dict[str, Any], asking: Asking) -> Future[Any]:
-        async def work(keeper: Keeper) -> Any:
+        async def work(keeper: ServerSupervisor) -> Any:
             self._asking.append(asking)
             try:
                 return await keeper.link().call(tool, arguments, lambda text: asking("progress", text))
@@ -315,14 +317,14 @@ class Server:
     def prompt(self, name: str, arguments: dict[str, str]) -> Future[Any]:
         return self._ask(lambda keeper: keeper.link().prompt(name, arguments), self.setup.start_timeout)
 
-    def _ask(self, work: Callable[[Keeper], Any], seconds: float) -> Future[Any]:
+    def _ask(self, work: Callable[[ServerSupervisor], Any], seconds: float) -> Future[Any]:
         async def asked() -> Any:
             if self._keeper is None:
-                raise Refused(f"the MCP server {self.name} is not there: {self.reason or self.status}")
+                raise McpRequestError(f"the MCP server {self.name} is not there: {self.reason or self.status}")
             return await self._keeper.bounded(_made(work, self._keeper), seconds)
 
         return self._loop.submit(asked())
 
 
-async def _made(work: Callable[[Keeper], Any], keeper: Keeper) -> Any:
+async def _made(work: Callable[[ServerSupervisor], Any], keeper: ServerSupervisor) -> Any:
     return await work(keeper)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agent_cli.extensions.mcp.loop import Loop
 from agent_cli.extensions.mcp.server import Server, Setup
-from agent_cli.extensions.mcp.sources import Found
+from agent_cli.extensions.mcp.sources import DeclaredServer
 from agent_cli.extensions.mcp.tools import McpTool
 from agent_tools.base import Tool
 
@@ -25,7 +25,7 @@ class Servers:
     may be used at all.
     """
 
-    def __init__(self, found: Iterable[Found], setup: Setup, disabled: Iterable[str] = ()) -> None:
+    def __init__(self, found: Iterable[DeclaredServer], setup: Setup, disabled: Iterable[str] = ()) -> None:
         self._loop = Loop()
         self._news: list[str] = []
         self._guard = threading.Lock()

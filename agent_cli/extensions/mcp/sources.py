@@ -15,10 +15,10 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.reading import SettingsError, decode_json
 from agent_cli.config.schema import McpServer
 from agent_cli.options import RunOptions
-from agent_cli.place import Mistake, Place
+from agent_cli.place import Place, UsageError
 from agent_tools.clipping import one_line, shorten
 from agent_tools.regular import read_regular
-from agent_tools.values import Mismatch, Value, from_plain
+from agent_tools.values import DecodeError, Value, from_plain
 
 FILE = ".mcp.json"
 LIMIT = 1 << 20
@@ -28,7 +28,7 @@ _VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 Scope = Literal["given", "own", "project"]
 
 
-class Found(Value):
+class DeclaredServer(Value):
     """One server. source: where it is declared. scope: by whom: this command line, the person, the project."""
 
     name: str
@@ -74,9 +74,9 @@ class Found(Value):
         return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
 
 
-def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[Found], list[str]]:
-    """The servers, by name, and what is wrong with their declarations. Raises Mistake for a bad --mcp-config."""
-    found: list[Found] = []
+def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
+    """The servers, by name, and what is wrong with their declarations. Raises UsageError for a bad --mcp-config."""
+    found: list[DeclaredServer] = []
     problems: list[str] = []
     for text in options.mcp_config:
         found += _given(text)
@@ -85,14 +85,14 @@ def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[lis
             scope: Scope = "own" if own else "project"
             # Of two layers that declare a server, the later one holds, as with every setting.
             latest = {d.name: d for d in layers.servers if d.own == own}
-            found += [Found(d.name, d.server, d.source, scope) for d in latest.values()]
+            found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
         if not options.bare and layers.trust.trusted and place.root != place.home:
             found += _project_file(place.root, problems)
-    kept: dict[str, Found] = {}
+    kept: dict[str, DeclaredServer] = {}
     for server in found:
         if why := mistake_in(server):
             if server.scope == "given":
-                raise Mistake(f"--mcp-config: {why}")
+                raise UsageError(f"--mcp-config: {why}")
             problems.append(f"{server.source}: {why}, and was left out")
         elif server.name in kept and kept[server.name].scope != server.scope:
             problems.append(
@@ -105,8 +105,8 @@ def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[lis
     return list(kept.values())[:MOST], problems
 
 
-def _given(text: str) -> list[Found]:
-    """The servers of one --mcp-config. Raises Mistake."""
+def _given(text: str) -> list[DeclaredServer]:
+    """The servers of one --mcp-config. Raises UsageError."""
     source = "--mcp-config"
     if not text.lstrip().startswith("{"):
         path = Path(os.path.expanduser(text))
@@ -115,15 +115,15 @@ def _given(text: str) -> list[Found]:
             text = read_regular(path, LIMIT).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise Mistake(f"--mcp-config: {path}: {why}") from None
+            raise UsageError(f"--mcp-config: {path}: {why}") from None
     problems: list[str] = []
     found = read_json(text, source, "given", problems)
     if problems:
-        raise Mistake(f"--mcp-config: {problems[0]}")
+        raise UsageError(f"--mcp-config: {problems[0]}")
     return found
 
 
-def _project_file(root: Path, problems: list[str]) -> list[Found]:
+def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
     path = root / FILE
     try:
         text = read_regular(path, LIMIT, root).decode("utf-8")
@@ -135,7 +135,7 @@ def _project_file(root: Path, problems: list[str]) -> list[Found]:
     return read_json(text, str(path), "project", problems)
 
 
-def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list[Found]:
+def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list[DeclaredServer]:
     """The servers of a text in the shape {"mcpServers": {NAME: {...}}}; what cannot be used becomes a problem."""
     try:
         data = decode_json(text, source)
@@ -154,18 +154,18 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
         try:
             known = {k: v for k, v in raw.items() if k in McpServer._fields}
             server = from_plain(McpServer, known, name)
-        except Mismatch as error:
+        except DecodeError as error:
             problems.append(f"{source}: {one_line(str(error))}")
             continue
         if unknown := [k for k in raw if k not in known and k not in ("description", "name")]:
             problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} means nothing here")
             if scope == "given":
                 continue
-        found.append(Found(name, server, source, scope))
+        found.append(DeclaredServer(name, server, source, scope))
     return found
 
 
-def mistake_in(found: Found) -> str:
+def mistake_in(found: DeclaredServer) -> str:
     """What is wrong with a declaration; "" for nothing."""
     server = found.server
     name = f"the MCP server {shorten(found.name, 60)}"
@@ -193,18 +193,21 @@ def _is_name(text: str) -> bool:
     return plain and all(parts) and text[0] != "-" and len(letters) <= _LONGEST
 
 
-class Unset(ValueError):
+class MissingVariableError(ValueError):
     """A variable that a declaration needs is not set."""
 
 
-def filled(server: McpServer, env: Mapping[str, str]) -> McpServer:
-    """The declaration with `${NAME}` and `${NAME:-default}` replaced. Raises Unset, naming the variable."""
+def substitute_env(server: McpServer, env: Mapping[str, str]) -> McpServer:
+    """The declaration with `${NAME}` and `${NAME:-default}` replaced.
+
+    Raises MissingVariableError, naming the variable.
+    """
 
     def fill(text: str) -> str:
         def value(match: re.Match[str]) -> str:
             found = env.get(match[1]) or match[2]
             if found is None:
-                raise Unset(f"the variable {match[1]} is not set")
+                raise MissingVariableError(f"the variable {match[1]} is not set")
             return found
 
         return re.sub(_VARIABLE, value, text)

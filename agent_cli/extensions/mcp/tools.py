@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.extensions.mcp.offers import Offer, Refused
+from agent_cli.extensions.mcp.offers import McpRequestError, Offer
 from agent_cli.extensions.mcp.server import Server
 from agent_tools.base import Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.cancel import Cancelled, CancelToken
+from agent_tools.cancel import CancelToken
 from agent_tools.clipping import one_line, shorten
 from agent_tools.display import Note
 from agent_tools.inert import inert
@@ -70,7 +70,7 @@ class McpTool(Tool[McpArgs]):
         from queue import SimpleQueue
 
         from agent_cli.extensions.mcp.forms import answer_form
-        from agent_cli.extensions.mcp.results import result_of
+        from agent_cli.extensions.mcp.results import mcp_result
 
         inbox: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         call = self.server.call(self.offer.name, args.arguments, lambda kind, what: inbox.put((kind, what)))
@@ -83,7 +83,7 @@ class McpTool(Tool[McpArgs]):
                 if kind == "done":
                     break
                 if kind == "cancel":
-                    raise Cancelled
+                    raise CancelledError
                 if kind == "ask":
                     params, reply = what
                     said = yield from answer_form(self.server.name, params)
@@ -93,8 +93,8 @@ class McpTool(Tool[McpArgs]):
                 elif (now := time.monotonic()) - told >= _BETWEEN:
                     told = now
                     yield Progress(f"{shorten(str(what), 200)}\n")
-            return result_of(call.result(), self.server.name, ctx)
-        except Refused as refused:
+            return mcp_result(call.result(), self.server.name, ctx)
+        except McpRequestError as refused:
             text = shorten(inert(str(refused)), 2_000)
             raise ToolError(f"The MCP server {self.server.name} could not do this: {text}") from None
         except CancelledError:
@@ -114,7 +114,7 @@ class McpTool(Tool[McpArgs]):
 
 
 def wait_for(server: Server, cancel: CancelToken) -> None:
-    """Wait for a server that is being started. Raises Cancelled, and ToolError where it does not come up."""
+    """Wait for a server that is being started. Raises CancelledError, and ToolError where it does not come up."""
     if server.status == "waiting":
         server.start()
     while server.status == "starting" and not server.wait(0.05):
@@ -128,13 +128,13 @@ def _cancel(future: Future[Any]) -> None:
 
 
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
-    """The result of a request that is no call. Raises Cancelled and ToolError."""
+    """The result of a request that is no call. Raises CancelledError and ToolError."""
     from concurrent.futures import CancelledError
 
     undo = cancel.on_cancel(partial(_cancel, future))
     try:
         return future.result()
-    except Refused as refused:
+    except McpRequestError as refused:
         raise ToolError(f"The MCP server {name}: {shorten(inert(str(refused)), 500)}") from None
     except CancelledError:
         cancel.check()

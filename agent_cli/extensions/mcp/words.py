@@ -23,7 +23,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
 
     A name that is no server's stays a word. Raises ToolError for a resource that cannot be read, Cancelled.
     """
-    from agent_cli.extensions.mcp.results import clipped, resource_text  # with images
+    from agent_cli.extensions.mcp.results import resource_text, truncated_result  # with images
 
     blocks: list[str] = []
     media: list[Media] = []
@@ -39,7 +39,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
         wait_for(server, ctx.cancel)
         data = result_within(server.read(uri), ctx.cancel, server.name)
         parts = [resource_text(content, media, ctx) for content in data.get("contents") or []]
-        content = clipped("\n".join(parts), ctx) or "[it is empty]"
+        content = truncated_result("\n".join(parts), ctx) or "[it is empty]"
         blocks.append(f'<resource server="{server.name}" uri="{one_line(uri)}">\n{content}\n</resource>')
     return "\n\n".join([text, *blocks]), tuple(media)
 
@@ -67,7 +67,7 @@ class ServerPrompt(Value):
         return " ".join(f"<{shorten(str(a.get('name')), 40)}>" for a in self._arguments)
 
     def expand(self, arguments: str, ctx: ToolContext) -> str:
-        """What the server makes of the prompt. Raises ToolError, Cancelled."""
+        """What the server makes of the prompt. Raises ToolError, CancelledError."""
         import shlex
 
         try:
@@ -87,9 +87,9 @@ class ServerPrompt(Value):
         text = "\n\n".join(filter(None, (_said(m) for m in data.get("messages") or [])))
         if not text.strip():
             raise ToolError(f"The MCP server {self.server.name} gave an empty prompt for /{self.name}.")
-        from agent_cli.extensions.mcp.results import clipped
+        from agent_cli.extensions.mcp.results import truncated_result
 
-        return clipped(text, ctx)
+        return truncated_result(text, ctx)
 
 
 def _said(message: dict[str, Any]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_cli.session.export.told import Told, title_of
+from agent_cli.session.export.told import Document, title_of
 from agent_tools.values import Value
 
 FORMAT = 1
 
 
-def data(session: Told) -> str:
+def data(session: Document) -> str:
     """The whole document: ASCII, indented."""
     header = {name: getattr(session.header, name) for name in session.header._fields}
     known = {

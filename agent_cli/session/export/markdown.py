@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from agent_cli.session.export.prose import as_markdown, fenced, ticked
-from agent_cli.session.export.told import Answer, Done, Entry, Remark, Said, Told, title_of
-from agent_cli.session.export.words import arguments, changes, clock, facts, how, speaker, steps, words_of
+from agent_cli.session.export.prose import as_markdown, code_fence, ticked
+from agent_cli.session.export.told import AssistantEntry, Document, Entry, NoteEntry, ToolEntry, UserEntry, title_of
+from agent_cli.session.export.words import (
+    arguments_text,
+    decision_text,
+    diffs_of,
+    document_facts,
+    format_time,
+    how,
+    speaker_heading,
+    steps,
+)
 from agent_tools.clipping import counted
 
 
-def markdown(session: Told) -> str:
+def markdown(session: Document) -> str:
     """The whole document."""
-    parts = [f"# {_inline(title_of(session))}", "\n".join(f"- {name}: {_inline(v)}" for name, v in facts(session))]
+    parts = [
+        f"# {_inline(title_of(session))}",
+        "\n".join(f"- {name}: {_inline(v)}" for name, v in document_facts(session)),
+    ]
     for entry in session.entries:
         parts += _entry(entry)
     return "\n\n".join(parts) + "\n"
@@ -24,15 +36,19 @@ def _inline(text: str) -> str:
 
 def _entry(entry: Entry) -> list[str]:
     match entry:
-        case Said():
+        case UserEntry():
             shown = [f"({counted(entry.shown, 'attachment')})"] if entry.shown else []
-            return [f"## {speaker(entry)}, {clock(entry.time)}", _quoted(entry.text), *shown]
-        case Answer():
+            return [f"## {speaker_heading(entry)}, {format_time(entry.time)}", _quoted(entry.text), *shown]
+        case AssistantEntry():
             thought = [_quoted(f"(thinking)\n\n{entry.thinking}")] if entry.thinking else []
-            return [f"## Agent, {clock(entry.time)}", *thought, *([as_markdown(entry.text)] if entry.text else [])]
-        case Remark():
+            return [
+                f"## Agent, {format_time(entry.time)}",
+                *thought,
+                *([as_markdown(entry.text)] if entry.text else []),
+            ]
+        case NoteEntry():
             return [f"*{_inline(entry.text)}*" if "*" not in entry.text else _inline(entry.text)]
-        case Done():
+        case ToolEntry():
             return _call(entry, "###")
 
 
@@ -40,17 +56,17 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in as_markdown(text).split("\n"))
 
 
-def _call(call: Done, level: str) -> list[str]:
-    reason = [f"Said: {_inline(words)}"] if (words := words_of(call)) else []
+def _call(call: ToolEntry, level: str) -> list[str]:
+    reason = [f"Said: {_inline(words)}"] if (words := decision_text(call)) else []
     parts = [f"{level} {ticked(call.summary or call.tool)}", how(call), *reason]
-    if given := arguments(call):
-        parts.append(fenced(given, "sh" if call.tool == "Bash" else "json"))
-    for diff in changes(call):
-        parts += [ticked(diff.path), fenced(diff.patch, "diff")]
+    if given := arguments_text(call):
+        parts.append(code_fence(given, "sh" if call.tool == "Bash" else "json"))
+    for diff in diffs_of(call):
+        parts += [ticked(diff.path), code_fence(diff.patch, "diff")]
     if plan := steps(call):
-        parts.append(fenced("\n".join(plan)))
-    if call.text and not (changes(call) or plan):
-        parts.append(fenced(call.text))
+        parts.append(code_fence("\n".join(plan)))
+    if call.text and not (diffs_of(call) or plan):
+        parts.append(code_fence(call.text))
     for inner in call.inner:
         parts += _call(inner, "####")
     return parts

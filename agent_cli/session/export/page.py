@@ -8,8 +8,17 @@ from __future__ import annotations
 from html import escape
 
 from agent_cli.session.export.prose import as_html
-from agent_cli.session.export.told import Answer, Done, Entry, Remark, Said, Told, title_of
-from agent_cli.session.export.words import arguments, changes, clock, facts, how, speaker, steps, words_of
+from agent_cli.session.export.told import AssistantEntry, Document, Entry, NoteEntry, ToolEntry, UserEntry, title_of
+from agent_cli.session.export.words import (
+    arguments_text,
+    decision_text,
+    diffs_of,
+    document_facts,
+    format_time,
+    how,
+    speaker_heading,
+    steps,
+)
 from agent_tools.clipping import counted
 from agent_tools.display import Diff
 from agent_tools.inert import inert
@@ -37,10 +46,10 @@ table { border-collapse: collapse; } td, th { border: 1px solid var(--line); pad
 """
 
 
-def page(session: Told) -> str:
+def page(session: Document) -> str:
     """The whole document."""
     title = _safe(title_of(session))
-    known = "".join(f"<dt>{_safe(name)}</dt><dd>{_safe(value)}</dd>" for name, value in facts(session))
+    known = "".join(f"<dt>{_safe(name)}</dt><dd>{_safe(value)}</dd>" for name, value in document_facts(session))
     body = "\n".join(_entry(entry) for entry in session.entries)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -68,35 +77,35 @@ def _safe(text: str) -> str:
 
 def _entry(entry: Entry) -> str:
     match entry:
-        case Said():
+        case UserEntry():
             shown = f'<p class="remark">{counted(entry.shown, "attachment")}</p>' if entry.shown else ""
-            head = f"<h2>{speaker(entry)}, {_safe(clock(entry.time))}</h2>"
+            head = f"<h2>{speaker_heading(entry)}, {_safe(format_time(entry.time))}</h2>"
             return f'{head}\n<div class="you">{_safe(entry.text)}</div>{shown}'
-        case Answer():
+        case AssistantEntry():
             thought = f"<details><summary>Thinking</summary><pre>{_safe(entry.thinking)}</pre></details>\n"
             return (
-                f"<h2>Agent, {_safe(clock(entry.time))}</h2>\n{thought if entry.thinking else ''}"
+                f"<h2>Agent, {_safe(format_time(entry.time))}</h2>\n{thought if entry.thinking else ''}"
                 f'<div class="answer">{as_html(entry.text)}</div>'
             )
-        case Remark():
+        case NoteEntry():
             return f'<p class="remark">{_safe(entry.text)}</p>'
-        case Done():
+        case ToolEntry():
             return _call(entry)
 
 
-def _call(call: Done) -> str:
-    parts = [_diff(diff) for diff in changes(call)]
+def _call(call: ToolEntry) -> str:
+    parts = [_diff(diff) for diff in diffs_of(call)]
     plan = steps(call)
-    if given := arguments(call):
+    if given := arguments_text(call):
         parts.insert(0, f"<pre>{_safe(given)}</pre>")
     if plan:
         parts.append(f"<pre>{_safe(chr(10).join(plan))}</pre>")
-    if call.text and not (changes(call) or plan):
+    if call.text and not (diffs_of(call) or plan):
         parts.append(f"<pre>{_safe(call.text)}</pre>")
-    if words := words_of(call):
+    if words := decision_text(call):
         parts.insert(0, f'<p class="how">Said: {_safe(words)}</p>')
     parts += [_call(inner) for inner in call.inner]
-    shown = " open" if changes(call) else ""
+    shown = " open" if diffs_of(call) else ""
     summary = f'{_safe(call.summary or call.tool)} <span class="how">{_safe(how(call))}</span>'
     kind = {"failed": "call failed", "rejected": "call rejected"}.get(call.outcome, "call")
     inside = "\n".join(parts)

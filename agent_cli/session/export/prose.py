@@ -59,7 +59,7 @@ def as_markdown(text: str) -> str:
         for number in marked & set(range(len(lines))):
             lines[number] = _TAG.sub("&lt;", lines[number])
         text = "\n".join(lines)
-    return fenced(text)
+    return code_fence(text)
 
 
 def _lines_with_html(tokens: Sequence[Token]) -> set[int]:
@@ -82,7 +82,7 @@ def _closed(text: str, tokens: Sequence[Token]) -> str:
     return text if closes else f"{text}\n{last.markup}"
 
 
-def fenced(text: str, language: str = "") -> str:
+def code_fence(text: str, language: str = "") -> str:
     """The text as a block of code, behind a fence that nothing in it closes."""
     text = inert(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -19,18 +19,18 @@ from agent_cli.core.events import (
     TurnFinished,
     Uncompacted,
     Warned,
-    named,
+    events_by_tag,
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolMessage, UserMessage, typed, without_note
 from agent_cli.core.usage import Usage
-from agent_cli.session.records import Header, NoSession
+from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import records
 from agent_tools.clipping import shorten
 from agent_tools.display import Display
-from agent_tools.values import Mismatch, Value, from_plain
+from agent_tools.values import DecodeError, Value, from_plain
 
 
-class Said(Value):
+class UserEntry(Value):
     """Words of the person, or of the program on their behalf. shown: how many images and documents came with them."""
 
     text: str
@@ -38,7 +38,7 @@ class Said(Value):
     shown: int = 0
 
 
-class Answer(Value):
+class AssistantEntry(Value):
     """Words of the model, and what it was thinking before, where the provider tells."""
 
     text: str
@@ -46,7 +46,7 @@ class Answer(Value):
     thinking: str = ""
 
 
-class Done(Value):
+class ToolEntry(Value):
     """A call: what was asked for, what was decided and by whom, what came of it. inner: calls of its sub-agent.
 
     outcome: "done", "failed", "rejected", or "" while it is open.
@@ -64,20 +64,20 @@ class Done(Value):
     text: str = ""
     duration_ms: int = 0
     display: Display | None = None
-    inner: tuple["Done", ...] = ()  # noqa: UP037 - resolved when it is read back
+    inner: tuple["ToolEntry", ...] = ()  # noqa: UP037 - resolved when it is read back
 
 
-class Remark(Value):
+class NoteEntry(Value):
     """What the program said: a warning, how a turn ended, a compaction, that the person went back."""
 
     text: str
     time: str
 
 
-Entry = Said | Answer | Done | Remark
+Entry = UserEntry | AssistantEntry | ToolEntry | NoteEntry
 
 
-class Told(Value):
+class Document(Value):
     """A whole session. bad: damaged records that were passed over."""
 
     header: Header
@@ -89,7 +89,7 @@ class Told(Value):
     bad: int = 0
 
 
-_KINDS = named(
+_KINDS = events_by_tag(
     "ApprovalResolved Compacted MessageAdded QuestionAnswered Rewound SessionNamed SubagentEvent ToolFinished "
     "ToolRequested TurnFinished Uncompacted Warned"
 )
@@ -100,7 +100,7 @@ class _Telling:
 
     def __init__(self) -> None:
         self.entries: list[Entry | str] = []
-        self.calls: dict[str, Done] = {}
+        self.calls: dict[str, ToolEntry] = {}
         self.inner: dict[str, list[str]] = {}
         self._open: dict[str, str] = {}
         self._messages: list[str] = []
@@ -112,13 +112,13 @@ class _Telling:
             self._messages.append(event.message.text)
         match event:
             case MessageAdded(message=UserMessage(text=text, media=media)) if not task:
-                self.entries.append(Said(without_note(text), time, len(media)))
+                self.entries.append(UserEntry(without_note(text), time, len(media)))
             case MessageAdded(message=AssistantMessage() as message) if not task:
                 self._answered(message, time)
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=is_error)):
                 self._finish(call_id, text, is_error=is_error)
             case ToolRequested(call_id=call_id, tool=tool, arguments=arguments, summary=summary):
-                self._begin(Done(call_id, tool, summary, arguments, time), task)
+                self._begin(ToolEntry(call_id, tool, summary, arguments, time), task)
             case ApprovalResolved(call_id=call_id, decision=decision, by=by, reason=reason):
                 self._change(call_id, decision=decision, by=by, reason=reason)
             case QuestionAnswered(call_id=call_id, verdict=verdict, by=by, text=text):
@@ -130,32 +130,32 @@ class _Telling:
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
             case Compacted() if not task:
-                self.entries.append(Remark(compacted_line(event), time))
+                self.entries.append(NoteEntry(compacted_line(event), time))
                 self.usage += event.usage if event.trigger == "manual" else Usage()
             case Uncompacted() if not task:
-                self.entries.append(Remark(uncompacted_line(event), time))
+                self.entries.append(NoteEntry(uncompacted_line(event), time))
             case Rewound(messages=messages):
                 there = "".join(self._messages[messages : messages + 1])
                 del self._messages[messages:]
-                self.entries.append(Remark(f"the user went back to before: {shorten(typed(there), 80)}", time))
+                self.entries.append(NoteEntry(f"the user went back to before: {shorten(typed(there), 80)}", time))
             case Warned(text=text):
-                self.entries.append(Remark(f"warning: {text}", time))
+                self.entries.append(NoteEntry(f"warning: {text}", time))
             case TurnFinished() if not task:
                 self.usage += event.usage
                 if event.result != "Complete" or event.degraded:
                     why = event.failure.message if event.failure else event.text
                     how = event.diagnostics.terminal_reason
-                    self.entries.append(Remark(f"{how}: {why}" if why else how, time))
+                    self.entries.append(NoteEntry(f"{how}: {why}" if why else how, time))
 
     def _answered(self, message: AssistantMessage, time: str) -> None:
         thinking = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking) and p.text)
         text = "".join(p.text for p in message.parts if isinstance(p, Text))
         if text.strip() or thinking:
-            self.entries.append(Answer(text, time, thinking))
+            self.entries.append(AssistantEntry(text, time, thinking))
         for call in message.calls:
-            self._begin(Done(call.id, call.name, call.name, call.arguments, time), "")
+            self._begin(ToolEntry(call.id, call.name, call.name, call.arguments, time), "")
 
-    def _begin(self, call: Done, task: str) -> None:
+    def _begin(self, call: ToolEntry, task: str) -> None:
         """A call, named first by the answer that asks for it, and then with its summary."""
         key = self._open.get(call.call_id)
         if key is not None and not self.calls[key].outcome:
@@ -184,12 +184,12 @@ class _Telling:
     def end(self) -> tuple[Entry, ...]:
         return tuple(self._whole(e) if isinstance(e, str) else e for e in self.entries)
 
-    def _whole(self, key: str) -> Done:
+    def _whole(self, key: str) -> ToolEntry:
         return self.calls[key].but(inner=tuple(self._whole(k) for k in self.inner.get(key, ()) if k != key))
 
 
-def told(data: bytes, name: str) -> Told:
-    """The session in the bytes of its log. Raises NoSession where nothing of it can be read."""
+def build_document(data: bytes, name: str) -> Document:
+    """The session in the bytes of its log. Raises SessionNotFoundError where nothing of it can be read."""
     good, bad = records(data)
     telling = _Telling()
     header = Header(name, "", "", "", "", (), "")
@@ -199,14 +199,14 @@ def told(data: bytes, name: str) -> Told:
                 header = from_plain(Header, record["data"])
             elif (cls := _KINDS.get(record["type"])) is not None:
                 telling.take(from_plain(cls, record["data"]), record["time"])
-        except Mismatch:
+        except DecodeError:
             bad += 1
     if not good:
-        raise NoSession(f"Nothing of session {name} can be read.")
-    return Told(header, telling.name, good[0]["time"], good[-1]["time"], telling.usage, telling.end(), bad)
+        raise SessionNotFoundError(f"Nothing of session {name} can be read.")
+    return Document(header, telling.name, good[0]["time"], good[-1]["time"], telling.usage, telling.end(), bad)
 
 
-def title_of(session: Told) -> str:
+def title_of(session: Document) -> str:
     """What to call it, on one line."""
-    first = next((typed(e.text) for e in session.entries if isinstance(e, Said)), "")
+    first = next((typed(e.text) for e in session.entries if isinstance(e, UserEntry)), "")
     return session.name or " ".join(first[:400].split())[:80] or f"session {session.header.session_id}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from agent_cli.core.messages import of_program
-from agent_cli.session.export.told import Done, Said, Told
+from agent_cli.session.export.told import Document, ToolEntry, UserEntry
 from agent_cli.session.story import decision_words
 from agent_tools.clipping import counted
 from agent_tools.display import Diff, Diffs, TodoView
 
 
-def facts(session: Told) -> list[tuple[str, str]]:
+def document_facts(session: Document) -> list[tuple[str, str]]:
     """What a document says at its top: names and values, only those that are known."""
     header, used = session.header, session.usage
     cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
@@ -21,8 +21,8 @@ def facts(session: Told) -> list[tuple[str, str]]:
         ("Branch", header.branch),
         ("Model", header.model),
         ("Copied from", header.forked_from),
-        ("Begun", clock(session.created)),
-        ("Last change", clock(session.updated)),
+        ("Begun", format_time(session.created)),
+        ("Last change", format_time(session.updated)),
         ("Tokens", f"{used.input:,} in ({used.cache_read:,} from cache), {used.output:,} out"),
         ("Cost", cost),
         ("Damaged", counted(session.bad, "record") + " left out" if session.bad else ""),
@@ -30,17 +30,17 @@ def facts(session: Told) -> list[tuple[str, str]]:
     return [(name, value) for name, value in known if value]
 
 
-def speaker(said: Said) -> str:
+def speaker_heading(said: UserEntry) -> str:
     """Whose words they are, for a heading."""
     return "Note to the model" if of_program(said.text) else "You"
 
 
-def clock(time: str) -> str:
+def format_time(time: str) -> str:
     """A record's time for a reader, in UTC."""
     return f"{time[:10]} {time[11:16]} UTC" if len(time) >= 16 else time
 
 
-def how(call: Done) -> str:
+def how(call: ToolEntry) -> str:
     """What was decided about a call and how it ended."""
     decided = decision_words(call.decision, call.by)
     ended = f"{call.outcome} in {call.duration_ms} ms" if call.duration_ms and call.outcome else call.outcome
@@ -48,12 +48,12 @@ def how(call: Done) -> str:
     return ", ".join(p for p in parts if p)
 
 
-def words_of(call: Done) -> str:
+def decision_text(call: ToolEntry) -> str:
     """What the user said when they decided."""
     return call.reason if call.by == "person" else ""
 
 
-def changes(call: Done) -> tuple[Diff, ...]:
+def diffs_of(call: ToolEntry) -> tuple[Diff, ...]:
     """The changes to files that a call made."""
     match call.display:
         case Diff() as diff:
@@ -63,16 +63,16 @@ def changes(call: Done) -> tuple[Diff, ...]:
     return ()
 
 
-def steps(call: Done) -> list[str]:
+def steps(call: ToolEntry) -> list[str]:
     """The plan that a call wrote down."""
     marks = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
     items = call.display.items if isinstance(call.display, TodoView) else ()
     return [f"{marks[item.status]} {item.content}" for item in items]
 
 
-def arguments(call: Done) -> str:
+def arguments_text(call: ToolEntry) -> str:
     """What the call was given, unless its result shows that better; JSON, but the one text of a command as it is."""
-    if changes(call) or steps(call):
+    if diffs_of(call) or steps(call):
         return ""
     if set(call.arguments) <= {"command", "description"} and isinstance(call.arguments.get("command"), str):
         return str(call.arguments["command"])

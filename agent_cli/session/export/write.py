@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.core.redact import Redactor
-from agent_cli.session.export.told import Told, told
+from agent_cli.session.export.told import Document, build_document
 from agent_cli.session.lines import read_log
 from agent_tools.private import write_whole
 
@@ -23,11 +23,11 @@ def format_of(name: str) -> str:
 
 
 def document(log: Path, kind: str) -> str:
-    """A session's log as a document, once more without secrets. Raises NoSession, OSError."""
-    return Redactor(os.environ)(_writer(kind)(told(read_log(log), log.stem)))
+    """A session's log as a document, once more without secrets. Raises SessionNotFoundError, OSError."""
+    return Redactor(os.environ)(_writer(kind)(build_document(read_log(log), log.stem)))
 
 
-def _writer(kind: str) -> Callable[[Told], str]:
+def _writer(kind: str) -> Callable[[Document], str]:
     # Each on its own: the parser of markdown is not needed for JSON.
     if kind == "html":
         from agent_cli.session.export.page import page

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent_cli.engine.beside import ask_beside
 from agent_cli.model.transport import ModelError
 from agent_cli.terminal.slash import slash
-from agent_tools.cancel import Cancelled
+from agent_tools.cancel import CancelledError
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -32,6 +32,6 @@ def _btw(repl: Repl, words: str) -> None:
     except ModelError as error:
         repl.say(error.failure.message)
         return
-    except Cancelled:
+    except CancelledError:
         return
     repl.show_markdown("".join(answer).strip() or "(no answer)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_cli.core.messages import typed
-from agent_cli.engine.context import Filling, compact_now, filling, pin, pinnable, speaker, uncompact
+from agent_cli.engine.context import Filling, compact_now, filling, pin, pinnable, role_label, uncompact
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import counted, shorten
 
@@ -26,7 +26,7 @@ def _context(repl: Repl, words: str) -> None:
         last = next((e.summary for e in reversed(made) if e.summary), "")
         repl.page(last) if last else repl.say("This conversation has no summary; it was not compacted.")
         return
-    for line in told(filling(conversation)):
+    for line in context_lines(filling(conversation)):
         repl.say(line)
     pins = conversation.kit.window.pins
     notes = [f"compacted {counted(len(made), 'time')}"] if made else []
@@ -35,7 +35,7 @@ def _context(repl: Repl, words: str) -> None:
         repl.say(f"  {', '.join(notes)}")
 
 
-def told(found: Filling) -> list[str]:
+def context_lines(found: Filling) -> list[str]:
     """The bar and its parts, a line each."""
     measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
     if not found.size:
@@ -86,14 +86,16 @@ def _pin(repl: Repl, words: str) -> None:
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
         # What is named is meant as something said, where there is such a thing.
-        found = [m for m in found if speaker(m) in ("you", "answer")] or found
+        found = [m for m in found if role_label(m) in ("you", "answer")] or found
     if not found:
         repl.say("No message has these words." if words else "There is no message to pin yet.")
         return
     place: int | None = 0
     if not words:
         found = sorted(found, key=lambda m: m.text not in pins)[:_CHOICES]
-        options = [(f"{'pinned, ' if m.text in pins else ''}{speaker(m)}", shorten(typed(m.text), 80)) for m in found]
+        options = [
+            (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", shorten(typed(m.text), 80)) for m in found
+        ]
         place = repl.choose("Which message? One that is pinned is unpinned.", options)
     if place is None:
         return

@@ -37,14 +37,14 @@ def _mcp(repl: Repl, words: str) -> None:
     if not name:
         joined.servers.begin()
         for server in servers.values():
-            repl.say(f"  {line_of(server)}")
+            repl.say(f"  {server_line(server)}")
     elif verb == "reconnect":
         servers[name].restart(_SECONDS)
         servers[name].wait(_SECONDS)
-        repl.say(f"  {line_of(servers[name])}")
+        repl.say(f"  {server_line(servers[name])}")
     elif verb == "disable":
         servers[name].disable()
-        repl.say(f"  {line_of(servers[name])}")
+        repl.say(f"  {server_line(servers[name])}")
     elif verb == "approve":
         _approve(repl, servers[name])
     else:
@@ -52,7 +52,7 @@ def _mcp(repl: Repl, words: str) -> None:
     joined.tell()
 
 
-def line_of(server: Any) -> str:
+def server_line(server: Any) -> str:
     """A server in one line."""
     if server.status == "login":
         return f"{server.name} {server.reason.removeprefix('it ')}"
@@ -68,7 +68,7 @@ def line_of(server: Any) -> str:
 
 
 def _details(repl: Repl, server: Any) -> None:
-    repl.say(f"  {line_of(server)}")
+    repl.say(f"  {server_line(server)}")
     repl.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
     if server.log is not None and server.log.exists():
         repl.say(f"  what it said on its error output: {server.log}")
@@ -93,7 +93,7 @@ def _approve(repl: Repl, server: Any) -> None:
                 repl.say(f"It holds for this session only: {why}.")
             server.restart(_SECONDS)
             server.wait(_SECONDS)
-            repl.say(f"  {line_of(server)}")
+            repl.say(f"  {server_line(server)}")
         return
     if not server.withheld:
         repl.say(f"There is nothing to approve about {server.name}.")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.memory import Memory, MemoryFile, load_memory
 from agent_cli.config.memory_told import lines
-from agent_cli.config.nearby import Nearby
+from agent_cli.config.nearby import NestedMemory
 from agent_cli.config.notes import LIMIT, add_note, change_file, note_file
 from agent_cli.place import memory_sources
 from agent_cli.terminal.slash import slash
 from agent_tools.base import ToolError
 from agent_tools.clipping import number_in, one_line
 from agent_tools.files import read_file
-from agent_tools.textfile import decode, line_end
+from agent_tools.textfile import decode_text, line_end
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -66,7 +66,7 @@ def _now(repl: Repl) -> Memory:
 
 def _nearby(repl: Repl) -> tuple[MemoryFile, ...]:
     near = repl.agent.conversation.kit.context.nearby
-    return near.files if isinstance(near, Nearby) else ()
+    return near.files if isinstance(near, NestedMemory) else ()
 
 
 def _editable(repl: Repl, files: tuple[MemoryFile, ...]) -> list[tuple[Path, str, str]]:
@@ -85,7 +85,7 @@ def _edit(repl: Repl, path: Path) -> None:
     real = Path(os.path.realpath(path))
     try:
         before = read_file(real, LIMIT) if os.path.lexists(path) else None
-        old = decode(before or b"")
+        old = decode_text(before or b"")
         if old is None:
             repl.say(f"{path} is no text file.")
             return

@@ -27,7 +27,7 @@ def _todos(repl: Repl, words: str) -> None:
         shown = conversation.kit.context.plan
         text = repl.edit(as_text(shown))
         # What the model ticked off meanwhile is not taken back: only what the person changed counts.
-        if text is not None and (items := from_text(text, shown)) != shown:
+        if text is not None and (items := plan_from_text(text, shown)) != shown:
             if conversation.kit.context.plan == shown:
                 conversation.change_plan(items)
             else:
@@ -66,7 +66,7 @@ def as_text(plan: tuple[TodoItem, ...]) -> str:
     return "".join(f"[{marks[item.status]}] {item.content}\n" for item in plan)
 
 
-def from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...]:
+def plan_from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...]:
     """The plan that such lines say; a line without a mark is a step to do. plan: where known steps are found."""
     known = {item.content: item for item in plan}
     items = []

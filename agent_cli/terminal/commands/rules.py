@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
 from agent_cli.core.modes import Effort
-from agent_cli.core.rules import BadRule, RuleList
+from agent_cli.core.rules import RuleError, RuleList
 from agent_cli.terminal.slash import slash
 from agent_tools.clipping import number_in, one_line
 from agent_tools.values import to_plain
@@ -30,7 +30,7 @@ def _permissions(repl: Repl, words: str) -> None:
     if verb in _LISTS and rest:
         try:
             rule = policy.add(cast(RuleList, verb), rest)
-        except BadRule as error:
+        except RuleError as error:
             repl.say(f"{error}.")
             return
         repl.say(f"{rule.list} {rule.text} holds for this session.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_cli.terminal.slash import REGISTRY, Leave, slash
+from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, slash
 from agent_tools.clipping import counted, shorten
-from agent_tools.shell_notes import clock
+from agent_tools.shell_notes import clock_duration
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -23,7 +23,7 @@ def _help(repl: Repl, words: str) -> None:
 
 @slash("exit", "leave", aside=True)
 def _exit(repl: Repl, words: str) -> None:
-    raise Leave
+    raise ExitRequestedError
 
 
 @slash("clear", "start a new session here")
@@ -38,6 +38,6 @@ def _clear(repl: Repl, words: str) -> None:
 def _jobs(repl: Repl, words: str) -> None:
     jobs = repl.agent.conversation.kit.context.jobs.all()
     for job in jobs:
-        repl.say(f"  {job.id}  {job.state}, {clock(job.elapsed)}  {shorten(job.command)}")
+        repl.say(f"  {job.id}  {job.state}, {clock_duration(job.elapsed)}  {shorten(job.command)}")
     if not jobs:
         repl.say("There are no background commands.")

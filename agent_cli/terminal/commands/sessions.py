@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.place import Mistake
-from agent_cli.session.records import NoSession
+from agent_cli.place import UsageError
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.clipboard import to_clipboard
 from agent_cli.terminal.picking import row
@@ -47,7 +47,7 @@ def _sessions(repl: Repl, words: str) -> None:
 
 @slash("resume", "resume another session", "[ID or words]")
 def _resume(repl: Repl, words: str) -> None:
-    from agent_cli.session.finding import SeveralSessions, find_session
+    from agent_cli.session.finding import SeveralSessionsError, find_session
     from agent_cli.session.glance import glances
 
     here = repl.agent.header.session_id
@@ -57,9 +57,9 @@ def _resume(repl: Repl, words: str) -> None:
             session_id = find_session(store, words).stem
         else:
             session_id = _choose(repl, [g for g in glances(store.folder) if g.session_id != here])
-    except SeveralSessions as several:
+    except SeveralSessionsError as several:
         session_id = _choose(repl, several.found)
-    except NoSession as error:
+    except SessionNotFoundError as error:
         repl.say(str(error))
         return
     if session_id == here:
@@ -114,10 +114,10 @@ def _export(repl: Repl, words: str) -> None:
             if not repl.confirm(f"{path.name} exists already. Replace it?"):
                 return
             write_document(path, made, replace=True)
-    except NoSession as error:
-        raise Mistake(str(error)) from None
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
     except OSError as error:
-        raise Mistake(f"Cannot write {path}: {error.strerror or error}.") from None
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
     repl.say(f"This session is in {path}.")
 
 

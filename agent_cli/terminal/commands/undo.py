@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @slash("undo", "undo what the last turn changed, commands included")
 def _undo(repl: Repl, words: str) -> None:
-    from agent_cli.terminal.undoing import undo
+    from agent_cli.terminal.undoing import undo_turn
 
-    undo(repl, words)
+    undo_turn(repl, words)
 
 
 @slash("redo", "make again what the last undo took back")
