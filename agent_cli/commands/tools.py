@@ -40,7 +40,7 @@ from agent_tools.media import Media
 from agent_tools.values import Value
 
 
-class ToolRun(Value):
+class ToolRun(Value, tag="Ran"):
     """How the call ended. `hint`: the rule that would have allowed what was denied."""
 
     text: str

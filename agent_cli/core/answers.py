@@ -25,7 +25,7 @@ class Reject(Value):
     by: Decider = "person"
 
 
-class EditedCall(Value):
+class EditedCall(Value, tag="Edit"):
     """Run it with these arguments instead; they are checked and decided afresh.
 
     note: what the model reads about the change, instead of the arguments. settled: the person has seen just these, so
@@ -42,7 +42,7 @@ class Defer(Value):
     """Nobody is here now: the turn is suspended and can be resumed when someone decided."""
 
 
-class QuestionReply(Value):
+class QuestionReply(Value, tag="Reply"):
     """What a person says to a question of the model, or to a plan.
 
     verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".

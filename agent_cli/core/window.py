@@ -22,7 +22,7 @@ class Compaction(Value):
     event: Compacted
 
 
-class UsageReport(Value):
+class UsageReport(Value, tag="Report"):
     """What the provider counted last. filled: input and answer; messages: how many of the history that covers."""
 
     input: int

@@ -35,7 +35,7 @@ _COMMANDS = 20
 _PATCH, _PATCHES = 12_000, 48_000
 
 
-class GateResult(Value):
+class GateResult(Value, tag="Look"):
     """What came of a gate. "go": with a note for the call's result. "answered": the calls have their results."""
 
     how: Literal["go", "suspended", "cancelled", "answered"] = "go"

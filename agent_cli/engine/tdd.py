@@ -50,7 +50,7 @@ _MISSING = {
 }
 
 
-class TddState(Value):
+class TddState(Value, tag="State"):
     """How far the work is. red: the command that was seen failing, and its exit code. tests: the files of tests that
     were written. later: those of them that were changed after the person had seen them."""
 

@@ -41,7 +41,7 @@ UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assu
 TurnStep = Callable[[Callable[[Event], None]], TurnResult]
 
 
-class RunReport(Value):
+class RunReport(Value, tag="Report"):
     """What a one-shot run needs to know to report on a session."""
 
     session_id: str

@@ -44,7 +44,7 @@ SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "c
 SCRIPTED = "scripted:"
 
 
-class ResolvedModel(Value):
+class ResolvedModel(Value, tag="Resolved"):
     """A model that can be called.
 
     model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the

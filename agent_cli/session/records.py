@@ -54,7 +54,7 @@ class Mended(Value, tag="Mended"):
     waiting: bool = False
 
 
-class WaitingTurn(Value):
+class WaitingTurn(Value, tag="Waiting"):
     """A turn to be resumed: what is asked, what was already said, and how the turn goes on.
 
     requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).

@@ -21,7 +21,7 @@ _LINK = "120000"
 _LARGEST = 2 << 30
 
 
-class FileState(Value):
+class FileState(Value, tag="State"):
     """A file or a link: the object with its content, and its permissions (0 for a link).
 
     unkept: why its content is not kept; the object is then only a mark by which a change of it is seen.

@@ -25,7 +25,7 @@ LIMIT = 8 << 20
 VERSION = 1
 
 
-class ApprovedServer(Value):
+class ApprovedServer(Value, tag="Approved"):
     """One yes: when, to which declaration, and to which tools by fingerprint; None where none was seen yet."""
 
     when: str

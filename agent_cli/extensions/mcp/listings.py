@@ -21,7 +21,7 @@ from agent_tools.values import Value, to_plain
 LIMIT = 4 << 20
 
 
-class ServerListing(Value):
+class ServerListing(Value, tag="Listing"):
     """One memory of a server."""
 
     definition: str

@@ -28,7 +28,7 @@ _VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 Scope = Literal["given", "own", "project"]
 
 
-class DeclaredServer(Value):
+class DeclaredServer(Value, tag="Found"):
     """One server. source: where it is declared. scope: by whom: this command line, the person, the project."""
 
     name: str

@@ -30,7 +30,7 @@ from agent_tools.display import Display
 from agent_tools.values import DecodeError, Value, from_plain
 
 
-class UserEntry(Value):
+class UserEntry(Value, tag="Said"):
     """Words of the person, or of the program on their behalf. shown: how many images and documents came with them."""
 
     text: str
@@ -38,7 +38,7 @@ class UserEntry(Value):
     shown: int = 0
 
 
-class AssistantEntry(Value):
+class AssistantEntry(Value, tag="Answer"):
     """Words of the model, and what it was thinking before, where the provider tells."""
 
     text: str
@@ -46,7 +46,7 @@ class AssistantEntry(Value):
     thinking: str = ""
 
 
-class ToolEntry(Value):
+class ToolEntry(Value, tag="Done"):
     """A call: what was asked for, what was decided and by whom, what came of it. inner: calls of its sub-agent.
 
     outcome: "done", "failed", "rejected", or "" while it is open.
@@ -67,7 +67,7 @@ class ToolEntry(Value):
     inner: tuple["ToolEntry", ...] = ()  # noqa: UP037 - resolved when it is read back
 
 
-class NoteEntry(Value):
+class NoteEntry(Value, tag="Remark"):
     """What the program said: a warning, how a turn ended, a compaction, that the person went back."""
 
     text: str
@@ -77,7 +77,7 @@ class NoteEntry(Value):
 Entry = UserEntry | AssistantEntry | ToolEntry | NoteEntry
 
 
-class Document(Value):
+class Document(Value, tag="Told"):
     """A whole session. bad: damaged records that were passed over."""
 
     header: Header
