@@ -78,7 +78,7 @@ def answer(
     _decision(words, "answer", output_format, verbose)
 
 
-@deciding_app.command()
+@deciding_app.command("resume")
 def resume_command(
     session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
     output_format: OutputFormat = "text",

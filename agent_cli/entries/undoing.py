@@ -9,7 +9,7 @@ import typer
 undoing_app = typer.Typer()
 
 
-@undoing_app.command()
+@undoing_app.command("undo")
 def undo_command(
     session: Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the turns that changed something.")] = False,
