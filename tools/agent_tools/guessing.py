@@ -29,6 +29,9 @@ _SIGNS = (
 )
 # A letter beyond ASCII that stands alone between others, as in Western European words and never in Cyrillic ones.
 _ALONE = rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])"
+# Letters beyond ASCII, and those of them that stand in one word with ASCII letters, as no Cyrillic ones do.
+_RUNS = rb"[\x80-\xff]+"
+_MIXED = rb"[A-Za-z][\x80-\xff]+|[\x80-\xff]+(?=[A-Za-z])"
 
 
 def guess(data: bytes) -> str:
@@ -36,9 +39,10 @@ def guess(data: bytes) -> str:
     head = data[:_LOOKED_AT]
     high = len(head) - len(head.translate(None, bytes(range(128, 256))))
     alone = len(re.findall(_ALONE, head))
+    mixed = len(re.findall(_MIXED, head)) > 0.3 * len(re.findall(_RUNS, head))
     best, most = "", 1.0
     for encoding, signs, least in _SIGNS:
-        if signs is _RUSSIAN and alone > high * 0.2:
+        if signs is _RUSSIAN and (mixed or alone > high * 0.2):
             continue
         beyond = [c for c in _decoded(head, encoding) if c > "\x7f"]
         found = [c for c in beyond if c in signs]
