@@ -210,8 +210,8 @@ def test_a_program_that_is_killed_leaves_no_process_of_its_sandbox(tmp_path: Pat
 import sys, threading
 from pathlib import Path
 from tests.tools.test_sandbox_session import House
-from agent_tools.confined import Limits
-house = House(Path(sys.argv[1]), Limits())
+from agent_tools.confined import SandboxLimits
+house = House(Path(sys.argv[1]), SandboxLimits())
 house("sleep 1000.{mark} & sleep 2000.{mark}", run_in_background=True)
 print("ready", flush=True)
 house("setsid sleep 3000.{mark} & sleep 4000.{mark}")
