@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.extensions.mcp.offers import McpRequestError, Offer
 from agent_cli.extensions.mcp.server import Server
 from agent_tools.base import Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.cancel import CancelToken
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.clipping import one_line, shorten
 from agent_tools.display import Note
 from agent_tools.inert import inert
@@ -66,7 +66,8 @@ class McpTool(Tool[McpArgs]):
         wait_for(self.server, ctx.cancel)
         self._check()
         # What only a call needs; most runs make none.
-        from concurrent.futures import CancelledError, InvalidStateError
+        from concurrent.futures import CancelledError as FutureCancelledError
+        from concurrent.futures import InvalidStateError
         from queue import SimpleQueue
 
         from agent_cli.extensions.mcp.forms import answer_form
@@ -97,7 +98,7 @@ class McpTool(Tool[McpArgs]):
         except McpRequestError as refused:
             text = shorten(inert(str(refused)), 2_000)
             raise ToolError(f"The MCP server {self.server.name} could not do this: {text}") from None
-        except CancelledError:
+        except FutureCancelledError:
             raise ToolError(f"The MCP server {self.server.name} was ended before it answered.") from None
         finally:
             undo()
@@ -129,14 +130,14 @@ def _cancel(future: Future[Any]) -> None:
 
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
     """The result of a request that is no call. Raises CancelledError and ToolError."""
-    from concurrent.futures import CancelledError
+    from concurrent.futures import CancelledError as FutureCancelledError
 
     undo = cancel.on_cancel(partial(_cancel, future))
     try:
         return future.result()
     except McpRequestError as refused:
         raise ToolError(f"The MCP server {name}: {shorten(inert(str(refused)), 500)}") from None
-    except CancelledError:
+    except FutureCancelledError:
         cancel.check()
         raise ToolError(f"The MCP server {name} was ended before it answered.") from None
     finally:
