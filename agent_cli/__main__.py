@@ -67,7 +67,7 @@ def dispatch(argv: list[str]) -> int:
 
 
 def _tell(error: Exception, debug: bool) -> int:
-    """One sentence on standard error, or the traceback; 2 where the person has to correct something, else 1.
+    """One sentence on standard error, or the traceback; 2 where the user has to correct something, else 1.
 
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """

@@ -1,4 +1,4 @@
-"""Before a session begins: the worktree it is to be in, and the session to go on with, chosen by the person."""
+"""Before a session begins: the worktree it is to be in, and the session to go on with, chosen by the user."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
 
 
 def with_session(options: RunOptions) -> RunOptions | None:
-    """The options with the ID of the session that is meant; None where the person chose none. Raises UsageError."""
+    """The options with the ID of the session that is meant; None where the user chose none. Raises UsageError."""
     if options.resume is None or options.print:
         return options
     store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
@@ -87,7 +87,7 @@ def _is_name(store: SessionStore, text: str) -> bool:
 
 
 def _picked(options: RunOptions, found: list[Glance], several: str) -> RunOptions | None:
-    """Let the person choose. Raises UsageError where nobody can be asked."""
+    """Let the user choose. Raises UsageError where nobody can be asked."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"

@@ -61,6 +61,6 @@ def rule_saver(options: RunOptions, place: Place, layers: Layers) -> Callable[[s
     """What saves a rule for the project; None where it would not count there."""
     if options.bare or place.root == place.home:
         return None
-    from agent_cli.permission.saved_rules import saver  # only where a person may say so
+    from agent_cli.permission.saved_rules import saver  # only where a user may say so
 
     return saver(layers.trust, state_folder(place.env))

@@ -69,7 +69,7 @@ def make_hooks(
     """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
     model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
 
-    The person's own hooks get their environment as it is; a project's what commands get, without keys.
+    The user's own hooks get their environment as it is; a project's what commands get, without keys.
     """
     hooks = active_hooks(settings, layers)
     if not hooks:

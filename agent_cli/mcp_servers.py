@@ -78,7 +78,7 @@ def logins_folder(place: Place) -> Path:
 
 
 def approvals_of(place: Place, warn: Callable[[str], None] = lambda text: None) -> Approvals:
-    """What the person agreed to about servers. warn: told where nothing in that file is believed."""
+    """What the user agreed to about servers. warn: told where nothing in that file is believed."""
     from agent_cli.extensions.mcp.approvals import Approvals
 
     return Approvals(state_folder(place.env), place.root, warn)
@@ -94,7 +94,7 @@ def server_environment(place: Place, settings: Settings) -> dict[str, str]:
 
 
 def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[DeclaredServer, str]]:
-    """The project's servers that wait for the person's yes, each with what stands against it. Raises UsageError."""
+    """The project's servers that wait for the user's yes, each with what stands against it. Raises UsageError."""
     if options.trust or not declares_servers(options, place, layers):
         return []
     from agent_cli.extensions.mcp.approvals import may_start

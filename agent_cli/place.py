@@ -23,7 +23,7 @@ from agent_tools.values import Value
 
 
 class UsageError(Exception):
-    """Something the person has to correct: one sentence, exit code 2."""
+    """Something the user has to correct: one sentence, exit code 2."""
 
 
 class Place(Value):
@@ -80,7 +80,7 @@ def _add_own_files(layers: Layers, place: Place) -> None:
 
 
 def judge_project(layers: Layers, place: Place, patterns: Iterable[str], *, by_flag: bool) -> None:
-    """Find out how the project stands with the person. Raises UsageError for a pattern that is none."""
+    """Find out how the project stands with the user. Raises UsageError for a pattern that is none."""
     if place.root == place.home:
         layers.trust = Trust(str(place.root), "trusted", "your home folder")
         return
@@ -118,7 +118,7 @@ def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
 
 
 def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ...]:
-    """What the person's own layers say about trust; they are all asked before the project is read."""
+    """What the user's own layers say about trust; they are all asked before the project is read."""
     own = list(layers.settings().trusted)
     if options.settings:
         named = Layers()
@@ -135,9 +135,9 @@ def memory_sources(place: Place, settings: Settings, trust: Trust, readable: Cal
 
 
 def remember_trust(place: Place, shown: dict[str, str] | None) -> str:
-    """Keep the person's yes to the project; "" or why it cannot be kept.
+    """Keep the user's yes to the project; "" or why it cannot be kept.
 
-    shown: the project's files (see `project_files`) when the person was shown what it brings.
+    shown: the project's files (see `project_files`) when the user was shown what it brings.
     """
     return agree(place.root, state_folder(place.env), shown)
 

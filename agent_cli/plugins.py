@@ -1,6 +1,6 @@
 """Tools of installed packages: entry points of the group `agent_cli.tools` that the setting `plugins` names.
 
-Loading one runs the package's code in this process, with the person's rights: hence off until it is named, in the
+Loading one runs the package's code in this process, with the user's rights: hence off until it is named, in the
 person's own settings only. What such a tool does is permitted by the effects it declares, as for a built-in one.
 """
 

@@ -1,4 +1,4 @@
-"""What a session is called: the person's name for it, else a title that the small model makes while nothing runs."""
+"""What a session is called: the user's name for it, else a title that the small model makes while nothing runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Titles:
             return
         usage = opened.price(answer.usage) if answer.usage is not None else Usage()
         title = clean_name(answer.text)
-        # What the person has said meanwhile counts more.
+        # What the user has said meanwhile counts more.
         if title and not agent.name and not self._cancel.cancelled:
             agent.rename(SessionNamed(title, opened.label, usage))
             self._paid(usage)

@@ -1,4 +1,4 @@
-"""`--worktree`: a session in a git worktree of its own, so that its changes are apart from the person's.
+"""`--worktree`: a session in a git worktree of its own, so that its changes are apart from the user's.
 
 The worktrees are in the state folder, where no search, build or `git status` of the repository meets them. Each is on
 a branch `agent/NAME` that starts at the commit that is checked out. One in which nothing came to be is removed at the
@@ -217,7 +217,7 @@ def _unfiltered(worktree: Worktree) -> str:
 def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
     """What takes effect in the project takes effect here, as far as it is the same.
 
-    Files that git does not know, such as .agentrc.local, are copied. trusted: the person trusts the project; trust
+    Files that git does not know, such as .agentrc.local, are copied. trusted: the user trusts the project; trust
     goes along where the worktree has just what they agreed to. by_setting: they agreed to whatever the project brings.
     """
     theirs = fingerprints(worktree.repo) or {}

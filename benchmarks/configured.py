@@ -39,7 +39,7 @@ def configured(stage: Stage, runs: int) -> Iterator[Row]:
 
 
 def fill(home: Path) -> None:
-    """What a person would have in theirs; none of it is used."""
+    """What a user would have in theirs; none of it is used."""
     keep_commands(home)
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text(json.dumps(hook_table("PostToolUse", MANY)))

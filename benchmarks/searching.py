@@ -1,7 +1,7 @@
 """Searching: Glob and Grep on a large tree, beside ripgrep itself on the same tree in the same run.
 
 The tools run in this process, with the permission gate of a session; ripgrep is started as a program and its output
-read, as a person's script would. What counts is wall time, because that is what one waits for.
+read, as a user's script would. What counts is wall time, because that is what one waits for.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "agent_cli.extensions": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine", "agent_cli.permission", "agent_cli.options",
        "agent_cli.place", "agent_cli.model.transport"},
-    # The REPL is where the person changes what was joined, so it may call on assembly.
+    # The REPL is where the user changes what was joined, so it may call on assembly.
     "agent_cli.terminal": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session", "agent_cli.assembly",
        "agent_cli.keeping", "agent_cli.snapshots", "agent_cli.commits", "agent_cli.place", "agent_cli.mcp_servers",

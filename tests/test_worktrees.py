@@ -1,4 +1,4 @@
-"""`--worktree`: a session apart from the person's work, in real repositories."""
+"""`--worktree`: a session apart from the user's work, in real repositories."""
 
 from __future__ import annotations
 

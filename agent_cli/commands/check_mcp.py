@@ -1,4 +1,4 @@
-"""Doctor's account of MCP servers: those that wait for something a person has to do. None is started."""
+"""Doctor's account of MCP servers: those that wait for something a user has to do. None is started."""
 
 from __future__ import annotations
 

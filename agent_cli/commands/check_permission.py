@@ -63,7 +63,7 @@ class Checker:
             env={} if self._isolated else os.environ,
             git_use="trusted" if request.get("trusted", True) is True else "unknown",
             state=None if self._isolated else state_folder(os.environ),
-            # Isolated, only the rules speak: a broad one is not narrowed for a person who would be asked.
+            # Isolated, only the rules speak: a broad one is not narrowed for a user who would be asked.
             answered=not self._isolated,
         )
         context = ToolContext(workspace, env={} if self._isolated else dict(os.environ))

@@ -27,7 +27,7 @@ from agent_tools.workspace import Workspace
 
 _LARGEST = 1 << 20
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PermissionRequest")
-# What an event is called with where the person says nothing else.
+# What an event is called with where the user says nothing else.
 _SAMPLES: dict[HookEvent, dict[str, Any]] = {
     "PostToolUse": {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
     "UserPromptSubmit": {"prompt": "hello"},
@@ -213,7 +213,7 @@ def _layers(options: RunOptions, place: Place) -> Layers:
 
 
 def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
-    """The fields of the event: a sample, with what the person gives instead."""
+    """The fields of the event: a sample, with what the user gives instead."""
     data: dict[str, Any] = {"permission_mode": "default", **_SAMPLES.get(event, {})}
     if event in _TOOL_EVENTS:
         name = tool or "Bash"

@@ -62,7 +62,7 @@ def learn_rules(days: int, as_json: bool) -> int:
 
 
 def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
-    """The questions that a person answered with yes, in the sessions that changed since then."""
+    """The questions that a user answered with yes, in the sessions that changed since then."""
     for session_id in store.ids():
         path = store.path(session_id)
         try:

@@ -93,7 +93,7 @@ def get_server(name: str) -> int:
 
 
 def described(found: DeclaredServer, place: Place, layers: Layers) -> list[str]:
-    """A declaration in lines; of the person's own secrets only the names."""
+    """A declaration in lines; of the user's own secrets only the names."""
     server = found.server
     lines = [
         f"{found.name}: {server_state(found, place, layers)}",
@@ -163,7 +163,7 @@ def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Pla
 
 
 def _change(place: Place, found: DeclaredServer, server: McpServer | None) -> None:
-    """Change the file; a project's trust is renewed with it, and what the person adds is approved.
+    """Change the file; a project's trust is renewed with it, and what the user adds is approved.
 
     Raises UsageError.
     """
@@ -250,7 +250,7 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
 
 
 def approve_server(name: str) -> int:
-    """Show a server's declaration and its tools, and remember that the person agrees. Raises UsageError."""
+    """Show a server's declaration and its tools, and remember that the user agrees. Raises UsageError."""
     place, layers, every = here()
     found = find_server(name, every, layers)
     echo("\n".join(described(found, place, layers)))

@@ -1,4 +1,4 @@
-"""`agent mcp login` and `logout`: the one place that opens a browser, and only when a person asks for it."""
+"""`agent mcp login` and `logout`: the one place that opens a browser, and only when a user asks for it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.options import RunOptions
 from agent_tools.cancel import CancelToken
 
-# These belong to a conversation: a person, a plan, a model.
+# These belong to a conversation: a user, a plan, a model.
 OWN = frozenset("AskUserQuestion ExitPlanMode PlanProgress SlashCommand Task TodoRead TodoWrite".split())
 
 

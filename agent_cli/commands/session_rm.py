@@ -63,7 +63,7 @@ def _changed(g: Glance) -> datetime:
 
 
 def _ask(chosen: Sequence[Glance], *, yes: bool) -> None:
-    """Have the person agree. Raises UsageError where they do not, or nobody is there."""
+    """Have the user agree. Raises UsageError where they do not, or nobody is there."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -81,7 +81,7 @@ def _turns(work: Undoing, to: int | None) -> list[int]:
 
 
 def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
-    """The files that are to be put back, once the person agreed; None where they did not. Raises UsageError."""
+    """The files that are to be put back, once the user agreed; None where they did not. Raises UsageError."""
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
     if unknown := sorted(wanted - {i.path for i in items}):

@@ -1,4 +1,4 @@
-"""Which files a commit takes: those that the session changed, or those that the person's words name."""
+"""Which files a commit takes: those that the session changed, or those that the user's words name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_below(path: str, at: str) -> bool:
 
 
 class CommitChoice(Value):
-    """take: what would be committed. notes: by path, what the person should know of it. staged: what stays staged.
+    """take: what would be committed. notes: by path, what the user should know of it. staged: what stays staged.
     outside: files that the session changed and that are not in the repository."""
 
     take: tuple[FileStatus, ...] = ()

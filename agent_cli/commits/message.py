@@ -61,7 +61,7 @@ def material(
     readable: Callable[[str], bool],
     redact: Callable[[str], str],
 ) -> str:
-    """What the model is shown: the changes, bounded, how earlier commits are worded, and what the person asked for.
+    """What the model is shown: the changes, bounded, how earlier commits are worded, and what the user asked for.
 
     Of files that look like secrets, or that rules keep from the model, only the names. Raises UsageError.
     """

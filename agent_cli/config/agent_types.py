@@ -110,7 +110,7 @@ def builtin_agent_types() -> dict[str, AgentType]:
 def find_agent_types(
     home: Path | None, project: Path | None, known: Collection[str], check_model: Callable[[str], str]
 ) -> tuple[dict[str, AgentType], list[str]]:
-    """The person's types by name, sorted, and what is wrong with some. project: None where it has no say."""
+    """The user's types by name, sorted, and what is wrong with some. project: None where it has no say."""
     found: dict[str, AgentType] = {}
     problems: list[str] = []
     for base, within in ((project, project), (home, None)):

@@ -1,8 +1,8 @@
-"""Commands that a person keeps as markdown files: found by name at the start, read when they are used.
+"""Commands that a user keeps as markdown files: found by name at the start, read when they are used.
 
     ~/.agent/commands/x.md is /x, .agent/commands/sub/x.md in the project is /sub:x; .claude/commands counts as well.
 
-The nearest file of a name wins: the project's before the person's own, and those before the ones that are shipped. What
+The nearest file of a name wins: the project's before the user's own, and those before the ones that are shipped. What
 the head of a file may say is in docs/extensions.md.
 """
 
@@ -33,7 +33,7 @@ class Command(Value):
     """A prompt kept in a file. name: as it is called, without the slash. hint: its arguments, in words.
 
     by_model: the model may use it. within: the folder that the file must be in, links followed; None for any. own: it
-    is the person's own, or shipped.
+    is the user's own, or shipped.
     """
 
     name: str

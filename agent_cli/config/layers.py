@@ -1,7 +1,7 @@
 """Settings from their layers: user, project, project-local, --settings, environment, flags; later ones win.
 
 Every value remembers where it came from. Lists of rules add up; everything else is replaced. A project's files count
-once the person trusts the project; before that they can only tighten, and what they would widen is held back and named.
+once the user trusts the project; before that they can only tighten, and what they would widen is held back and named.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from agent_cli.core.trust import Trust
 from agent_tools.regular import NotRegularFileError, outside_notice, read_regular
 from agent_tools.values import Value, hints_of
 
-# Who speaks: the person, a project that they trust, or one that they do not.
+# Who speaks: the user, a project that they trust, or one that they do not.
 Voice = Literal["own", "trusted", "project"]
 # Where something stands: a key or a rule's text, and the table it is in.
 Where = Callable[..., str]
@@ -55,7 +55,7 @@ class Held(Value):
 
 
 class Declared(Value):
-    """An MCP server as a layer declares it. own: the layer is the person's."""
+    """An MCP server as a layer declares it. own: the layer is the user's."""
 
     name: str
     server: McpServer
@@ -66,7 +66,7 @@ class Declared(Value):
 class Layers:
     """The merged settings, with the origin of each key and what was left out.
 
-    origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the person. held: what
+    origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the user. held: what
     an untrusted project would have set; held_hooks: the hooks among that. read: the layers that were there, in order.
     trust: how the project stands. servers: the MCP servers that count; they hold secrets, so they are no part of the
     settings that are saved. mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it

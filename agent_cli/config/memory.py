@@ -1,6 +1,6 @@
 """Memory files: which apply, what they import, and all of it as one text of the system prompt.
 
-The person's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root
+The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root
 down to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or
 `.claude`, then the `.local` ones. Whatever is there twice, as a link or as the same text, is read once. Files further
 down come in when something below is touched (`nearby.py`).
@@ -30,7 +30,7 @@ _HEADING = "# Project memory\nInstructions that the user keeps for work here. Th
 class Sources(Value):
     """Where memory is looked for.
 
-    own: the person's folders. outside: the files outside the project that its files may import. readable: whether
+    own: the user's folders. outside: the files outside the project that its files may import. readable: whether
     the content of a file may be shown without a question.
     """
 
@@ -83,7 +83,7 @@ class Memory(Value):
 
     @property
     def cuts(self) -> tuple[str, ...]:
-        """What a person should know: files that did not fit, a phrase each."""
+        """What a user should know: files that did not fit, a phrase each."""
         cut = [f"{f.shown} was cut by {f.cut:,} bytes" for f in self.files if f.cut]
         return (*cut, *(f"{s.path} was left out" for s in self.skipped if s.why == FULL))
 
@@ -93,7 +93,7 @@ SECRET = "looks like a secret, or a rule keeps it from being read"
 
 
 def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
-    """The person's folders, the strongest last. config: $XDG_CONFIG_HOME."""
+    """The user's folders, the strongest last. config: $XDG_CONFIG_HOME."""
     if home is None:
         return ()
     base = Path(config) if config.startswith("/") else home / ".config"
@@ -240,7 +240,7 @@ class MemoryReader:
         """Follow one import, if a file is there that may be shown. told: where it stands, if it is surely a path."""
         root = self._sources.root
         if within is None and path.is_relative_to(root):
-            # The person's file names one of the project: that one speaks for the project only.
+            # The user's file names one of the project: that one speaks for the project only.
             within = root
         if within is not None and within != root:
             path = Path(os.path.realpath(path))

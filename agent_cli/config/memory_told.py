@@ -14,7 +14,7 @@ def tokens(text: str) -> int:
 
 
 def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
-    """What was loaded and what not, for a person. added: files that came in later."""
+    """What was loaded and what not, for a user. added: files that came in later."""
     every = [*memory.files, *added]
     if not every:
         told = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]

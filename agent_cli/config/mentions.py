@@ -1,7 +1,7 @@
 """Files that a prompt mentions as `@path` or `@path:10-40`: their text, for the model to read below it.
 
 Only text files of the workspace that may be read without a question; whatever else stands behind an @ stays a word.
-A path is meant from where commands run now, else from where the session began: that is where the person sits.
+A path is meant from where commands run now, else from where the session began: that is where the user sits.
 """
 
 from __future__ import annotations

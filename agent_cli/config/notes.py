@@ -1,4 +1,4 @@
-"""Notes that a person adds to the project's memory file with `#`: which file, and the text behind its last line.
+"""Notes that a user adds to the project's memory file with `#`: which file, and the text behind its last line.
 
 The file is replaced whole or not at all, and keeps its encoding and line ends.
 """

@@ -2,9 +2,9 @@
 
 `.agentrc.example`, docs/configuration.md, validation and the command line's overrides all come from this class.
 
-A project's files may set a key once the person trusts the project. A field's annotation may carry a `Scope` that says
+A project's files may set a key once the user trusts the project. A field's annotation may carry a `Scope` that says
 otherwise: "tighten" keys count without trust too, in the stricter direction; "user" keys never come from a project.
-Those are about the person, not about the work: where their keys are, what is kept on their disk, and whom they trust.
+Those are about the user, not about the work: where their keys are, what is kept on their disk, and whom they trust.
 """
 
 from functools import cache
@@ -107,7 +107,7 @@ class SandboxSettings(Value, tag="Sandbox"):
 
 
 class Terminal(Value, tag="Terminal"):
-    """How a session looks and is typed in, under [terminal]. It is the person's, never a project's."""
+    """How a session looks and is typed in, under [terminal]. It is the user's, never a project's."""
 
     theme: Annotated[
         Literal["dark", "light", "contrast", "none"], "colours that fit the background; none: no colours", USER

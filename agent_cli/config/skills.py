@@ -4,7 +4,7 @@ needed.
     .agent/skills/x/SKILL.md in the project, then .claude/skills, then the same in the home folder; the nearest wins.
 
 At the start only the heads are read. The body is read when the skill is used: by the model with the tool Skill, or by
-the person as /x.
+the user as /x.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 1_536
 
 
 class Skill(Value):
-    """A skill, by the name of its folder. within: as for a command. own: it is the person's own.
+    """A skill, by the name of its folder. within: as for a command. own: it is the user's own.
 
     by_model, by_user: who may use it.
     """

@@ -1,4 +1,4 @@
-"""What a person, or whoever stands in for one, says to a call that needs approval."""
+"""What a user, or whoever stands in for one, says to a call that needs approval."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Approve(Value):
 
 
 class Reject(Value):
-    """Do not run it; `reason` goes to the model in the person's own words."""
+    """Do not run it; `reason` goes to the model in the user's own words."""
 
     reason: str = ""
     by: Decider = "person"
@@ -28,7 +28,7 @@ class Reject(Value):
 class EditedCall(Value, tag="Edit"):
     """Run it with these arguments instead; they are checked and decided afresh.
 
-    note: what the model reads about the change, instead of the arguments. settled: the person has seen just these, so
+    note: what the model reads about the change, instead of the arguments. settled: the user has seen just these, so
     that they are not asked again, as long as the call has the same effects.
     """
 
@@ -43,7 +43,7 @@ class Defer(Value):
 
 
 class QuestionReply(Value, tag="Reply"):
-    """What a person says to a question of the model, or to a plan.
+    """What a user says to a question of the model, or to a plan.
 
     verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".
     "undo", at a review: take back what was changed since the last look.

@@ -1,4 +1,4 @@
-"""What a compaction did, in a line for a person; every front end has the same."""
+"""What a compaction did, in a line for a user; every front end has the same."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def decider_word(by: str) -> str:
     return "user" if by == "person" else by
 
 
-# Why a conversation is compacted: its window is full, the person asked, the provider refused it.
+# Why a conversation is compacted: its window is full, the user asked, the provider refused it.
 Trigger = Literal["auto", "manual", "too_long"]
 
 
@@ -74,7 +74,7 @@ class ToolRequested(Value, tag="ToolRequested"):
 
 
 class ApprovalRequested(Value, tag="ApprovalRequested"):
-    """A person is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add.
+    """A user is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add.
 
     `binding` is a hash of what is shown: arguments, working directory, targets and their contents. An approval holds
     for just that. facts: what was computed for the question, a line each. grants: what `always` would allow, in words.
@@ -119,7 +119,7 @@ class QuestionAsked(Value, tag="QuestionAsked"):
 
 
 class QuestionAnswered(Value, tag="QuestionAnswered"):
-    """What the person said, or that nobody did yet ("defer")."""
+    """What the user said, or that nobody did yet ("defer")."""
 
     call_id: str
     verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
@@ -160,7 +160,7 @@ class FilesSeen(Value, tag="FilesSeen"):
 
 
 class TurnPaused(Value, tag="TurnPaused"):
-    """The turn waits for a person. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
+    """The turn waits for a user. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
     its prompts lent, and where its gates stand."""
 
     pending: int
@@ -242,7 +242,7 @@ class Pinned(Value, tag="Pinned"):
 
 
 class Rewound(Value, tag="Rewound"):
-    """The person went back: the history goes on after its first `messages`; `plan` is what it was there."""
+    """The user went back: the history goes on after its first `messages`; `plan` is what it was there."""
 
     messages: int
     plan: tuple[TodoItem, ...] = ()
@@ -296,7 +296,7 @@ class SubagentEvent(Value, tag="SubagentEvent"):
 
 
 class SessionNamed(Value, tag="SessionNamed"):
-    """The session has a name from here on: the person's, or a title that `model` made, for `usage`."""
+    """The session has a name from here on: the user's, or a title that `model` made, for `usage`."""
 
     name: str
     model: str = ""
@@ -304,7 +304,7 @@ class SessionNamed(Value, tag="SessionNamed"):
 
 
 class Warned(Value, tag="Warned"):
-    """Something a person should know; the turn goes on. wait: seconds until a failed model call is tried again."""
+    """Something a user should know; the turn goes on. wait: seconds until a failed model call is tried again."""
 
     text: str
     wait: float = 0.0

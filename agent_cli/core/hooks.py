@@ -44,7 +44,7 @@ SECONDS = 60.0
 class Hook(Value):
     """A configured hook. command: a command line, by kind also an address to post to, or a condition in words.
 
-    args: the command is then started without a shell. own: the person's, not a project's. background: it runs beside
+    args: the command is then started without a shell. own: the user's, not a project's. background: it runs beside
     what goes on, and its answer is not waited for. only: a rule in the grammar of permissions; it is for the calls that
     this is about. headers, variables: what is sent to the address, and what of the environment may stand in that.
     model: what judges the condition; "" for the small one.
@@ -82,7 +82,7 @@ class HookResult(Value):
 
     verdict: "deny" also stands for "block", which for Stop means "go on", and for PostToolUse "tell the model this".
     reason: in the hooks' words. changed: the arguments instead of those given. context: for the model. stop: the turn
-    is to end, with this to say to the person; None: it is not.
+    is to end, with this to say to the user; None: it is not.
     """
 
     verdict: Literal["", "allow", "ask", "deny"] = ""
@@ -145,7 +145,7 @@ NO_HOOKS = NoHooks()
 
 
 def is_told(event: HookRan) -> bool:
-    """Whether the person should see that a hook ran: it failed, or its answer is not told otherwise."""
+    """Whether the user should see that a hook ran: it failed, or its answer is not told otherwise."""
     refused = event.outcome == "blocked" and event.event in ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
     return event.outcome != "success" and not refused
 

@@ -46,7 +46,7 @@ def place_of(name: str, folder: Path) -> str:
 
 
 def leads_outside(place: str, root: Path) -> bool:
-    """Whether a place is outside of `root` and a file that may be imported from there, if the person agrees."""
+    """Whether a place is outside of `root` and a file that may be imported from there, if the user agrees."""
     return not Path(place).is_relative_to(root) and place.endswith(_NOTES)
 
 

@@ -42,7 +42,7 @@ Part = Text | Thinking | ToolCall
 
 
 class UserMessage(Value, tag="UserMessage"):
-    """What a person, or the program on their behalf, tells the model."""
+    """What a user, or the program on their behalf, tells the model."""
 
     text: str
     media: tuple[Media, ...] = ()
@@ -78,7 +78,7 @@ class ToolMessage(Value, tag="ToolMessage"):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-# How the messages begin that the program writes on its own. A person's may begin with any other tag, as of HTML.
+# How the messages begin that the program writes on its own. A user's may begin with any other tag, as of HTML.
 OF_PROGRAM = (
     "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>", "<undo>",
     "<user_command>", "<workspace_change>", "[Background command ", "(A message was lost here",

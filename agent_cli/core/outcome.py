@@ -63,7 +63,7 @@ class Failure(Value, tag="Failure"):
 
 
 class Denial(Value, tag="Denial"):
-    """A call that was refused, by a rule, a mode or a person.
+    """A call that was refused, by a rule, a mode or a user.
 
     by: who refused it, as `events.Decider` has it. rule: the rule that said no, or that asked; "" for none.
     """
@@ -106,7 +106,7 @@ class Complete(Value, tag="Complete"):
 
 
 class Suspended(Value, tag="Suspended"):
-    """A person is needed. `pending` are the calls without a result; running on resumes with the budget left."""
+    """A user is needed. `pending` are the calls without a result; running on resumes with the budget left."""
 
     end: TurnEnd
     pending: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ class RuleError(ValueError):
 class Rule(Value, tag="Rule"):
     """One rule. `source` says where it comes from: a file and its line, or a flag. `base` is the folder that `/x` globs
     start from. `match` and `not_match` are calls that it must, and must not, cover; see `permission/examples.py`.
-    `own`: it comes from the person: their settings, a flag, an answer.
+    `own`: it comes from the user: their settings, a flag, an answer.
     """
 
     list: RuleList

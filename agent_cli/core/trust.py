@@ -1,4 +1,4 @@
-"""How a repository stands with the person: what it brings that would take effect, and whether they said yes to it."""
+"""How a repository stands with the user: what it brings that would take effect, and whether they said yes to it."""
 
 from __future__ import annotations
 

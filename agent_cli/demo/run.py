@@ -59,7 +59,7 @@ def run_demo(yes: bool, keep: bool) -> int:
 
 
 class Actor:
-    """The script as a model, with one more reply: what it says once a person has refused a call."""
+    """The script as a model, with one more reply: what it says once a user has refused a call."""
 
     def __init__(self, script: Path, pause: float) -> None:
         import tomllib
@@ -89,7 +89,7 @@ class Actor:
 
 
 class _Demo:
-    """One run of the demo in its folder. asks: a person answers; else the demo's own rules do."""
+    """One run of the demo in its folder. asks: a user answers; else the demo's own rules do."""
 
     def __init__(self, folder: Path, asks: bool) -> None:
         self._folder = folder

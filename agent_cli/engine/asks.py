@@ -1,4 +1,4 @@
-"""Who is asked about the calls of a round before they run: the hooks first, then the person. Hooks cost nothing here
+"""Who is asked about the calls of a round before they run: the hooks first, then the user. Hooks cost nothing here
 where there are none."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HookOutcome:
 
 class Asks:
     """The questions of one round. said: by call id, so that each hook is asked once. changes: how often
-    PermissionRequest hooks changed a call. settled: what calls do that the person changed, and has seen so."""
+    PermissionRequest hooks changed a call. settled: what calls do that the user changed, and has seen so."""
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn

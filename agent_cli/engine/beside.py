@@ -1,4 +1,4 @@
-"""A question of the person's beside the conversation: the model sees all of it, calls nothing, and nothing is kept."""
+"""A question of the user's beside the conversation: the model sees all of it, calls nothing, and nothing is kept."""
 
 from __future__ import annotations
 

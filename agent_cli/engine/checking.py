@@ -118,7 +118,7 @@ def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Dec
 
 
 def proposals(batch: Sequence[Checked]) -> list[Prepared]:
-    """Those of a batch that a person can be asked about now.
+    """Those of a batch that a user can be asked about now.
 
     A call that touches what an undecided call before it would write has to wait: what it would do is not known yet.
     """

@@ -186,7 +186,7 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
     head = len(window.head)
     summary = min(max(room // 10, _SUMMARY[0]), _SUMMARY[1])
     tail = view[head:]
-    # Of a conversation that is short yet, the person wants to see something gone.
+    # Of a conversation that is short yet, the user wants to see something gone.
     most = room if trigger == "auto" else min(room, tokens_of(tail))
     layout: _Layout | None = None
     for part in _KEPT:

@@ -1,4 +1,4 @@
-"""What the person does with the model's window: see what fills it, compact it, go back, pin a message.
+"""What the user does with the model's window: see what fills it, compact it, go back, pin a message.
 
 Called between turns, or to look at any time. Each change is recorded and shown like the events of a turn.
 """
@@ -76,7 +76,7 @@ def filling(conversation: Conversation) -> Filling:
 
 
 def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> str:
-    """Compact the conversation because the person wants it; why it was not, or "" where it was."""
+    """Compact the conversation because the user wants it; why it was not, or "" where it was."""
     if conversation.suspended:
         return OPEN
     from agent_cli.engine.compaction import compact
@@ -121,7 +121,7 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
 
 
 def pinnable(history: Iterable[Message]) -> list[Message]:
-    """The messages that can be pinned, the newest first: what a person or the model said, and results."""
+    """The messages that can be pinned, the newest first: what a user or the model said, and results."""
     found: dict[str, Message] = {}
     for message in history:
         if message.text.strip() and (by_person(message) or not isinstance(message, UserMessage)):

@@ -60,7 +60,7 @@ class Conversation:
 
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
-    something that waited. expand: what a message means, where it names a command of the person's. kept: what held in
+    something that waited. expand: what a message means, where it names a command of the user's. kept: what held in
     the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
     the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
     prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
@@ -93,7 +93,7 @@ class Conversation:
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
 
-        Raises ToolError for a command of the person's that cannot be expanded; nothing has happened then.
+        Raises ToolError for a command of the user's that cannot be expanded; nothing has happened then.
         """
         self.kit.context.cancel = CancelToken()
         self.kit.context.mentioned.clear()
@@ -233,7 +233,7 @@ class Conversation:
         self.record(Rewound(messages, self.kit.context.plan))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
-        """The person changes the plan; the model is told at the next round. Safe while a turn runs."""
+        """The user changes the plan; the model is told at the next round. Safe while a turn runs."""
         self.kit.context.plan, self.plan_paused = items, False
         self.plans.append((len(self.so_far), items))
         self.record(PlanChanged(items))

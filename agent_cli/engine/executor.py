@@ -1,6 +1,6 @@
 """From calls to results: check, permit, run, finish; exactly one result per call, whatever happens.
 
-The calls of a round go in order. Those before the first that needs a person run at once. Then all that need one are
+The calls of a round go in order. Those before the first that needs a user run at once. Then all that need one are
 proposed together, and run, in order, when the last of them is decided; what has changed since it was shown is proposed
 again. When nobody decides now, the turn is suspended and the open calls wait in the history. A call that is unknown or
 badly formed becomes an error result that teaches; one that is refused carries the words of whoever refused it.
@@ -45,7 +45,7 @@ OVER = "Not run: a call before this one in the same answer was the last of the t
 class BatchOutcome(Value):
     """What the calls of a round leave behind.
 
-    suspended: a person is needed ("approval" or "input"). finish: a call completed the turn. cancelled: the person
+    suspended: a user is needed ("approval" or "input"). finish: a call completed the turn. cancelled: the user
     ended it.
     """
 
@@ -105,7 +105,7 @@ class Round:
         self.waiting.pop(0)
 
     def _run_until_asked(self) -> Generator[Event, None, BatchOutcome | None]:
-        """Run the calls before the first one that needs a person."""
+        """Run the calls before the first one that needs a user."""
         while self.waiting:
             call = self.waiting[0]
             begun = self._begun.get(call.id)
@@ -142,7 +142,7 @@ class Round:
             self._begun = start_parallel(self.turn, group)
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
-        """Propose what needs a person, ask, and run in order what is decided."""
+        """Propose what needs a user, ask, and run in order what is decided."""
         batch = []
         for call in self.waiting:
             batch.append((yield from self._asks.check(call)))
@@ -362,7 +362,7 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
 
 
 def rejection_text(answer: Reject) -> str:
-    """What the model reads when a person, or nobody, said no."""
+    """What the model reads when a user, or nobody, said no."""
     if answer.by != "person":
         return f"Permission was denied: the call {answer.reason}."
     if answer.reason:

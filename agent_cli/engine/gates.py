@@ -1,9 +1,9 @@
-"""Where a person looks at the work before it goes on: after a step of the plan, after a set of changed files, or in the
+"""Where a user looks at the work before it goes on: after a step of the plan, after a set of changed files, or in the
 order that a prompt such as /tdd asks for.
 
 A gate stands before a call, so that the call waits in the history like any other while nobody is there: before the one
 that marks a step as done, or before the first of the round after files were changed. What was seen since the last look
-is counted here; the words of the person go to the model.
+is counted here; the words of the user go to the model.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Gates:
     def _look(
         self, turn: Turn, call_id: str, title: str, steps: Sequence[str]
     ) -> Generator[Event, None, QuestionReply | GateResult]:
-        """Put what was done to the person: their reply, or how the turn ends because of it."""
+        """Put what was done to the user: their reply, or how the turn ends because of it."""
         self._asking = call_id
         reply = yield from put_question(turn, QuestionAsked(call_id, "review", self._data(turn, title, steps)))
         if isinstance(reply, Defer):

@@ -119,7 +119,7 @@ def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
 
 
 def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
-    """The answer of the PermissionRequest hooks to a question; None where they leave it to the person."""
+    """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
     turn = asks.turn
     given = tool_input(turn, item)
     data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}

@@ -1,4 +1,4 @@
-"""The commands in a prompt of the person's: permitted like any call of Bash, hooks included, then run, before the turn
+"""The commands in a prompt of the user's: permitted like any call of Bash, hooks included, then run, before the turn
 begins."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
 
 
 def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
-    """The command, perhaps as the person has changed it, once it may run. Raises ToolError where it may not."""
+    """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
     yield ToolRequested(call_id, "Bash", {"command": command}, f"Run: {shorten(command, 200)}")
     decision = kit.policy.decide("Bash", (Effect("run", command),))
     if kit.hooks.wants("PreToolUse", "Bash"):

@@ -20,7 +20,7 @@ def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
     lent = [options.lent, *(from_plain(Lent, plain) for plain in options.kept.get("lent", ()))]
     flow = next((each.flow for each in lent if each.flow), "")
     if options.review != "off" or flow:
-        from agent_cli.engine.gates import Gates  # only where a person is to look at steps
+        from agent_cli.engine.gates import Gates  # only where a user is to look at steps
 
         turn.kit.gates = Gates(turn, flow, options.kept)
     for each in lent:

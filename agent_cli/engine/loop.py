@@ -232,7 +232,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     gates = turn.kit.gates if turn.kit.depth == 0 else None
     if gates is not None and (due := gates.unfinished(turn, answer.text)):
         return due
-    # After a refusal its text stands: a person or a rule has just said no to the way the work was going.
+    # After a refusal its text stands: a user or a rule has just said no to the way the work was going.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from continuation(turn, answer, prompt("plan_continue"))
         if more := more or failing_check(turn):

@@ -1,4 +1,4 @@
-"""When a call asks the person: a question of the model's, or a plan that wants approval."""
+"""When a call asks the user: a question of the model's, or a plan that wants approval."""
 
 from __future__ import annotations
 

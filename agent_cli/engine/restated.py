@@ -1,4 +1,4 @@
-"""What a compaction carries over word for word: what the person asked, pins, the plan, memory, files as they are now.
+"""What a compaction carries over word for word: what the user asked, pins, the plan, memory, files as they are now.
 
 Each part has a bound, and says so where it was cut.
 """
@@ -80,7 +80,7 @@ def restated(turn: Turn, border: int, room: int, files: int) -> Restated:
 
 
 def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tuple[str, str] | None:
-    """The person's last messages, so that no summary stands between them and the model."""
+    """The user's last messages, so that no summary stands between them and the model."""
     said = [without_note(m.text) for m in gone if by_person(m)][-_SAID if not any(map(by_person, stay)) else -1 :]
     if not said:
         return None

@@ -131,7 +131,7 @@ def _outcome(
 
 
 def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
-    """Pass a running tool's progress on as events, and its questions to the small model or to the person."""
+    """Pass a running tool's progress on as events, and its questions to the small model or to the user."""
     answer: str | None = None
     while True:
         try:

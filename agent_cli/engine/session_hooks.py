@@ -101,7 +101,7 @@ def incoming(kit: Kit, texts: list[str]) -> Generator[Event, None, list[str]]:
 
 
 def contexts(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """What hooks add, each as a message that is told from the person's words."""
+    """What hooks add, each as a message that is told from the user's words."""
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
 
 

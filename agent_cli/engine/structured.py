@@ -20,7 +20,7 @@ _REMINDERS = 2
 
 
 class StructuredAnswer(Value):
-    """Arguments whose shape the person gave."""
+    """Arguments whose shape the user gave."""
 
     value: dict[str, Any]
 

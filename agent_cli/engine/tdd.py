@@ -1,5 +1,5 @@
-"""The order of work of /tdd, kept by what is seen and not by what the model says: a plan that the person approved,
-tests that fail, the person's look at them, code, the same tests passing, and a commit that is asked about.
+"""The order of work of /tdd, kept by what is seen and not by what the model says: a plan that the user approved,
+tests that fail, the user's look at them, code, the same tests passing, and a commit that is asked about.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MISSING = {
 
 class TddState(Value, tag="State"):
     """How far the work is. red: the command that was seen failing, and its exit code. tests: the files of tests that
-    were written. later: those of them that were changed after the person had seen them."""
+    were written. later: those of them that were changed after the user had seen them."""
 
     phase: Phase = "plan"
     red: Check | None = None
@@ -149,7 +149,7 @@ class Tdd:
             self.state = state.but(phase="code", later=_more(state.later, tests))
 
     def review(self) -> str:
-        """What the person is asked, where they have to look at the tests; else ""."""
+        """What the user is asked, where they have to look at the tests; else ""."""
         if self.state.phase != "review":
             return ""
         return (

@@ -123,7 +123,7 @@ class Watch:
         """A turn begins, or goes on, with this history."""
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
-        """A call is about to run; what a person should know."""
+        """A call is about to run; what a user should know."""
         return ()
 
     def after(self, call: str) -> Sequence[str]:
@@ -155,7 +155,7 @@ class Kit:
 
     price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken at each round boundary.
     guards: asked when the model stops calling tools; a text they return goes to the model, and the turn goes on.
-    asker: puts a question of the model, or a plan, to the person. attended: a person watches the turn.
+    asker: puts a question of the model, or a plan, to the user. attended: a user watches the turn.
     verify: names of commands that check the work, beside the known ones.
     fallbacks: what to try when the model fails, opened on demand. small: what answers the questions of tools; None: the
     model itself.
@@ -208,13 +208,13 @@ class Kit:
         self.nested_shell: dict[str, Carried] = {}
         # What calls gave that ran and wait for the user's answer, by call id.
         self.held: dict[str, ToolResult] = {}
-        # The histories that a sub-agent's turn is nested in, the person's own first.
+        # The histories that a sub-agent's turn is nested in, the user's own first.
         self.above: tuple[Sequence[Message], ...] = ()
         # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
         self.save_rule: Callable[[str], str] | None = None
         # Describes an unexpected exception in a file; answers its path, or "".
         self.report: Callable[[BaseException], str] = lambda error: ""
-        # Where a person is to look at steps, or an order of work is kept: what watches the turn.
+        # Where a user is to look at steps, or an order of work is kept: what watches the turn.
         self.gates: Gates | None = None
         self.ids: set[str] = set()
         # What the model is shown of the history, and the same for the histories of sub-agents that wait.

@@ -1,4 +1,4 @@
-"""What waits for a person: `agent pending`, `approve`, `reject`, `answer`; and `show`, what happened."""
+"""What waits for a user: `agent pending`, `approve`, `reject`, `answer`; and `show`, what happened."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class RunReport(Value, tag="Report"):
 
 
 class FailOnQuestion:
-    """With `--on-ask fail`: the approver and asker that end the turn. `needed` are the calls that wanted a person."""
+    """With `--on-ask fail`: the approver and asker that end the turn. `needed` are the calls that wanted a user."""
 
     def __init__(self) -> None:
         self.needed: list[str] = []
@@ -101,12 +101,12 @@ def deny(request: ApprovalRequested) -> Answer:
 
 
 def decide_alone(asked: QuestionAsked) -> QuestionReply | Defer:
-    """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a person."""
+    """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a user."""
     return QuestionReply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
 
 
 class InputMessage(Value):
-    """One message of the person's."""
+    """One message of the user's."""
 
     text: str
     media: tuple[Media, ...] = ()

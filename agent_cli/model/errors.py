@@ -1,4 +1,4 @@
-"""What a provider's refusal means: one of the small set of failures, in a sentence for a person.
+"""What a provider's refusal means: one of the small set of failures, in a sentence for a user.
 
 Providers agree on nothing but rough status codes, so the words of the message decide where the code is ambiguous:
 a conversation that is too long, money that has run out, a model that does not exist.

@@ -215,7 +215,7 @@ def base_url_of(provider: Provider, env: Mapping[str, str]) -> str:
 
 
 def normal_url(value: str, provider: Provider) -> str:
-    """An address as a person writes it, made whole: scheme, port and `/v1` for a local server, no slash at
+    """An address as a user writes it, made whole: scheme, port and `/v1` for a local server, no slash at
     the end."""
     url = value.rstrip("/")
     if not provider.local:

@@ -103,7 +103,7 @@ class Stopped(Value):
 
 
 class Notice(Value):
-    """Something a person should know: a retry, with the seconds until then; an option the wire lacks."""
+    """Something a user should know: a retry, with the seconds until then; an option the wire lacks."""
 
     text: str
     wait: float = 0.0

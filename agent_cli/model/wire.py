@@ -1,7 +1,7 @@
 """What the direct wires share: sending a body, reading the answer as JSON events, and remembering two things.
 
 Remembered are the encoded form of each message, so that a long conversation is not serialised again every round, and
-the options that a server turned out not to take: such a request is sent again without the option, and a person is told
+the options that a server turned out not to take: such a request is sent again without the option, and a user is told
 once. Nothing of this changes what a conversation means.
 """
 
@@ -108,7 +108,7 @@ class Wire(ABC):
 
     @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
-        """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a person
+        """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a user
         (nothing, if that is not worth it). None: the request cannot be helped."""
 
     def _takes(self, request: Request, option: str) -> bool:

@@ -27,7 +27,7 @@ class Verdict(Value):
 
 
 class Decision(Value):
-    """`reason` is a sentence for a person and the model; `rule` is the rule's text where one decided.
+    """`reason` is a sentence for a user and the model; `rule` is the rule's text where one decided.
 
     parts: for a command line, the verdicts about what it consists of. firm: neither a mode nor a hook waves it through.
     """

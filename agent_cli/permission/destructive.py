@@ -1,6 +1,6 @@
 """Commands that destroy work: which parts of a command line they are, and whether a rule names them.
 
-Only recognised here, from the words alone; what would really be lost is computed by `losses`, once a person is asked.
+Only recognised here, from the words alone; what would really be lost is computed by `losses`, once a user is asked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The computed facts of a question: what a call consists of, what it touches, what it would lose. No model is asked.
 
-Every line is safe to show: what a person did not write themselves is spelled out, and nothing is shortened.
+Every line is safe to show: what a user did not write themselves is spelled out, and nothing is shortened.
 """
 
 from __future__ import annotations

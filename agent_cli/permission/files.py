@@ -42,7 +42,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, tool: str, effect: Effec
 
 
 def _opens(rule: Rule, kind: str) -> bool:
-    """Whether a rule opens a protected path: one of the person's own that names it without a wildcard."""
+    """Whether a rule opens a protected path: one of the user's own that names it without a wildcard."""
     return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
 
 

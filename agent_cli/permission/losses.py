@@ -1,4 +1,4 @@
-"""What a destructive command would lose, computed when a person is asked: files, uncommitted lines, commits, stashes.
+"""What a destructive command would lose, computed when a user is asked: files, uncommitted lines, commits, stashes.
 
 Bounded in time; what could not be looked at in it is said. Git is only asked where the workspace is trusted, hardened
 as for all reads, and never writes.

@@ -1,7 +1,7 @@
 """Files outside the project that its memory would import: found without looking at any of them.
 
 Only memory at the top of the project counts, with what it imports inside the project. Nothing outside is read, or even
-looked at, before the person has agreed to the list; a change of the list asks again.
+looked at, before the user has agreed to the list; a change of the list asks again.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Policy:
         return judged.reads_only
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
-        """What a person should know who is asked about a call; nothing where nobody will read it."""
+        """What a user should know who is asked about a call; nothing where nobody will read it."""
         if not self.answered:
             return ()
         from agent_cli.permission.facts import ApprovalContext, approval_facts  # only for a question

@@ -1,6 +1,6 @@
-"""Which repositories the person trusts: judged at start, remembered by resolved path and by what would take effect.
+"""Which repositories the user trusts: judged at start, remembered by resolved path and by what would take effect.
 
-A repository that was not seen before is untrusted. The person's yes is kept in one file of theirs, with a fingerprint
+A repository that was not seen before is untrusted. The user's yes is kept in one file of theirs, with a fingerprint
 of each file that would run or widen something; when one of them changes, the yes is void. Repositories nested in a
 trusted one are repositories of their own.
 """
@@ -144,7 +144,7 @@ def fingerprints(root: Path) -> dict[str, str] | None:
 
 
 def agree(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
-    """Remember that the person trusts `root` as it was shown to them; "" or why that cannot be kept."""
+    """Remember that the user trusts `root` as it was shown to them; "" or why that cannot be kept."""
     if shown is None:
         return "it brings more files than can be checked"
     if fingerprints(root) != shown:

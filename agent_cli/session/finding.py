@@ -1,4 +1,4 @@
-"""The session that a person means: by its ID, the beginning of it, its name, or words that were said in it."""
+"""The session that a user means: by its ID, the beginning of it, its name, or words that were said in it."""
 
 from __future__ import annotations
 

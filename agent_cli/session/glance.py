@@ -27,7 +27,7 @@ ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupt
 
 
 class Glance(Value):
-    """A session in a list. first: the first words of the person. ended: "done", "failed", "interrupted", "waiting", or
+    """A session in a list. first: the first words of the user. ended: "done", "failed", "interrupted", "waiting", or
     "open" where the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
 
     session_id: str

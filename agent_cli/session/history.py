@@ -58,13 +58,13 @@ class History:
         self._gap = True
 
     def turn_started(self) -> None:
-        """A turn begins on a message of a person's, or on open calls."""
+        """A turn begins on a message of a user's, or on open calls."""
         self.flush()
         if self._gap and not self.open and not (self.messages and isinstance(self.messages[-1], UserMessage)):
             self._put(UserMessage(LOST_MESSAGE))
 
     def rewind(self, messages: int) -> None:
-        """The person went back to where there were so many."""
+        """The user went back to where there were so many."""
         self.flush()
         del self.messages[messages:]
         self.open.clear()

@@ -347,7 +347,7 @@ class SessionLog:
             self._trouble = f"This session cannot be saved in {self.path.parent}: {error.strerror or error}."
 
     def _tell(self) -> None:
-        """Tell the person once that the disk refuses, and once that it takes again."""
+        """Tell the user once that the disk refuses, and once that it takes again."""
         if self._told == self._trouble:
             return
         self._told = self._trouble

@@ -1,4 +1,4 @@
-"""The plan that waits for a person: one record per user and project, taken up exactly once, for a limited time."""
+"""The plan that waits for a user: one record per user and project, taken up exactly once, for a limited time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST = 16 << 20
 
 
 class WaitingPlan(Value):
-    """A plan as it was put to the person. `created`: seconds since the epoch."""
+    """A plan as it was put to the user. `created`: seconds since the epoch."""
 
     session_id: str
     call_id: str

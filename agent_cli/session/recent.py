@@ -36,7 +36,7 @@ _KINDS = events_by_tag(
 
 
 class Exchange(Value):
-    """What the person said, and what came of it. skipped: how many events before these are not shown."""
+    """What the user said, and what came of it. skipped: how many events before these are not shown."""
 
     question: str
     events: tuple[Event, ...]
@@ -54,7 +54,7 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
         return None
     if any(line.type == "Rewound" for line in lines):
         if size > tail:
-            # How far the person went back counts from the beginning.
+            # How far the user went back counts from the beginning.
             return last_exchange(log, size)
         lines = _standing(lines)
     start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
@@ -82,7 +82,7 @@ def _said_by(line: LogLine) -> str:
 
 
 def _standing(lines: list[LogLine]) -> list[LogLine]:
-    """All lines of a log without those that the person went back from."""
+    """All lines of a log without those that the user went back from."""
     standing: list[LogLine] = []
     places: list[int] = []
     cut_off = False

@@ -46,7 +46,7 @@ class Partial(Value, tag="Partial"):
 
 class Mended(Value, tag="Mended"):
     """The log was damaged and has been written anew: how many records were lost, how many numbers were missing then,
-    under which name the file is kept as it was, and whether the session waited for a person then."""
+    under which name the file is kept as it was, and whether the session waited for a user then."""
 
     bad: int
     missing: int
@@ -58,7 +58,7 @@ class WaitingTurn(Value, tag="Waiting"):
     """A turn to be resumed: what is asked, what was already said, and how the turn goes on.
 
     requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).
-    decisions and answers: a person's, not carried out yet. asked_at: when the last of it was put to the person.
+    decisions and answers: a user's, not carried out yet. asked_at: when the last of it was put to the user.
     by_model: what the turn has used so far.
     """
 

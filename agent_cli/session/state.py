@@ -162,7 +162,7 @@ class ReplayState:
         if isinstance(event, Compacted):
             self._tokens, self._since = event.tokens_after, 0
             self.seen |= event.seen
-            # What it cost is part of a turn's usage, unless the person asked for it between turns.
+            # What it cost is part of a turn's usage, unless the user asked for it between turns.
             self.usage += event.usage if event.trigger == "manual" else Usage()
         elif isinstance(event, Uncompacted):
             self._tokens, self._since = event.tokens, 0
@@ -194,7 +194,7 @@ class ReplayState:
                 self.take(event, time)
 
     def _decided(self, event: ApprovalResolved) -> None:
-        """A person's decision about what was shown; deferring is none."""
+        """A user's decision about what was shown; deferring is none."""
         if event.by == "person" and event.decision != "defer":
             self.turn.answered()
             self.decisions[event.call_id] = event

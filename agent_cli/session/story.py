@@ -57,8 +57,8 @@ class CallTold(Value):
 class TurnTold(Value):
     """A turn: the query, its calls, what it used, how it ended.
 
-    usage: with what it cost afterwards: a title, a compaction that the person asked for. agents: the usage of each
-    sub-agent, by its Task call. copied: it was held in another session. notes: compactions, and where the person went
+    usage: with what it cost afterwards: a title, a compaction that the user asked for. agents: the usage of each
+    sub-agent, by its Task call. copied: it was held in another session. notes: compactions, and where the user went
     back, in words.
     """
 
@@ -227,7 +227,7 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
 
 
 def _taken_back(turns: list[_Turn], messages: int) -> None:
-    """The person went back to where the history had so many messages."""
+    """The user went back to where the history had so many messages."""
     note = "undone: the user continued from before this"
     for turn in turns:
         if turn.before >= messages and note not in turn.notes:

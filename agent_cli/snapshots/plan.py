@@ -1,7 +1,7 @@
 """What an undo would do, computed before anything happens: file by file, with what cannot or should not be put back.
 
 Only what the work touched is looked at. A file is put back without a question where it is still as the work left it;
-where somebody changed it since, or that is not certain, the person has to say so for that file.
+where somebody changed it since, or that is not certain, the user has to say so for that file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTED = 10
 
 
 class Item(Value):
-    """One file. want: how it is to be; now: how it is. kind: it can be put back, only if the person says so, or not.
+    """One file. want: how it is to be; now: how it is. kind: it can be put back, only if the user says so, or not.
 
     why: for the latter two.
     """

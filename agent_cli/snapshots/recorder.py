@@ -61,7 +61,7 @@ class Recorder:
         self._written, self._new = -1, new
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
-        """Keep the state before a call; what a person should know about that."""
+        """Keep the state before a call; what a user should know about that."""
         whole = self._folders and any(e.kind in ("run", "call") for e in effects)
         try:
             store = self.store

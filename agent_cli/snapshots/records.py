@@ -18,7 +18,7 @@ from agent_tools.values import DecodeError, Value, from_plain, to_plain
 
 
 class RecordedTurn(Value, tag="Turn"):
-    """A turn that changed something. text: what the person said. messages: how long the history was before it."""
+    """A turn that changed something. text: what the user said. messages: how long the history was before it."""
 
     turn: int
     text: str

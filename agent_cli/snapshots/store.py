@@ -26,7 +26,7 @@ _TREE, _NOTHING = "040000", "0" * 40
 
 class Where(Value):
     """Where snapshots are kept, and of what. folder: the project's store. roots: the folders worked in, the project's
-    first. path and home: the variables of the person's environment. session: whose records these are."""
+    first. path and home: the variables of the user's environment. session: whose records these are."""
 
     folder: Path
     roots: tuple[Path, ...]

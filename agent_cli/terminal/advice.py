@@ -1,4 +1,4 @@
-"""What a person can do about a failure of the provider, by its kind."""
+"""What a user can do about a failure of the provider, by its kind."""
 
 from __future__ import annotations
 

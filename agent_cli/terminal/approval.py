@@ -94,7 +94,7 @@ class AskInLines:
                 return answer
 
     def _edited(self, change: Changeable) -> Answer | None:
-        """The call as the person has changed it; None where they have not."""
+        """The call as the user has changed it; None where they have not."""
         if change.in_line:
             return change.edited(self._words(f"new {change.name} (nothing: leave it)> "))
         text = edited_text(change.text)
@@ -133,7 +133,7 @@ class AskInLines:
 
 
 def answer_to(request: ApprovalRequested, words: str) -> Answer | None:
-    """What a person's words, or a key, say to a question; None for "always" where there is no such rule."""
+    """What a user's words, or a key, say to a question; None for "always" where there is no such rule."""
     if words.lower() in ("y", "yes"):
         return Approve()
     if words in ("A", "Always", "ALWAYS") and request.keeps:

@@ -118,7 +118,7 @@ def asked_lines(question: dict[str, Any], console: Console) -> Iterator[Text]:
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:
-    """The labels that numbers stand for; anything else is the person's own words."""
+    """The labels that numbers stand for; anything else is the user's own words."""
     numbers = [number_in(word) for word in words.replace(",", " ").split()]
     if numbers and all(1 <= n <= len(options) for n in numbers):
         return ", ".join(str(options[n - 1]["label"]) for n in numbers)

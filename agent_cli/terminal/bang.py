@@ -1,7 +1,7 @@
-"""`!command`: a command of the person's, run now; the model is told with the next message. `!!command` keeps it away.
+"""`!command`: a command of the user's, run now; the model is told with the next message. `!!command` keeps it away.
 
 It runs as Bash would run it, with the same working directory and exports, but nobody is asked and no sandbox is around
-it: the person has typed it.
+it: the user has typed it.
 """
 
 from __future__ import annotations

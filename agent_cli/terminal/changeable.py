@@ -1,4 +1,4 @@
-"""What a person may change of a call before it runs: its main argument, or which parts of its change are made."""
+"""What a user may change of a call before it runs: its main argument, or which parts of its change are made."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Changeable:
         return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
 
     def taken(self, kept: Sequence[Hunk]) -> Answer:
-        """The answer of a person who takes these of the hunks."""
+        """The answer of a user who takes these of the hunks."""
         assert self._workspace is not None
         return taken(kept, self.hunks, self._arguments, self._workspace)
 

@@ -1,4 +1,4 @@
-"""Text for the clipboard of the terminal that the person sits at, near or far: the sequence OSC 52."""
+"""Text for the clipboard of the terminal that the user sits at, near or far: the sequence OSC 52."""
 
 from __future__ import annotations
 

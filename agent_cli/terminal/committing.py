@@ -123,7 +123,7 @@ def _list(repl: Repl, repo: Repository, take: Sequence[FileStatus], choice: Comm
 
 
 def _message(repl: Repl, repo: Repository, take: Sequence[FileStatus], asked: CommitWords) -> str:
-    """The message to begin with: the person's, else the model's. Raises UsageError, CancelledError."""
+    """The message to begin with: the user's, else the model's. Raises UsageError, CancelledError."""
     agent = repl.agent
     kit = agent.conversation.kit
     text = asked.message
@@ -146,7 +146,7 @@ def _message(repl: Repl, repo: Repository, take: Sequence[FileStatus], asked: Co
 
 
 def _agreed(repl: Repl, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
-    """The message that the person agrees to, perhaps after they edited it; None where they would rather not."""
+    """The message that the user agrees to, perhaps after they edited it; None where they would rather not."""
     options = [("yes", f"commit {counted(len(take), 'file')}"), ("edit", "the message first"), ("no", "")]
     while True:
         repl.say("")
@@ -166,7 +166,7 @@ def _agreed(repl: Repl, repo: Repository, take: Sequence[FileStatus], message: s
 
 
 def _marks(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
-    """By what it is seen that a file was changed while the person looked."""
+    """By what it is seen that a file was changed while the user looked."""
     found: list[tuple[int, int, int] | None] = []
     for change in take:
         try:

@@ -79,7 +79,7 @@ class Controls:
         threading.Thread(target=look, daemon=True).start()
 
     def edit_draft(self) -> None:
-        """The draft in the person's editor; sent only by Enter, and kept as it was where the editor fails."""
+        """The draft in the user's editor; sent only by Enter, and kept as it was where the editor fails."""
         live, line = self.live, self.line
         text = line.buffer.text
 

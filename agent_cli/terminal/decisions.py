@@ -1,4 +1,4 @@
-"""What the application asks a person: a body for the scrollback, a bar, and what each key means.
+"""What the application asks a user: a body for the scrollback, a bar, and what each key means.
 
 The meaning of keys and words is that of the line front end: `answer_to`, `read_verdict`, `chosen`.
 """
@@ -65,7 +65,7 @@ Act = Give | TextInput | InEditor
 class Dialog:
     """One open question. keys: what a single key means. free: without a key the input line is the answer at once.
 
-    own: the person's own command asks, so that the line is free for it. Such a question may be answered with nothing.
+    own: the user's own command asks, so that the line is free for it. Such a question may be answered with nothing.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Dialog:
 
 
 def approval(request: ApprovalRequested, change: Changeable) -> Dialog:
-    """The question before a call. change: what of it the person may change."""
+    """The question before a call. change: what of it the user may change."""
     keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
     words = ["y yes"]
     if request.always:
@@ -125,20 +125,20 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
 
 
 def confirmation(text: str) -> Dialog:
-    """A yes or no for a command of the person's."""
+    """A yes or no for a command of the user's."""
     keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
     return Dialog("? [y yes · n no]", keys, lambda console: prose(f"? {text}", console, "ask"), own=True)
 
 
 def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
-    """A choice for a command of the person's; the answer is the place of an option, or None."""
+    """A choice for a command of the user's; the answer is the place of an option, or None."""
     menu = Pick("> ", tuple(options), lambda place: place)
     bar = "? type to narrow it down · up, down and Enter choose · Esc none"
     return Dialog(bar, {}, lambda console: prose(f"? {text}", console, "ask"), menu, own=True)
 
 
 def words_for(label: str, text: str = "") -> Dialog:
-    """A line of words for a command of the person's; the answer is a text, or None."""
+    """A line of words for a command of the user's; the answer is a text, or None."""
     words = TextInput(label, lambda typed: typed.strip() or None, text)
     return Dialog("? Enter sends · Esc goes back", {}, lambda console: iter(()), words, own=True)
 

@@ -1,4 +1,4 @@
-"""What a slash command may ask the person, line by line. The application has the same, with keys and a menu."""
+"""What a slash command may ask the user, line by line. The application has the same, with keys and a menu."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Dialogs(ABC):
 
     @abstractmethod
     def say(self, text: str) -> None:
-        """A line for the person."""
+        """A line for the user."""
 
     def confirm(self, question: str) -> bool:
-        """Whether the person says yes; anything but `y` and `yes` is a no."""
+        """Whether the user says yes; anything but `y` and `yes` is a no."""
         sys.stdout.write(f"{one_line(question)} ")
         sys.stdout.flush()
         try:
@@ -37,7 +37,7 @@ class Dialogs(ABC):
         return (self.ask("[y/N] ") or "").lower() in ("y", "yes")
 
     def choose(self, question: str, options: Sequence[Option]) -> int | None:
-        """The place of the option that the person picks, from 0; None for none of them."""
+        """The place of the option that the user picks, from 0; None for none of them."""
         self.say(question)
         for number, (label, text) in enumerate(options, 1):
             self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
@@ -54,7 +54,7 @@ class Dialogs(ABC):
         return None
 
     def ask(self, label: str, text: str = "") -> str | None:
-        """A line of the person's, without blanks around it; None where they would rather not. text: what it is now."""
+        """A line of the user's, without blanks around it; None where they would rather not. text: what it is now."""
         try:
             words = read_line(f"{label}[{one_line(text)}] " if text else label).strip()
         except (EOFError, KeyboardInterrupt):
@@ -62,7 +62,7 @@ class Dialogs(ABC):
         return words or text
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
-        """The text as it comes out of the person's editor; None where that fails."""
+        """The text as it comes out of the user's editor; None where that fails."""
         changed = edited_text(text, suffix)
         if changed is None:
             self.say(NO_EDITOR)

@@ -44,7 +44,7 @@ class Drafts:
         self._changed.set()
 
     def close(self, *, left: bool) -> None:
-        """The session ends. left: by the person, so that nothing is missing; otherwise what stands there is kept."""
+        """The session ends. left: by the user, so that nothing is missing; otherwise what stands there is kept."""
         self._over.set()
         self._changed.set()
         if self._thread is not None:

@@ -1,4 +1,4 @@
-"""A text in the person's own editor."""
+"""A text in the user's own editor."""
 
 from __future__ import annotations
 

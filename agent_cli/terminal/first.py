@@ -38,7 +38,7 @@ def is_first_start(place: Place) -> bool:
 
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: Place) -> None:
-    """Ask which model to use, where nothing says so and there are several; keep the answer in the person's settings."""
+    """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
     from agent_cli.model.discover import discover  # few starts get here

@@ -99,7 +99,7 @@ class Questions:
             self._give(answer)
 
     def back(self) -> None:
-        """Escape in a reply: to the question, or out of one that the person's own command has asked."""
+        """Escape in a reply: to the question, or out of one that the user's own command has asked."""
         if self.ask is not None and self.ask.own:
             self._give(None)
         else:

@@ -1,4 +1,4 @@
-"""What was typed in a project, over sessions: JSON lines, one string each, readable by the person alone."""
+"""What was typed in a project, over sessions: JSON lines, one string each, readable by the user alone."""
 
 from __future__ import annotations
 

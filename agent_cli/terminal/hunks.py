@@ -1,4 +1,4 @@
-"""A change taken in parts: a person chooses hunks of its diff, and the call is made to do just those.
+"""A change taken in parts: a user chooses hunks of its diff, and the call is made to do just those.
 
 Whatever tool proposed the change, what is kept becomes one of ours that writes exactly that text. Where that cannot be
 proved, since the file is not what the diff says, the change is offered only as a whole.
@@ -67,7 +67,7 @@ def only(kept: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) 
 
 
 def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> Answer:
-    """The answer to a call of which a person takes these parts."""
+    """The answer to a call of which a user takes these parts."""
     if not kept:
         return Reject("took none of the parts of this change")
     if len(kept) == len(every):

@@ -1,4 +1,4 @@
-"""A line that a person types, without an editor."""
+"""A line that a user types, without an editor."""
 
 from __future__ import annotations
 

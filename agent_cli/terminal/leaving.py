@@ -1,4 +1,4 @@
-"""How a turn ended for the person: whether what it left is to be offered to them for taking back."""
+"""How a turn ended for the user: whether what it left is to be offered to them for taking back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent_cli.core.outcome import Complete, Failed, Suspended, TurnResult
 
 
 def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
-    """badly: it failed, or the person ended it by a no to all of it. stopped: interrupted, at a bound, or a call was
+    """badly: it failed, or the user ended it by a no to all of it. stopped: interrupted, at a bound, or a call was
     refused, after which people would rather say what they want instead than answer another question."""
     if result is None or isinstance(result, Suspended):
         return "well"

@@ -54,7 +54,7 @@ def _warm() -> None:
 
 
 class Live:
-    """The screen. `run` has the terminal until the person leaves."""
+    """The screen. `run` has the terminal until the user leaves."""
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class Live:
     # The thread that draws, from start to end.
 
     def run(self, first: Callable[[], None] | None = None) -> None:
-        """Have the terminal until the person leaves. first: work to begin with."""
+        """Have the terminal until the user leaves. first: work to begin with."""
         self.worker.start()
         if first is not None:
             self._work(first)
         try:
             self.app.run(pre_run=self._start)
         except EOFError:
-            pass  # no more keys: the person has left
+            pass  # no more keys: the user has left
         finally:
             if self.look.title:
                 self.app.screen.write_raw(RESTORE_TITLE)
@@ -237,7 +237,7 @@ class Live:
         self._lines += [*self.transcript.writer.take(), *lines]
 
     def echo(self, text: str, *, settle: bool = True) -> None:
-        """A message of the person's, as the model sees it from here on. settle: what is under way ends above it."""
+        """A message of the user's, as the model sees it from here on. settle: what is under way ends above it."""
         lines = text.split("\n")
         left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
         shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
@@ -259,7 +259,7 @@ class Live:
         self.draw_soon()
 
     def ring(self) -> None:
-        """Call the person, who may be looking elsewhere."""
+        """Call the user, who may be looking elsewhere."""
         self.send_quietly((RING if self.look.notify else "") + self._title("? "))
 
     def _title(self, state: str = "") -> str:

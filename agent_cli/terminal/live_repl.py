@@ -106,7 +106,7 @@ class LiveRepl(Repl):
         return transcript
 
     def run(self, first: str) -> int:
-        """Greet, have the terminal until the person leaves, say how to come back."""
+        """Greet, have the terminal until the user leaves, say how to come back."""
         self._greet()
         self.listener = self._listen
         outside = self._console

@@ -36,7 +36,7 @@ class Picker:
         self._now = datetime.now(UTC)
 
     def run(self, source: Input | None = None, output: Output | None = None) -> Glance | None:
-        """The person's choice; None for none."""
+        """The user's choice; None for none."""
         app: Application[Glance | None] = Application(
             layout=Layout(
                 HSplit(
@@ -110,7 +110,7 @@ class Picker:
 
 
 def pick_session(found: Sequence[Glance]) -> Glance | None:
-    """Let the person choose one at the terminal; None for none, or where no more keys come."""
+    """Let the user choose one at the terminal; None for none, or where no more keys come."""
     try:
         return Picker(found).run()
     except EOFError:

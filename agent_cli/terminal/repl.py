@@ -1,4 +1,4 @@
-"""The session on a terminal, line by line: read a message, run the turn, show it, ask where a call needs a person.
+"""The session on a terminal, line by line: read a message, run the turn, show it, ask where a call needs a user.
 
 Ctrl-C while a turn runs interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
 """
@@ -56,7 +56,7 @@ AFTER_PROMPT = 0.5
 
 
 def run_repl(options: RunOptions) -> int:
-    """A session until the person leaves; the exit code. Raises UsageError before it has begun."""
+    """A session until the user leaves; the exit code. Raises UsageError before it has begun."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     repl = _screen_for(options, layers.settings(), os.environ)(options, place, layers)
@@ -67,7 +67,7 @@ def run_repl(options: RunOptions) -> int:
 
 
 def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
-    """The application where a person sits at a terminal that can draw it; else line by line."""
+    """The application where a user sits at a terminal that can draw it; else line by line."""
     drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and not env.get("CI") and sys.platform != "win32"
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
@@ -109,7 +109,7 @@ class Repl(Dialogs):
         return Show(self._console, verbose=self.options.verbose)
 
     def _settle_trust(self) -> None:
-        """Ask whether the project is trusted, where it brings what would take effect and a person is there."""
+        """Ask whether the project is trusted, where it brings what would take effect and a user is there."""
         if self.layers.trust.state not in ("untrusted", "changed") or not os.isatty(0):
             return
         # Read between two looks at the files: what is agreed to is what was shown.
@@ -140,7 +140,7 @@ class Repl(Dialogs):
         return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
-        """A person sits here, whatever `--on-ask` was."""
+        """A user sits here, whatever `--on-ask` was."""
         approver = AskInLines(self._console, read_line, self._aside, self._changeable)
         ttl = self.layers.settings().plan_ttl
         return approver, QuestionsInLines(self._console, read_line, self._aside, ttl)
@@ -301,7 +301,7 @@ class Repl(Dialogs):
             self.say(f"To resume this session: agent{where} --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
-        """A line for the person; on a terminal it is wrapped by words."""
+        """A line for the user; on a terminal it is wrapped by words."""
         if not self._console.is_terminal:
             self._console.print(styled(text))
             return

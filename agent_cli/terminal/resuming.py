@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_cli.session.records import Restored
     from agent_cli.terminal.repl import Repl
 
-# Lines of the person's message.
+# Lines of the user's message.
 _LINES = 12
 BROKE_OFF = "the last turn broke off here"
 

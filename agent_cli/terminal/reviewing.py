@@ -1,4 +1,4 @@
-"""What a person is shown at a review gate, and what their words mean; the same for lines and for the application."""
+"""What a user is shown at a review gate, and what their words mean; the same for lines and for the application."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Show:
                 self._finished(event)
             case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
                 self._out.settle()
-                # Asked again it is another call: the person has changed it.
+                # Asked again it is another call: the user has changed it.
                 self._summaries[call_id] = summary
                 if preview is not None:
                     self._shown[call_id] = preview
@@ -98,7 +98,7 @@ class Show:
             case QuestionAsked():
                 self._out.settle()
             case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
-                # The call fails with the person's own words, which stand there already.
+                # The call fails with the user's own words, which stand there already.
                 self._summaries.pop(call_id, None)
             case PlanContinued():
                 self._say("  (the plan has open steps; continuing)", "dim")

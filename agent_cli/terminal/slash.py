@@ -60,7 +60,7 @@ def is_aside(line: str) -> bool:
 
 
 def run_slash(repl: Repl, line: str) -> None:
-    """Run `/name words`, ours before the person's own.
+    """Run `/name words`, ours before the user's own.
 
     Raises ExitRequestedError; an unknown name is said, with the nearest one.
     """

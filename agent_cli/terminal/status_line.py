@@ -1,4 +1,4 @@
-"""A command of the person's that writes the toolbar: facts of the session as JSON on its stdin, one line back.
+"""A command of the user's that writes the toolbar: facts of the session as JSON on its stdin, one line back.
 
 The facts have the names that Claude Code gives them, so scripts written for it serve here.
 """

@@ -180,7 +180,7 @@ class Transcript(Show):
     """A listener for the thread that draws.
 
     doing: what the turn is at, in words. turn: its usage; received: an estimate of the tokens that are streaming in.
-    plan: the plan as it now is, which the person may have changed.
+    plan: the plan as it now is, which the user may have changed.
     """
 
     def __init__(

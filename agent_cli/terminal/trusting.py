@@ -16,14 +16,14 @@ from agent_tools.lookalikes import visible
 
 
 def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
-    """Whether the person trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
+    """Whether the user trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
     for line in trust_lines(layers):
         _show(line, console)
     return _agreed(console, read_line, "Trust it? [y/N] ")
 
 
 def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> bool:
-    """Whether the person lets an MCP server of the project start."""
+    """Whether the user lets an MCP server of the project start."""
     _show(f"? The MCP server {found.name} of this project {why}. It is {found.line}", console)
     for what, given in found.given.items():
         _show(f"  {what}: {given}", console)
@@ -37,7 +37,7 @@ def _show(line: str, console: Console) -> None:
 
 
 def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
-    """Whether the person says yes; the end of input and Ctrl-C are a no."""
+    """Whether the user says yes; the end of input and Ctrl-C are a no."""
     try:
         wait_until_quiet()
         return read_line(label).strip().lower() in ("y", "yes")

@@ -95,7 +95,7 @@ def rewind(repl: Repl, words: str) -> None:
 
 
 def _rewind_files(repl: Repl, at: int) -> bool:
-    """Put files back as they were at a message, where the person wants that; whether the conversation goes back too.
+    """Put files back as they were at a message, where the user wants that; whether the conversation goes back too.
 
     Raises UsageError.
     """
@@ -136,7 +136,7 @@ def diff(repl: Repl, words: str) -> None:
 
 
 def _undo_turns(repl: Repl, work: Undoing, turns: Sequence[int], *, quiet: bool = False, offered: bool = False) -> bool:
-    """Undo turns as far as the person agrees; False where they would rather not. quiet: the model need not know.
+    """Undo turns as far as the user agrees; False where they would rather not. quiet: the model need not know.
 
     offered: they did not ask for it, so that it is a yes or a no.
     """

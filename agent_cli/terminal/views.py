@@ -16,7 +16,7 @@ _STATES = {"in_progress": "bold", "completed": "dim", "cancelled": "dim"}
 
 
 def display_lines(display: Display | None, *, whole: bool = False, words: bool = False) -> Iterator[Text]:
-    """What a person sees of a result. `whole`: nothing is shortened, as an approval needs it; `words`: no symbols."""
+    """What a user sees of a result. `whole`: nothing is shortened, as an approval needs it; `words`: no symbols."""
     match display:
         case Diff() | Diffs():
             # The lexers and difflib: only where a change is shown.

@@ -22,7 +22,7 @@ class Printed(Value):
 
 
 class UserEcho(Value):
-    """A message of the person's that was not typed into the line."""
+    """A message of the user's that was not typed into the line."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""`agent permissions list` and `agent trust`: the rules in force, where they come from, and whom the person trusts."""
+"""`agent permissions list` and `agent trust`: the rules in force, where they come from, and whom the user trusts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Review gates: where a turn pauses for a person, what they are shown, and what their words do."""
+"""Review gates: where a turn pauses for a user, what they are shown, and what their words do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole turns: what the model says and calls, what a person answers, what is in the history and on disk after."""
+"""Whole turns: what the model says and calls, what a user answers, what is in the history and on disk after."""
 
 from __future__ import annotations
 

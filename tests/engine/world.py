@@ -25,7 +25,7 @@ SPECS = tuple(ToolSpec(t.name, t.name, {}) for t in BUILTIN)
 
 
 class World:
-    """A workspace, a scripted model and a person who gives the listed answers, in order."""
+    """A workspace, a scripted model and a user who gives the listed answers, in order."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Commands of the person's and images, through the real program: on the command line, to the model, in the output."""
+"""Commands of the user's and images, through the real program: on the command line, to the model, in the output."""
 
 from __future__ import annotations
 

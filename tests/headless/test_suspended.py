@@ -1,4 +1,4 @@
-"""Turns that wait for a person over processes: suspended, listed, decided elsewhere, gone on with."""
+"""Turns that wait for a user over processes: suspended, listed, decided elsewhere, gone on with."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PAPER = Media("application/pdf", "JVBERi0xLjQ=", "paper.pdf")
 
 
 def seeing() -> Iterator[Message]:
-    """A conversation that shows things: the person's image, and two calls of one round with an image and a PDF."""
+    """A conversation that shows things: the user's image, and two calls of one round with an image and a PDF."""
     yield UserMessage("What is this?", (PIXEL,))
     yield AssistantMessage((ToolCall("c1", "Read", {"path": "two.png"}), ToolCall("c2", "Read", {"path": "paper.pdf"})))
     yield ToolMessage("c1", "Read", "Image two.png", media=(PIXEL.but(data="dHdv", name="two.png"),))

@@ -51,13 +51,13 @@ STRACE = _strace()
 
 
 class Opened:
-    """A hostile repository, and the environment of the person who opens it."""
+    """A hostile repository, and the environment of the user who opens it."""
 
     def __init__(self, name: str, tmp_path: Path) -> None:
         self.root = tmp_path / "work"
         (self.root / ".git").mkdir(parents=True)
         self.env = clean_env(tmp_path / "home", AGENT_MODEL=script(tmp_path / "s.toml", [{"text": "ok"}]))
-        # A person with a careless PATH.
+        # A user with a careless PATH.
         self.env["PATH"] = f".:{self.env['PATH']}:"
         self.cwd = REPOSITORIES[name](self.root) or self.root
 

@@ -38,7 +38,7 @@ _CALL = re.compile(r"(?:\[pid +)?\d*\]? *(?P<name>\w+)\((?P<words>.*?)\) += (?P<
 def free(case: Case) -> bool:
     """Whether the case says that its command runs without any rule."""
     plain = (case.allow, case.ask, case.deny, case.carried, case.mode) == ((), (), (), (), "default")
-    # A login shell reads the person's own start-up files first.
+    # A login shell reads the user's own start-up files first.
     return (
         plain and case.expected == "allow" and case.trusted and len(case.command) < 4_000 and "-lc" not in case.command
     )

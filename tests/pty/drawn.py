@@ -1,4 +1,4 @@
-"""The real program in a pty whose screen is drawn by pyte, as a person would see it."""
+"""The real program in a pty whose screen is drawn by pyte, as a user would see it."""
 
 from __future__ import annotations
 

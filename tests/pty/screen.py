@@ -1,4 +1,4 @@
-"""The real program in a pseudo-terminal, driven as a person would."""
+"""The real program in a pseudo-terminal, driven as a user would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The person's commands and images in a session on a terminal."""
+"""The user's commands and images in a session on a terminal."""
 
 from __future__ import annotations
 

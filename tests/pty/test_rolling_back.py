@@ -1,4 +1,4 @@
-"""After a turn that failed or was refused: what it left is offered to be taken back, where a person sits."""
+"""After a turn that failed or was refused: what it left is offered to be taken back, where a user sits."""
 
 from __future__ import annotations
 

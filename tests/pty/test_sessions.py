@@ -1,4 +1,4 @@
-"""Sessions as a person has them: gone on with from a menu, copied, named, exported; on the screen and in lines."""
+"""Sessions as a user has them: gone on with from a menu, copied, named, exported; on the screen and in lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder in which an agent, a person and crashes change things by chance, and what is true about it."""
+"""A folder in which an agent, a user and crashes change things by chance, and what is true about it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Play:
         self.undoing = Undoing(Store(self.where))
 
     def turn(self, number: int) -> None:
-        """A turn of one to three calls, with the person at work in between, and perhaps a crash in the last."""
+        """A turn of one to three calls, with the user at work in between, and perhaps a crash in the last."""
         self.recorder.turn([UserMessage(f"turn {number}")], new=True)
         self.truth[number] = []
         for _ in range(self.random.randint(1, 3)):
@@ -113,7 +113,7 @@ class Play:
         self.truth[number].append((before, tree_of(self.root)))
 
     def person(self) -> None:
-        """The person changes something, commits, or tidies up their repository."""
+        """The user changes something, commits, or tidies up their repository."""
         dice = self.random.random()
         if self.repository and dice < 0.15:
             git(self.root, "add", "-A")

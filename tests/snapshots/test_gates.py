@@ -1,4 +1,4 @@
-"""A review gate at which the person takes back what was done since their last look."""
+"""A review gate at which the user takes back what was done since their last look."""
 
 from __future__ import annotations
 

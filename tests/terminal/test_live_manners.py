@@ -1,4 +1,4 @@
-"""Small things that a person would trip over: drafts in the editor, commands beside a turn, notes in narrow windows."""
+"""Small things that a user would trip over: drafts in the editor, commands beside a turn, notes in narrow windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of the plan by the person."""
+"""Changes of the plan by the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bash: what would wait for a person ends by itself, and what comes out is harmless whatever it was."""
+"""Bash: what would wait for a user ends by itself, and what comes out is harmless whatever it was."""
 
 from __future__ import annotations
 

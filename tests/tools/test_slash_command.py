@@ -1,4 +1,4 @@
-"""SlashCommand: the person's prompts, offered where there are any and asked about before they are used."""
+"""SlashCommand: the user's prompts, offered where there are any and asked about before they are used."""
 
 from __future__ import annotations
 

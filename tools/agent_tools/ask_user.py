@@ -1,4 +1,4 @@
-"""AskUserQuestion: one to four questions to the person, with options and room for their own words."""
+"""AskUserQuestion: one to four questions to the user, with options and room for their own words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AskUserQuestionArgs(Value):
 
 
 class AskUserQuestion(Tool[AskUserQuestionArgs]):
-    """Asks the person; the answer is the result."""
+    """Asks the user; the answer is the result."""
 
     name = "AskUserQuestion"
     Args = AskUserQuestionArgs

@@ -40,7 +40,7 @@ class Effect(Value, tag="Effect"):
 
 
 class Suspend(Value, tag="Suspend"):
-    """The call cannot finish without a person. "questions": data holds `questions`; "plan": the plan to approve."""
+    """The call cannot finish without a user. "questions": data holds `questions`; "plan": the plan to approve."""
 
     kind: Literal["questions", "plan"]
     data: dict[str, Any]
@@ -53,7 +53,7 @@ class Finish(Value, tag="Finish"):
 
 
 class ToolResult(Value, tag="ToolResult"):
-    """What came of a call: `text` and `media` for the model, `display` for the person. lent: what holds from now on."""
+    """What came of a call: `text` and `media` for the model, `display` for the user. lent: what holds from now on."""
 
     text: str
     display: Display | None = None
@@ -79,7 +79,7 @@ class AskModel(Value):
 
 
 class AskPerson(Value):
-    """A question to the person, yielded by a running tool, which is sent their words; None where nobody answers."""
+    """A question to the user, yielded by a running tool, which is sent their words; None where nobody answers."""
 
     question: str
     options: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ A = TypeVar("A", bound=Value)
 
 
 class UserCommand(Protocol):
-    """A prompt that the person keeps under a name; hint: its arguments, in words."""
+    """A prompt that the user keeps under a name; hint: its arguments, in words."""
 
     @property
     def description(self) -> str: ...
@@ -140,7 +140,7 @@ class ToolContext:
     env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
     file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
     a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
-    background. pages: what WebFetch has read lately. commands, skills: the person's, by name, that the
+    background. pages: what WebFetch has read lately. commands, skills: the user's, by name, that the
     model may use. agents: the types of sub-agents that are not shipped. nearby: the memory of folders that are
     touched. mentioned: texts of whole files, as a prompt that mentions them has them, with path and fingerprint.
     """
@@ -226,7 +226,7 @@ class Tool(ABC, Generic[A]):
 
     name: str
     Args: type[A]
-    # A tool that only asks the person: its `run` has no effect and returns a `Suspend`.
+    # A tool that only asks the user: its `run` has no effect and returns a `Suspend`.
     asks_person: ClassVar[bool] = False
     # A tool whose work is a turn of its own, run by the engine.
     nested: ClassVar[bool] = False
@@ -258,7 +258,7 @@ class Tool(ABC, Generic[A]):
 
     @abstractmethod
     def summary(self, args: A, ctx: ToolContext) -> str:
-        """The call in one line for a person, made from its arguments: "Run: pytest -q"."""
+        """The call in one line for a user, made from its arguments: "Run: pytest -q"."""
 
     def alone(self, args: A) -> bool:
         """Whether the call must be the only one of its round."""

@@ -24,7 +24,7 @@ class Change(Value):
     note: str = ""
 
     def diff(self, ctx: ToolContext) -> Diff:
-        """The change as a person sees it."""
+        """The change as a user sees it."""
         patch, added, removed = unified(self.old, self.new)
         return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None)
 
@@ -71,7 +71,7 @@ def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None,
 
 
 def shown_as(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:
-    """Changes as a person sees them."""
+    """Changes as a user sees them."""
     diffs = tuple(change.diff(ctx) for change in changes)
     return diffs[0] if len(diffs) == 1 else Diffs(diffs)
 

@@ -1,4 +1,4 @@
-"""Which lines differ between two texts: as a unified diff for a person, and as numbered lines for the model.
+"""Which lines differ between two texts: as a unified diff for a user, and as numbered lines for the model.
 
 Large texts are first cut at the lines that stand once in each of them, so that a change at both ends of a long file
 costs a moment and shows two small changes, not the whole file.

@@ -1,4 +1,4 @@
-"""What a person may see of a tool call: plain data, rendered by whichever front end is there."""
+"""What a user may see of a tool call: plain data, rendered by whichever front end is there."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TodoView(Value, tag="TodoView"):
 
 
 class Note(Value, tag="Note"):
-    """A line of text for the person."""
+    """A line of text for the user."""
 
     text: str
 

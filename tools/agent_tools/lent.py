@@ -9,7 +9,7 @@ from agent_tools.values import Value
 
 
 class Lent(Value, tag="Lent"):
-    """What holds until the end of the turn. source: the file that says so, in words. own: it is the person's own.
+    """What holds until the end of the turn. source: the file that says so, in words. own: it is the user's own.
 
     rules: calls that need no question. model: the one that answers. flow: the order of work that the engine keeps.
     """

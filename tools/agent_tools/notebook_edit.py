@@ -83,6 +83,6 @@ class NotebookEdit(Tool[NotebookEditArgs]):
 
 
 def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:
-    """The change of the cell's source as a person sees it."""
+    """The change of the cell's source as a user sees it."""
     diff = change.diff(ctx)
     return diff.but(path=f"{diff.path}, cell {label}")

@@ -40,7 +40,7 @@ def show_notebook(
 ) -> ToolResult:
     """Lines of the view, at most `limit` from `first`, which counts from 1.
 
-    name and shown: the file for the model and for the person. only: the one cell that is wanted, at greater length.
+    name and shown: the file for the model and for the user. only: the one cell that is wanted, at greater length.
     Raises ToolError for a line past the end.
     """
     view = _View(BRIEF if only is None else FULL)

@@ -1,4 +1,4 @@
-"""Folders that only their owner can look into, and files of the person's and ours that are written whole."""
+"""Folders that only their owner can look into, and files of the user's and ours that are written whole."""
 
 from __future__ import annotations
 

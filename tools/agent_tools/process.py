@@ -245,7 +245,7 @@ def end_strays(mark: str) -> None:
 
 
 class Screen:
-    """Output on its way to a person: harmless text, in portions not too small, too large or too frequent."""
+    """Output on its way to a user: harmless text, in portions not too small, too large or too frequent."""
 
     def __init__(self, portion: int = 8_000, pause: float = TICK) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,4 +1,4 @@
-"""Skill: instructions that the person keeps for a kind of work, read by the model when it comes to it."""
+"""Skill: instructions that the user keeps for a kind of work, read by the model when it comes to it."""
 
 from __future__ import annotations
 

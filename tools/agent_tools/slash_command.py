@@ -1,4 +1,4 @@
-"""SlashCommand: a prompt that the person keeps under a name, used by the model."""
+"""SlashCommand: a prompt that the user keeps under a name, used by the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SlashCommandArgs(Value):
 
 
 class SlashCommand(Tool[SlashCommandArgs]):
-    """Expands a command of the person's; the model then does what it says."""
+    """Expands a command of the user's; the model then does what it says."""
 
     name = "SlashCommand"
     Args = SlashCommandArgs

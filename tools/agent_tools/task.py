@@ -30,7 +30,7 @@ class Task(Tool[TaskArgs]):
     nested = True
 
     def teach(self, ctx: ToolContext) -> str:
-        """The person's own types, where there are any, as far as there is room."""
+        """The user's own types, where there are any, as far as there is room."""
         lines: list[str] = []
         room = LIST
         for name, kind in ctx.agents.items():

@@ -175,7 +175,7 @@ def _from_union(hint: Any, data: Any, place: str) -> Any:
 
 
 def name_of(hint: Any) -> str:
-    """A type as a person would say it: "text", "a whole number", "one of a, b"."""
+    """A type as a user would say it: "text", "a whole number", "one of a, b"."""
     if hasattr(hint, "__metadata__"):
         return name_of(hint.__origin__)
     words = {

@@ -117,7 +117,7 @@ class Workspace:
         return any(real.is_relative_to(folder) for folder in self.lent)
 
     def show(self, path: Path | str) -> str:
-        """`path` for a person, on one line: relative to the root where it is inside."""
+        """`path` for a user, on one line: relative to the root where it is inside."""
         return one_line(_below(Path(path), self.root))
 
     def spell(self, path: Path | str) -> str:

@@ -1,4 +1,4 @@
-"""Hooks: commands of the person's, or functions of who embeds the engine, at named steps of a session.
+"""Hooks: commands of the user's, or functions of who embeds the engine, at named steps of a session.
 
 `HookTable` is what a kit is given; it knows which hooks there are and loads the rest of this package when the first of
 them runs.

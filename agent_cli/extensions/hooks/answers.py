@@ -27,7 +27,7 @@ Verdict = Literal["", "allow", "ask", "deny"]
 
 
 class HookResponse(Value):
-    """What one hook answered. trouble: what was wrong, for the person. message: the hook's words to the person.
+    """What one hook answered. trouble: what was wrong, for the user. message: the hook's words to the user.
 
     quiet: its output is not to be shown. blocks_not: it failed in the way that many take for a block.
     """
@@ -173,7 +173,7 @@ class _Object:
 
 
 def _refused(event: HookEvent, reason: str) -> HookResponse:
-    """Exit code 2: a block where there is one, else words for the person."""
+    """Exit code 2: a block where there is one, else words for the user."""
     if event in BLOCKS:
         return HookResponse(HookResult("deny", clip_hook_text(reason)))
     return HookResponse(trouble=f"exited with 2: {shorten(reason, 300)}")

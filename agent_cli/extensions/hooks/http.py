@@ -25,7 +25,7 @@ def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) 
     headers = {name: with_variables(value, hook.variables, env) for name, value in hook.headers.items()}
     limits = WebLimits(max_bytes=MOST, timeout=hook.timeout)
     try:
-        # The person named the server, so it may be on this machine.
+        # The user named the server, so it may be on this machine.
         answer = WebClient(limits, env, None, cancel).send(
             split_url(hook.command), {**headers, "Content-Type": "application/json"}, given
         )

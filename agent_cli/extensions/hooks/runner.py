@@ -2,7 +2,7 @@
 
 Each sees the input as those before it left it. Where one changes the input of a call, those that saw it otherwise are
 asked again, so that none has let through what another made of it. The strictest verdict is the answer; only hooks of
-the person's own can allow.
+the user's own can allow.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def no_model(name: str) -> Opened:
 class HookTable:
     """The hooks of a kit, in the order of configuration; functions come after commands.
 
-    environment: the variables that a hook starts from, by whether it is the person's own. cwd: where hooks run.
+    environment: the variables that a hook starts from, by whether it is the user's own. cwd: where hooks run.
     asked: whether somebody is there to answer a question, now or later; without that PermissionRequest has no hooks.
     opened: the model that judges conditions, by name; "" for the usual one. Raises ModelError.
     about: whether a rule is about a call of a tool with these effects, for hooks that are for some calls only.

@@ -1,7 +1,7 @@
 """MCP servers: their tools, resources and prompts in a session, and our own tools for other programs.
 
     sources     which servers there are, and with which words of the environment filled in
-    approvals   what a person agreed to: definitions of a project's servers, and the tools of all of them
+    approvals   what a user agreed to: definitions of a project's servers, and the tools of all of them
     servers     all servers of a session, and what the session may ask of them
     server      one server: its state, what it offers, calls to it
     keeping     on the loop: bring it up, keep it, start it anew a bounded number of times

@@ -1,8 +1,8 @@
-"""What a person agreed to: a project's servers as they are declared, and the tools of each server as they were seen.
+"""What a user agreed to: a project's servers as they are declared, and the tools of each server as they were seen.
 
 A project's server starts only where its declaration (command, arguments, environment, address) is the one that was
 approved. The tools of every server but those of --mcp-config are remembered when it first comes up; one that is new or
-reads otherwise later is withheld until a person has seen it.
+reads otherwise later is withheld until a user has seen it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adding servers to files and removing them: the person's `.agentrc`, whose text stays, and a project's `.mcp.json`."""
+"""Adding servers to files and removing them: the user's `.agentrc`, whose text stays, and a project's `.mcp.json`."""
 
 from __future__ import annotations
 

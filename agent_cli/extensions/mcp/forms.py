@@ -1,4 +1,4 @@
-"""A question of a server while one of its tools runs, put to the person field by field.
+"""A question of a server while one of its tools runs, put to the user field by field.
 
 Nothing is filled in for them: where nobody answers, and at the word Decline, the server is told so.
 """
@@ -42,7 +42,7 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
 
 
 def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generator[Any, Any, Any]:
-    """The value of one field; "" where it is left out; None where the person declines."""
+    """The value of one field; "" where it is left out; None where the user declines."""
     words = shorten(" - ".join(str(field[k]) for k in ("title", "description") if field.get(k)) or name, 400)
     labels = _labels(field)
     options = (*labels, DECLINE)
@@ -63,7 +63,7 @@ def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generat
 
 
 def _labels(field: dict[str, Any]) -> dict[str, Any]:
-    """The answers to choose from, by what the person sees; empty for a free answer."""
+    """The answers to choose from, by what the user sees; empty for a free answer."""
     if field.get("type") == "boolean":
         return {"Yes": True, "No": False}
     items = field.get("items") if field.get("type") == "array" else field

@@ -1,4 +1,4 @@
-"""A login from start to end: an address for the person to open, and what the browser brings back, within bounds."""
+"""A login from start to end: an address for the user to open, and what the browser brings back, within bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_cli.extensions.mcp.redirects import Redirects
 if TYPE_CHECKING:
     from agent_cli.extensions.mcp.logins import Login
 
-# So long a person may take to sign in.
+# So long a user may take to sign in.
 LIMIT = 300.0
 _REVOCATION = 15.0
 _LOOK = 0.1
@@ -33,7 +33,7 @@ def log_in(
 ) -> Login:
     """Log in to a server whose declaration is filled in. Raises McpRequestError; an interrupt ends it.
 
-    show: takes the address that the person is to open. say: takes a sentence. typed: where a person may paste the
+    show: takes the address that the user is to open. say: takes a sentence. typed: where a user may paste the
     address that a browser on another machine was sent back to.
     """
     loop = Loop()

@@ -1,4 +1,4 @@
-"""The logins to servers: a file for each, readable by the person alone, that holds for one address under its terms.
+"""The logins to servers: a file for each, readable by the user alone, that holds for one address under its terms.
 
 A declaration that leads elsewhere, or names another client, finds nothing here. Beside the logins stands a mark for
 each server that answered that it wants one, so that it can be named without being asked again.

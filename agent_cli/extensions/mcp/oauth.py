@@ -1,4 +1,4 @@
-"""The door of the SDK's OAuth client: a login that a person makes, and its tokens on the requests of a session.
+"""The door of the SDK's OAuth client: a login that a user makes, and its tokens on the requests of a session.
 
 Loaded only for a login and for a server that has one. Every address that a login goes to is looked at here; nobody
 follows a redirect out of its origin. Runs on the loop's thread only.
@@ -106,7 +106,7 @@ class _Asking(OAuthClientProvider):
             await flow.aclose()
 
     def _challenge(self, response: httpx2.Response) -> httpx2.Response:
-        """The demand for a login: also where the server lets a first request pass, as the person asked for one."""
+        """The demand for a login: also where the server lets a first request pass, as the user asked for one."""
         scopes = self._server.oauth.get("scopes")
         if not scopes:
             return response if self.asked_for else httpx2.Response(401, request=response.request)
@@ -146,7 +146,7 @@ async def authorize(
 ) -> Login:
     """One login to a server whose declaration is filled in. Raises McpRequestError.
 
-    redirect: the address of ours that the browser is sent back to. told: takes the address that the person is to open.
+    redirect: the address of ours that the browser is sent back to. told: takes the address that the user is to open.
     answer: will have what the browser brought back.
     """
     terms = {key: value for key, value in server.oauth.items() if isinstance(value, str)}

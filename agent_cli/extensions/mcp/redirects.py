@@ -69,7 +69,7 @@ class Redirects:
         self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
 
     def take(self, address: str) -> bool:
-        """Whether an address that a browser was sent back to, or a person pasted, is the answer; it is used once."""
+        """Whether an address that a browser was sent back to, or a user pasted, is the answer; it is used once."""
         try:
             parts = urlsplit(address.strip())
             said = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}

@@ -62,7 +62,7 @@ class Setup:
 
     @cached_property
     def approvals(self) -> Approvals:
-        """What the person agreed to; a run whose servers are known and the person's own never asks."""
+        """What the user agreed to; a run whose servers are known and the user's own never asks."""
         return self._approvals()
 
     @cached_property
@@ -165,7 +165,7 @@ class Server:
             end_group(self._keeper.spawned.pid, 9)
 
     def restart(self, seconds: float) -> None:
-        """Bring it up anew, as a person asks."""
+        """Bring it up anew, as a user asks."""
         running = self.stop()
         if running is not None and not running.done():
             try:
@@ -184,7 +184,7 @@ class Server:
         self.become("disabled")
 
     def become(self, status: Status, reason: str = "") -> None:
-        """Change how it stands. A server that a person has disabled stays so until it is restarted."""
+        """Change how it stands. A server that a user has disabled stays so until it is restarted."""
         if self.status == "disabled" and status != "disabled":
             return
         before, self.status, self.reason = self.status, status, reason
@@ -286,7 +286,7 @@ class Server:
         return [offer for full, offer in self._all.items() if full in self.withheld]
 
     def approve(self) -> str:
-        """The person agrees to the declaration, and to the tools as they are listed now; "" or why it is not kept."""
+        """The user agrees to the declaration, and to the tools as they are listed now; "" or why it is not kept."""
         marks = self.marks if self.status == "ready" else None
         why = self.setup.approvals.approve(self.found, marks)
         self._baseline, self._allowed = marks, True

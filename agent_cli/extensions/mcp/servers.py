@@ -72,7 +72,7 @@ class Servers:
                 server.wait(max(0.0, end - time.monotonic()))
 
     def come_back(self, seconds: float) -> None:
-        """Start those anew that wanted a login, where the person has logged in since, and wait so long for them."""
+        """Start those anew that wanted a login, where the user has logged in since, and wait so long for them."""
         came = [s for s in self.all.values() if s.status == "login" and s.login_state() == "there"]
         for server in came:
             server.restart(0.0)
@@ -107,7 +107,7 @@ class Servers:
         return [ToolSearch(self), UseTool(self.tools)]
 
     def news(self) -> list[str]:
-        """What the person has not been told yet, a sentence each."""
+        """What the user has not been told yet, a sentence each."""
         told, self._news[:] = self._news[:], []
         return told
 

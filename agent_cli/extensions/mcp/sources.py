@@ -1,6 +1,6 @@
-"""Which MCP servers there are: of the command line, the person's settings and the project's files, in that order.
+"""Which MCP servers there are: of the command line, the user's settings and the project's files, in that order.
 
-The first of a name wins: a project cannot take the name of a server that the person's own rules speak about.
+The first of a name wins: a project cannot take the name of a server that the user's own rules speak about.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Scope = Literal["given", "own", "project"]
 
 
 class DeclaredServer(Value, tag="Found"):
-    """One server. source: where it is declared. scope: by whom: this command line, the person, the project."""
+    """One server. source: where it is declared. scope: by whom: this command line, the user, the project."""
 
     name: str
     server: McpServer
@@ -45,7 +45,7 @@ class DeclaredServer(Value, tag="Found"):
 
     @property
     def needs_yes(self) -> bool:
-        """Whether it starts only once a person has agreed to it as it is declared."""
+        """Whether it starts only once a user has agreed to it as it is declared."""
         return self.scope == "project"
 
     @property
@@ -61,7 +61,7 @@ class DeclaredServer(Value, tag="Found"):
     @property
     def given(self) -> dict[str, str]:
         """What it is given as environment and as headers, each in words; of a project's server with the values as they
-        are written, since a `${NAME}` in them is what the person agrees to hand over."""
+        are written, since a `${NAME}` in them is what the user agrees to hand over."""
         tables: dict[str, dict[str, Any]] = {
             "environment": self.server.env,
             "headers": self.server.headers,

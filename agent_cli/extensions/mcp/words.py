@@ -1,4 +1,4 @@
-"""What a person may say of servers: `@server:uri` for a resource, `/mcp__server__prompt words` for a prompt."""
+"""What a user may say of servers: `@server:uri` for a resource, `/mcp__server__prompt words` for a prompt."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
 
 
 class ServerPrompt(Value):
-    """A prompt of a server, as a slash command. It is the person's to use, not the model's."""
+    """A prompt of a server, as a slash command. It is the user's to use, not the model's."""
 
     name: str
     server: Server

@@ -1,4 +1,4 @@
-"""A session as markdown: the person's words quoted, the model's as they are, calls with their code in fences."""
+"""A session as markdown: the user's words quoted, the model's as they are, calls with their code in fences."""
 
 from __future__ import annotations
 

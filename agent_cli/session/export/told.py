@@ -31,7 +31,7 @@ from agent_tools.values import DecodeError, Value, from_plain
 
 
 class UserEntry(Value, tag="Said"):
-    """Words of the person, or of the program on their behalf. shown: how many images and documents came with them."""
+    """Words of the user, or of the program on their behalf. shown: how many images and documents came with them."""
 
     text: str
     time: str
@@ -68,7 +68,7 @@ class ToolEntry(Value, tag="Done"):
 
 
 class NoteEntry(Value, tag="Remark"):
-    """What the program said: a warning, how a turn ended, a compaction, that the person went back."""
+    """What the program said: a warning, how a turn ended, a compaction, that the user went back."""
 
     text: str
     time: str

@@ -1,4 +1,4 @@
-"""What the person's files have added: skills, types of sub-agents."""
+"""What the user's files have added: skills, types of sub-agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/mcp`: the servers of the session, and what a person may do with them."""
+"""`/mcp`: the servers of the session, and what a user may do with them."""
 
 from __future__ import annotations
 

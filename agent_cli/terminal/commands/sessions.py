@@ -1,4 +1,4 @@
-"""Sessions as the person sees them: others to go on with, a copy of this one, its name, what it leaves behind."""
+"""Sessions as the user sees them: others to go on with, a copy of this one, its name, what it leaves behind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _resume(repl: Repl, words: str) -> None:
 
 
 def _choose(repl: Repl, found: list[Glance]) -> str:
-    """The ID of the session that the person picks; empty for none."""
+    """The ID of the session that the user picks; empty for none."""
     if not found:
         repl.say("There is no other session in this project.")
         return ""
