@@ -98,6 +98,8 @@ class Stage:
             **kept,
             "HOME": str(self.home),
             "AGENT_STATE_DIR": str(self.home / "state"),
+            # A row of its own says what the sandbox costs.
+            "AGENT_SANDBOX_MODE": "off",
             "OPENAI_API_KEY": "none",
             "OPENAI_BASE_URL": self.server.openai_url,
             "ANTHROPIC_API_KEY": "none",
