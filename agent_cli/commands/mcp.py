@@ -33,7 +33,7 @@ from agent_tools.clipping import counted, one_line, shorten
 
 
 def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, DeclaredServer]]:
-    """The servers that count here, by name; what is wrong with declarations is told. Raises UsageError."""
+    """The servers that count here, by name; what is wrong with declarations is reported. Raises UsageError."""
     options = options or RunOptions()
     place = find_place(os.environ)
     layers = read_settings(options, place)

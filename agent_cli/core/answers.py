@@ -1,4 +1,4 @@
-"""What a user, or whoever stands in for one, says to a call that needs approval."""
+"""What a user, or a program in place of one, says to a call that needs approval."""
 
 from __future__ import annotations
 

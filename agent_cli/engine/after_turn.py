@@ -1,6 +1,6 @@
 """The command of the setting `after_turn`: run when a turn that changed files is about to end.
 
-Its failure goes back to the model, a bounded number of times; then the turn ends and the user is told.
+Its failure goes back to the model, a bounded number of times; then the turn ends and says so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Temporary files that an undo leaves where it is killed: written down before they are made, removed later.
 
-Whoever puts files back holds the store's lock; so does whoever removes what is left.
+A restore holds the store's lock, and so does the removal of what is left.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Scanner:
         listing = self._git.start(*words, tree=self.base, index=self.index)
         try:
             raw = self._git.run("diff-files", "-z", "--raw", tree=self.base, index=self.index)
-        except BaseException:  # whatever it was, no git is left running; it is told where it is caught
+        except BaseException:  # whatever it was, no git is left running; the caller shows the error
             listing.kill()
             listing.communicate()
             raise

@@ -110,7 +110,7 @@ class Running:
                 start_new_session=True,
                 pass_fds=inherited,
             )
-        except BaseException:
+        except BaseException:  # nothing started is left to watch; the call shows the error
             REAPER.give_up(self.mark)
             raise
         REAPER.watch(self.process.pid, self.mark)

@@ -11,7 +11,7 @@ from agent_tools.shell import Bash, BashArgs
 
 
 def fill(prompt: Prompted, ctx: ToolContext) -> Generator[Progress, None, str]:
-    """The prompt with the output of its commands. Whoever calls this has asked permission.
+    """The prompt with the output of its commands. The caller has asked permission.
 
     Raises ToolError, CancelledError.
 

@@ -79,7 +79,7 @@ class Reaper:
         self.expect(mark)
         try:
             process = Child(argv, env=marked(env, mark), **(group | how))
-        except BaseException:
+        except BaseException:  # nothing started is left to watch; the caller shows the error
             self.give_up(mark)
             raise
         self.watch(process.pid, mark)

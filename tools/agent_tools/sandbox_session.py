@@ -77,7 +77,7 @@ class SandboxSession:
         words, given = self._space.entry(network=network)
         try:
             yield Shared(tuple(words), given, not network, self._caches)
-        except BaseException:
+        except BaseException:  # no descriptor stays open; the call shows the error
             for descriptor in given:
                 os.close(descriptor)
             raise

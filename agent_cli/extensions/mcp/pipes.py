@@ -96,7 +96,7 @@ async def pipe(
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
         )
-    except BaseException:
+    except BaseException:  # nothing started is left to watch; the caller shows the error
         REAPER.give_up(mark)
         raise
     REAPER.watch(process.pid, mark)

@@ -26,7 +26,7 @@ def _todos(repl: Repl, words: str) -> None:
     if words == "edit":
         shown = conversation.kit.context.plan
         text = repl.edit(as_text(shown))
-        # What the model ticked off meanwhile is not taken back: only what the user changed counts.
+        # What the model ticked off meanwhile stays: only what the user changed counts.
         if text is not None and (items := plan_from_text(text, shown)) != shown:
             if conversation.kit.context.plan == shown:
                 conversation.change_plan(items)
