@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,17 @@ def agent(
             raise
     out, err = (text.decode("utf-8", "replace") for text in told)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def end_listening(listener: socket.socket) -> None:
+    """Close a listening socket in whose accept() a thread may wait.
+
+    Closing alone does not wake that thread; where the process is then stopped and continued, the system calls accept()
+    again with a descriptor that may be another server's by then, whose connections it takes.
+    """
+    with suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
 
 
 def script(path: Path, replies: list[dict[str, Any]]) -> str:

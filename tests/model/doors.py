@@ -12,6 +12,7 @@ import pytest
 
 from agent_cli.model.http import Http, HttpResponse, Timeouts
 from agent_tools.cancel import CancelledError, CancelToken
+from tests.helpers import end_listening
 from tests.model.server import ModelServer
 
 # What is stalled until the test ends has been cancelled where it ends before; the bound is for busy machines.
@@ -55,7 +56,7 @@ def silent_port(backlog: int = 8) -> Iterator[tuple[int, threading.Event]]:
     try:
         yield listener.getsockname()[1], came
     finally:
-        listener.close()
+        end_listening(listener)
         for sock in taken:
             sock.close()
 

@@ -7,6 +7,8 @@ import threading
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from tests.helpers import end_listening
+
 
 class Proxy:
     """Runs while its `with` block does. `seen`: request line and headers of each request.
@@ -26,7 +28,7 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        end_listening(self._listener)
         for sock in self._open:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_tools.values import Value
+from tests.helpers import end_listening
 from tests.model.replies import Call, Protocol, Reply, events, refusal_body, whole
 
 __all__ = ["Call", "ModelServer", "Received", "Reply", "violations"]
@@ -150,11 +151,9 @@ class ModelServer:
 
     def close(self) -> None:
         """Stop listening and drop every connection."""
-        # Closing alone does not wake a thread that accepts, and its descriptor may soon be another server's.
-        _drop(self._listener)
+        end_listening(self._listener)
         if self._accepting is not None:
             self._accepting.join(5)
-        self._listener.close()
         with self._lock:
             for sock in self._open:
                 _drop(sock)

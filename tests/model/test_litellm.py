@@ -41,6 +41,7 @@ from agent_cli.model.transport import (
     UsageChunk,
 )
 from agent_tools.cancel import CancelledError, CancelToken
+from tests.helpers import end_listening
 from tests.model.doors import PROMPT
 from tests.model.server import Call, ModelServer, Reply
 
@@ -377,7 +378,7 @@ def test_the_worker_fetches_nothing_and_reads_neither_env_files_nor_modules_of_t
             talk(LiteLLM("openai/gpt-4.1", "sk-secret"), request("gpt-4.1"))
         assert server.requests == []
     close_workers()
-    proxy.close()
+    end_listening(proxy)
     assert caught.value.failure.kind == "network"
     assert asked == ["CONNECT api.openai.com:443 HTTP/1.1"]
     assert not (tmp_path / "taken").exists()

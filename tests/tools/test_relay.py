@@ -16,6 +16,7 @@ from agent_tools import relay
 from agent_tools.cancel import CancelToken
 from agent_tools.dialing import shut_down
 from agent_tools.relay import ConnectionServer, PortForward
+from tests.helpers import end_listening
 
 
 def listener(backlog: int = 512) -> socket.socket:
@@ -59,7 +60,7 @@ def service(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
         threading.Thread(target=accept, daemon=True).start()
         yield ear.getsockname()[1]
-        ear.shutdown(socket.SHUT_RDWR)
+        end_listening(ear)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.urls import split_url
 from agent_tools.web import WebClient, WebLimits, WebResponse
+from tests.helpers import end_listening
 
 Page = bytes | Callable[[socket.socket], None]
 
@@ -119,7 +120,7 @@ class WebServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        end_listening(self._listener)
         self.gone.set()
         for connection in self._open:
             with suppress(OSError):
