@@ -102,10 +102,13 @@ class Confinement:
     def session(self) -> SandboxSession | None:
         """What the commands share, where there is bubblewrap; made with the first command."""
         if self._session is None and self.is_boundary:
+            from agent_tools.sandbox import try_bubblewrap
             from agent_tools.sandbox_session import SandboxSession
 
             profile = self._made(network=False)
-            self._session = SandboxSession(profile, self._place() / "layers", self._limits, self._env)
+            session = SandboxSession(profile, self._place() / "layers", self._limits, self._env)
+            session.views = not try_bubblewrap(self.sandbox.program, profile, session.shared(network=False))
+            self._session = session
         return self._session
 
     def _place(self) -> Path:
@@ -143,8 +146,8 @@ class Confinement:
         profile = self._made(network=network)
         if session is None:
             return self.sandbox.prepare(argv, cwd, env, profile)
-        with session.shared(network=profile.network) as shared:
-            return self.sandbox.prepare(argv, cwd, env | session.environment(network=profile.network), profile, shared)
+        env = env | session.environment(network=profile.network)
+        return self.sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
 
     def hides(self, path: str) -> bool:
         """Whether something is there that a command does not see."""

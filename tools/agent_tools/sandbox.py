@@ -95,9 +95,10 @@ def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bo
     return Sandbox("landlock", mode, why=(why,), limits=sandbox_landlock.LIMITS)
 
 
-def try_bubblewrap(program: str, profile: Profile) -> str:
-    """Why bubblewrap does not work here; "" where it does."""
-    return _trial(lambda: sandbox_bwrap.prepare_bubblewrap(program, [_true()], Path("/"), {}, _bare(profile)))
+def try_bubblewrap(program: str, profile: Profile, shared: sandbox_bwrap.Shared = sandbox_bwrap.NOTHING_SHARED) -> str:
+    """Why bubblewrap does not work here, with what is shared; "" where it does."""
+    bare = _bare(profile)
+    return _trial(lambda: sandbox_bwrap.prepare_bubblewrap(program, [_true()], Path("/"), {}, bare, shared))
 
 
 def try_landlock(profile: Profile) -> str:

@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from types import MappingProxyType
 from agent_tools.base import ToolError
 from agent_tools.sandbox_holders import Placeholders
 from agent_tools.sandbox_landlock import launcher
-from agent_tools.sandbox_mounts import mount_arguments, mounts
+from agent_tools.sandbox_mounts import MountPlan, mount_arguments, plan_mounts
 from agent_tools.sandbox_profile import Profile
 from agent_tools.sandbox_seccomp import filter_program, supported
 from agent_tools.sandbox_wrapped import Wrapped, memory_file
@@ -31,21 +31,34 @@ _PLACES = ("/usr/bin", "/bin", "/usr/local/bin")
 _ALWAYS = (
     "--unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try --die-with-parent --new-session --cap-drop ALL"
 )
+# The rest of the file system is as it should be already.
+_AS_MOUNTED = ["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]
 _OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 # How long the processes of an ended sandbox may take to be gone.
 _GONE = 2.0
 
 
-class Shared(Value):
-    """What the commands of a session share. words: those before bubblewrap; given: descriptors that they need.
+class SpaceEntry(Value):
+    """The way into what a session shares. words: those before bubblewrap; given: descriptors that they need.
 
-    network: they lead into a network without a way out. caches: directories that may be written, and what stands there.
+    mounted: whether the mounts of the plan have been made there.
     """
 
     words: tuple[str, ...] = ()
     given: tuple[int, ...] = ()
+    mounted: bool = False
+
+
+class Shared(Value):
+    """What the commands of a session share.
+
+    network: theirs has no way out. caches: directories that may be written, and what stands there. enter: the way in
+    for a command that needs these mounts; its descriptors are the caller's.
+    """
+
     network: bool = False
     caches: Mapping[Path, Path] = MappingProxyType({})
+    enter: Callable[[MountPlan], SpaceEntry] | None = None
 
 
 NOTHING_SHARED = Shared()
@@ -68,10 +81,12 @@ def obstacle(profile: Profile) -> str:
     """
     if Path("/") in profile.writable:
         return "the workspace is the whole machine"
+    fine = set(profile.writable)
     for path in (*profile.protected, *profile.personal):
         for place in (path, *path.parents):
-            if place in profile.writable:
+            if place in fine:
                 break
+            fine.add(place)
             if place.is_symlink():
                 return f"{place} is a symbolic link, which cannot be protected"
     return ""
@@ -88,10 +103,22 @@ def prepare_bubblewrap(
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
     holders = Placeholders((*profile.protected, *profile.personal))
     given: list[int] = []
+
+    def blank() -> int:
+        given.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        return given[-1]
+
     try:
         given += os.pipe()
         heard = given[0]
-        words = [bwrap, *_words(profile, holders, given, shared), "--chdir", str(cwd), "--", *argv]
+        guarded = (*profile.protected, *profile.personal)
+        there = {*holders.paths, *(path for path in guarded if os.path.lexists(path))}
+        plan = plan_mounts(profile, there, shared.caches)
+        entry = shared.enter(plan) if shared.enter else SpaceEntry()
+        given += entry.given
+        options = _options(given[1], own_network=not profile.network and not shared.network)
+        mounts = _AS_MOUNTED if entry.mounted else mount_arguments(plan.whole(), blank)
+        words = [bwrap, *options, *mounts, "--chdir", str(cwd), "--", *argv]
         if supported():
             given.append(memory_file("filter", filter_program(network=profile.network, contained=True)))
             words[1:1] = ["--seccomp", str(given[-1])]
@@ -99,7 +126,7 @@ def prepare_bubblewrap(
             # The network namespace is what contains abstract sockets; without one Landlock does, where it is there.
             first, spec = launcher({})
             words, given = [*first, *words], [*given, spec]
-        words, given = [*shared.words, *words], [*given, *shared.given]
+        words = [*entry.words, *words]
     except BaseException:  # whatever stops it, no descriptor stays open; the call that it was for tells it
         holders.release()
         for descriptor in given:
@@ -109,24 +136,14 @@ def prepare_bubblewrap(
     return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, heard, holders))
 
 
-def _words(profile: Profile, holders: Placeholders, given: list[int], shared: Shared) -> list[str]:
-    """The options of bubblewrap, but those that name the command.
-
-    given: a pipe for its status, to which the other descriptors that it needs are added.
-    """
-
-    def blank() -> int:
-        given.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-        return given[-1]
-
-    guarded = (*profile.protected, *profile.personal)
-    there = {*holders.paths, *(path for path in guarded if os.path.lexists(path))}
-    words = [*_ALWAYS.split(), "--json-status-fd", str(given[1])]
-    if not profile.network and not shared.network:
+def _options(status: int, *, own_network: bool) -> list[str]:
+    """The options of bubblewrap beside the mounts. status: the descriptor to which it writes how it goes."""
+    words = [*_ALWAYS.split(), "--json-status-fd", str(status)]
+    if own_network:
         words.append("--unshare-net")
     if os.geteuid() == 0:
         words += [word for capability in _OF_ROOT for word in ("--cap-add", capability)]
-    return [*words, *mount_arguments(mounts(profile, there, shared.caches), blank)]
+    return words
 
 
 def _finish(heard: int, holders: Placeholders) -> None:

@@ -93,16 +93,17 @@ def _lock(directory: int) -> None:
 
 def _missing(path: Path) -> tuple[Path, bool] | None:
     """The first part of a path that is not there (or is a placeholder), and whether it is to be a directory."""
-    for place in (*reversed(path.parents), path):
-        folder = place != path or path.name in DIRECTORIES
+    found = None
+    for place in (path, *path.parents):
         try:
-            if _is_ours(os.lstat(place)):
-                return place, folder
+            if not _is_ours(os.lstat(place)):
+                return found
         except FileNotFoundError:
-            return place, folder
+            pass
         except OSError:
             return None
-    return None
+        found = place, place != path or path.name in DIRECTORIES
+    return found
 
 
 def _make(name: str, folder: bool, directory: int) -> None:

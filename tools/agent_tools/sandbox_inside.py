@@ -5,7 +5,10 @@ answers each, with descriptors where there are any; it ends when the other side 
 nothing of ours, because it starts without site packages.
 
 Orders: {"layers": {DIRECTORY: [UPPER, WORK]}}: what is written below DIRECTORY goes to UPPER from now on; answered
-with the directories for which that works, and the namespaces (user, where there is one; mount; network). {"listen":
+with the directories for which that works, and the namespaces (user, where there is one; mount; network). {"view":
+[[WHAT, TARGET, SOURCE], ...]}: files as they look after these mounts of `sandbox_mounts`, with the sources as they are
+without any, and everything else read-only; answered with its number. {"guard": NUMBER, "mounts": [...]}: a mount
+namespace with more mounts on that view. {"forget": NUMBER}: the view is not needed any more. {"listen":
 PORT} (0: any) and {"connect": PORT}: a socket on the loopback of the inside. {"ports": true}: the ports that are
 listened to there.
 """
@@ -17,19 +20,39 @@ import fcntl
 import json
 import os
 import socket
+import stat
 import struct
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 _NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
-_RECURSIVE, _SLAVE, _PRIVATE = 0x4000, 1 << 19, 1 << 18
+# MS_* and MOUNT_ATTR_* alike.
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXECUTION, _DETACH = 1, 2, 4, 8, 2
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "core": "/proc/kcore",
+    "ptmx": "pts/ptmx",
+}
+_RECURSIVE, _PRIVATE, _SLAVE = 0x4000, 1 << 18, 1 << 19
+# Since Linux 5.12, with the same numbers on every machine. AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH, OPEN_TREE_CLONE,
+# MOVE_MOUNT_F_EMPTY_PATH.
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_HERE, _RECURSE, _EMPTY_PATH, _CLONE, _FROM_DESCRIPTOR = -100, 0x8000, 0x1000, 1, 4
+_PROC, _MOUNTS = "/proc", "/proc/self/ns/mnt"
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
 _LISTENING = "0A"
 _LOOPBACK = ("127.0.0.1", "::1")
 LONGEST = 65_536
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# The views that were made, by their number.
+_views: list[int] = []
 
 
 def main(arguments: list[str]) -> None:
@@ -71,6 +94,11 @@ def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         done = [place for place, (upper, work) in order["layers"].items() if layer(place, upper, work)]
         names = ["mnt", "net"] if os.geteuid() == 0 else ["user", "mnt", "net"]
         return {"layers": done, "spaces": names}, [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
+    if "view" in order:
+        _views.append(make_view(order["view"]))
+        return {"view": len(_views) - 1}, []
+    if "guard" in order:
+        return {}, [guard(_views[order["guard"]], order["mounts"])]
     if "listen" in order:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with suppress(OSError):
@@ -85,6 +113,9 @@ def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         return {"port": port}, [made.detach()]
     if "connect" in order:
         return {}, [connect(order["connect"]).detach()]
+    if "forget" in order:
+        os.close(_views[order["forget"]])
+        return {}, []
     return {"ports": sorted(ports())}, []
 
 
@@ -98,6 +129,122 @@ def layer(place: str, upper: str, work: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def make_view(plan: list[tuple[str, str, str]]) -> int:
+    """A descriptor of a mount namespace with these mounts, in which all else is read-only. Raises OSError."""
+    made = {}
+    with _apart(None):
+        try:
+            # As they are now, each with its own flags.
+            for what, target, source in plan:
+                if what in ("bind", "read-only"):
+                    made[target] = _copy(source, _NO_DEVICES | (_READ_ONLY if what == "read-only" else 0))
+            for device in _DEVICES:
+                made[device] = _copy(device, _READ_ONLY)
+            # Bubblewrap writes there who it is, before it mounts one of its own.
+            made[_PROC] = _copy(_PROC, _NO_DEVICES)
+            # What is mounted on the machine from now on does not come here: it would come writable.
+            _set_attributes(_HERE, b"/", _READ_ONLY | _NO_DEVICES, propagation=_PRIVATE)
+            _move(made[_PROC], _PROC)
+            _make_devices(made)
+            for what, target, source in plan:
+                if what == "empty":
+                    os.makedirs(target, exist_ok=True)
+                    _mount(b"tmpfs", os.fsencode(target), b"tmpfs", _NO_SUID | _NO_DEVICES, b"mode=0755")
+                elif what == "link":
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    os.symlink(source, target)
+                else:
+                    _make_place(target, folder=stat.S_ISDIR(os.fstat(made[target]).st_mode))
+                    _move(made[target], target)
+        finally:
+            for descriptor in made.values():
+                os.close(descriptor)
+        for what, target, _ in plan:
+            if what == "empty":
+                _set_attributes(_HERE, os.fsencode(target), _READ_ONLY, recursive=False)
+        return os.open(_MOUNTS, os.O_RDONLY)
+
+
+def _make_devices(made: dict[str, int]) -> None:
+    """A /dev with the few devices that every program needs, and terminals and shared memory of the session."""
+    with suppress(OSError):  # as a user, one cannot take away what is there, but cover it
+        _call("umount2", b"/dev", _DETACH)
+    _mount(b"tmpfs", b"/dev", b"tmpfs", _NO_SUID | _NO_DEVICES, b"mode=0755")
+    for device in _DEVICES:
+        _make_place(device, folder=False)
+        _move(made[device], device)
+    for name, to in _DEVICE_LINKS.items():
+        os.symlink(to, f"/dev/{name}")
+    for name, kind, options in (("pts", b"devpts", b"newinstance,ptmxmode=0666,mode=0620"), ("shm", b"tmpfs", b"")):
+        os.mkdir(f"/dev/{name}")
+        _mount(kind, b"/dev/" + name.encode(), kind, _NO_SUID | _NO_EXECUTION, options)
+    _set_attributes(_HERE, b"/dev", _READ_ONLY, recursive=False)
+
+
+def guard(view: int, plan: list[tuple[str, str, str]]) -> int:
+    """A descriptor of a mount namespace with these mounts on a view. Raises OSError."""
+    with _apart(view):
+        for what, target, source in plan:
+            closed = what == "closed"
+            flags = _NO_DEVICES | (_READ_ONLY if what != "bind" else 0)
+            made = _copy("/dev/null" if closed else source, flags)
+            try:
+                _move(made, target)
+            finally:
+                os.close(made)
+        return os.open(_MOUNTS, os.O_RDONLY)
+
+
+@contextmanager
+def _apart(view: int | None) -> Iterator[None]:
+    """For a while this process is in a new mount namespace, a copy of the view, or of its own."""
+    before = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if view is not None:
+            _call("setns", view, _NEWNS)
+        _call("unshare", _NEWNS)
+        yield
+    finally:
+        if _libc.setns(before, _NEWNS) < 0:
+            os._exit(1)  # whoever waits for answers sees that it ended
+        os.close(before)
+
+
+def _copy(source: str, attributes: int) -> int:
+    """A descriptor of a copy of what is mounted there, with these flags beside its own. Raises OSError."""
+    flags = _RECURSE | _CLONE | os.O_CLOEXEC
+    made = _call("syscall", ctypes.c_long(_OPEN_TREE), ctypes.c_int(_HERE), os.fsencode(source), ctypes.c_uint(flags))
+    if attributes:
+        try:
+            _set_attributes(made, b"", attributes)
+        except OSError:
+            os.close(made)
+            raise
+    return made
+
+
+def _move(made: int, target: str) -> None:
+    nothing, place, flags = b"", os.fsencode(target), ctypes.c_uint(_FROM_DESCRIPTOR)
+    _call("syscall", ctypes.c_long(_MOVE_MOUNT), ctypes.c_int(made), nothing, ctypes.c_int(_HERE), place, flags)
+
+
+def _set_attributes(at: int, path: bytes, attributes: int, *, propagation: int = 0, recursive: bool = True) -> None:
+    """Set flags of a mount; `recursive`: and of all below it. Raises OSError."""
+    wanted = struct.pack("QQQQ", attributes, 0, propagation, 0)
+    flags = ctypes.c_uint((_RECURSE if recursive else 0) | (0 if path else _EMPTY_PATH))
+    number, size = ctypes.c_long(_MOUNT_SETATTR), ctypes.c_size_t(len(wanted))
+    _call("syscall", number, ctypes.c_int(at), path, flags, wanted, size)
+
+
+def _make_place(target: str, *, folder: bool) -> None:
+    """Something to mount on."""
+    if os.path.lexists(target):
+        return
+    os.makedirs(target if folder else os.path.dirname(target), exist_ok=True)
+    if not folder:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
 
 
 def _escaped(path: str) -> str:
@@ -131,10 +278,12 @@ def _mount(source: bytes, target: bytes, kind: bytes, flags: int, data: bytes) -
     _call("mount", source, target, kind, ctypes.c_ulong(flags), data)
 
 
-def _call(name: str, *words: Any) -> None:
-    if getattr(_libc, name)(*words) < 0:
+def _call(name: str, *words: Any) -> int:
+    result = int(getattr(_libc, name)(*words))
+    if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
+    return result
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_tools.sandbox_profile import Profile, below
+from agent_tools.values import Value
 
 # closed: a device that cannot be opened, which git and most programs pass over. link: a symbolic link to the source.
 What = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
@@ -30,12 +31,28 @@ _UNIX = Path("/proc/net/unix")
 _LISTENS = 0x10000  # __SO_ACCEPTCON
 
 
-def mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path]) -> list[Mount]:
-    """The mounts in order. guarded: what is to be read-only within what can be written, and is there.
+class MountPlan(Value):
+    """The mounts, in two parts, each in order.
+
+    view: what is the same for every command, until something of it is replaced; it can be made once. guards: what lies
+    on it, and is found anew for each command.
+    """
+
+    view: tuple[Mount, ...]
+    guards: tuple[Mount, ...]
+
+    def whole(self) -> tuple[Mount, ...]:
+        """All of them."""
+        return _by_depth((*self.view, *self.guards))
+
+
+def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path]) -> MountPlan:
+    """The mounts for a command. guarded: what is to be read-only within what can be written, and is there.
 
     caches: the directories that may be written, and what stands there for them.
     """
     plan: dict[Path, Mount] = {}
+    guards: dict[Path, Mount] = {}
 
     def add(what: What, target: Path, source: Path | None = None) -> None:
         plan[target] = (what, target, source or target)
@@ -69,10 +86,10 @@ def mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path
     for path in profile.hidden:
         if shown(path):
             add("empty" if path.is_dir() else "blank", path)
-    for path in filter(shown, sockets(profile)):
-        add("closed", path)
     for path in profile.writable:
         add("bind", path)
+    for path in filter(shown, sockets(profile)):
+        guards[path] = ("closed", path, path)
     for path in guarded:
         if path in plan or not (around := [w for w in profile.writable if path.is_relative_to(w)]):
             continue
@@ -80,12 +97,18 @@ def mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path
         for between in path.parents:
             if between == root:
                 break
-            plan.setdefault(between, ("bind", between, between))
-        add("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path)
-    return sorted(plan.values(), key=lambda mount: len(mount[1].parts))
+            if between not in plan:
+                guards.setdefault(between, ("bind", between, between))
+        guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
+    return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
 
 
-def mount_arguments(plan: list[Mount], blank: Callable[[], int]) -> list[str]:
+def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
+    """The outer before the inner."""
+    return tuple(sorted(found, key=lambda mount: len(mount[1].parts)))
+
+
+def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str]:
     """The plan in the words of bubblewrap. Empty directories are closed at the end: others may be mounted in them.
 
     blank: makes a descriptor, to be inherited, from which nothing is read.

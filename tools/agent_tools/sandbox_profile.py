@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from agent_tools import protected_names
@@ -94,7 +95,8 @@ def make_profile(
     for root in roots:
         more, parts = git_directories(root)
         writable += more
-        protected += [*parts, *(p for p in map(root.joinpath, PROTECTED) if p.name in UNMADE or _is_there(p))]
+        named = [(name, f"{root}/{name}") for name in PROTECTED]
+        protected += [*parts, *(Path(p) for name, p in named if name in UNMADE or _is_there(p))]
     hidden = [*secret_places(home), *(_real(s) for s in secret)]
     open_ = set(writable)
     place = _real(home) if home else Path("/")
@@ -120,8 +122,8 @@ def make_profile(
     )
 
 
-def _is_there(path: Path) -> bool:
-    return os.path.lexists(path) and not path.is_symlink()
+def _is_there(path: str) -> bool:
+    return os.path.lexists(path) and not os.path.islink(path)  # noqa: PTH114 - text, for speed
 
 
 def shown_of(home: Path, path: str) -> Iterator[Path]:
@@ -139,16 +141,27 @@ def shown_of(home: Path, path: str) -> Iterator[Path]:
                 yield place.parent
 
 
-def _there(home: Path, names: Iterable[str]) -> Iterator[Path]:
+def _there(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
     """Those of the names that are in the home folder. One look at it saves a look for each of some hundred names."""
     try:
-        inside = set(os.listdir(home))  # noqa: PTH208 - text, not paths
+        inside = os.listdir(home)  # noqa: PTH208 - text, not paths
     except OSError:
         return
     start = os.fspath(home)
+    by_first = _by_first(names)
+    for first in sorted(by_first.keys() & inside):
+        for name in by_first[first]:
+            if os.path.lexists(path := f"{start}/{name}"):
+                yield Path(path)
+
+
+@lru_cache(maxsize=8)
+def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Relative paths by their first part."""
+    found: dict[str, list[str]] = {}
     for name in names:
-        if name.partition("/")[0] in inside and os.path.lexists(path := f"{start}/{name}"):
-            yield Path(path)
+        found.setdefault(name.partition("/")[0], []).append(name)
+    return found
 
 
 def secret_places(home: Path | None) -> list[Path]:
@@ -169,7 +182,4 @@ def _real(path: Path) -> Path:
 
 def below(path: Path, places: Iterable[Path]) -> bool:
     """Whether an absolute path is one of the places, or in one. As text: paths are compared by the hundred."""
-    text = str(path)
-    return any(
-        text == (start := str(place)) or text.startswith(start if start == "/" else f"{start}/") for place in places
-    )
+    return f"{path}/".startswith(tuple([f"{place}/" if len(f"{place}") > 1 else "/" for place in places]))

@@ -10,12 +10,14 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_tools.relay import PortForward
-from agent_tools.sandbox_bwrap import Shared
+from agent_tools.sandbox_bwrap import Shared, SpaceEntry
+from agent_tools.sandbox_mounts import TEMPORARY, Mount, MountPlan
 from agent_tools.sandbox_places import NEEDED
 from agent_tools.sandbox_proxy import SandboxProxy, proxy_environment
 from agent_tools.sandbox_space import Space, SpaceError
@@ -27,23 +29,34 @@ if TYPE_CHECKING:
 # How often a background command is looked at for servers it has started, in seconds.
 _GLANCE = 0.25
 _LOWEST_PORT = 1024
+# Those with and without the network are one each.
+_VIEWS = 4
+_MOUNTED = Path("/proc/self/mountinfo")
 
 # Without them npm waits for a minute before it says that there is no network.
 NO_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0", "CARGO_NET_RETRY": "0"}
 
 
 class SandboxSession:
-    """The shared part of a session's sandbox. space_error: why it has no network and layers; "" where it has."""
+    """The shared part of a session's sandbox. space_error: why it has no network and layers; "" where it has.
+
+    views: whether mounts are made once for many commands; without that, bubblewrap makes every mount for every command,
+    which takes longer.
+    """
 
     def __init__(self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str]) -> None:
         """folder: where what is written to caches goes. env: the user's environment, which may name a proxy."""
         self.space_error = ""
+        self.views = True
         self._space: Space | None = None
         self._proxy: SandboxProxy | None = None
         self._environment: dict[str, str] = {}
         self._forwards: dict[int, PortForward] = {}
         self._own_ports = set(limits.ports)
         self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._views: dict[object, int | None] = {}
+        self._blank = folder / "blank"
         real = dict.fromkeys(Path(os.path.realpath(c)) for c in profile.caches if c.is_dir())
         try:
             self._space = Space(real if limits.caches == "session" else (), folder)
@@ -68,19 +81,38 @@ class SandboxSession:
             with suppress(OSError):
                 self._forwards[port] = PortForward(self._space.listen(port), port)
 
-    @contextmanager
-    def shared(self, *, network: bool) -> Iterator[Shared]:
+    def shared(self, *, network: bool) -> Shared:
         """What one command takes part in. network: it has the machine's network instead."""
         if self._space is None:
-            yield Shared(caches=self._caches)
-            return
-        words, given = self._space.entry(network=network)
-        try:
-            yield Shared(tuple(words), given, not network, self._caches)
-        except BaseException:  # no descriptor stays open; the call shows the error
-            for descriptor in given:
-                os.close(descriptor)
-            raise
+            return Shared(caches=self._caches)
+        return Shared(not network, self._caches, partial(self._enter, self._space, network))
+
+    def _enter(self, space: Space, network: bool, plan: MountPlan) -> SpaceEntry:
+        files = None
+        with self._lock, suppress(OSError):
+            if self.views and (view := self._view(space, plan.view)) is not None:
+                files = space.guard(view, plan.guards)
+        words, given = space.entry(network=network, files=files)
+        return SpaceEntry(tuple(words), given, files is not None)
+
+    def _view(self, space: Space, mounts: tuple[Mount, ...]) -> int | None:
+        """The number of the view with these mounts, made again after a file or a mount of the machine was replaced.
+
+        None where there cannot be one.
+        """
+        if any(what == "empty" and target in TEMPORARY for what, target, _ in mounts):
+            return None  # each command has its own
+        paths = {path for _, target, source in mounts for path in (target, source)}
+        wanted = (mounts, frozenset((path, _identity(path)) for path in paths), _MOUNTED.read_bytes())
+        if wanted not in self._views:
+            if len(self._views) == _VIEWS and (oldest := self._views.pop(next(iter(self._views)))) is not None:
+                space.forget(oldest)
+            self._blank.touch(mode=0o444)
+            plan: list[Mount] = [("read-only", target, self._blank) if what == "blank" else (what, target, source)
+                                 for what, target, source in mounts]  # fmt: skip
+            self._views[wanted] = None
+            self._views[wanted] = space.make_view(plan)
+        return self._views[wanted]
 
     def environment(self, *, network: bool) -> dict[str, str]:
         """The variables that lead programs to the proxy, or have them give up at once where nothing can be reached."""
@@ -116,6 +148,15 @@ class SandboxSession:
             way.close()
         if self._space is not None:
             self._space.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What is at a path: another file there has another identity."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _empty(profile: Profile, folder: Path, layered: Collection[Path]) -> Iterator[tuple[Path, Path]]:

@@ -83,14 +83,30 @@ class Space:
         if done.returncode:
             raise OSError(done.stderr.decode("utf-8", "replace").strip() or "it cannot be entered")
 
-    def entry(self, *, network: bool) -> tuple[list[str], tuple[int, ...]]:
+    def entry(self, *, network: bool, files: int | None = None) -> tuple[list[str], tuple[int, ...]]:
         """The words before a command that is to run inside, and the descriptors it must inherit; they are the caller's.
 
-        network: it keeps the machine's network, and has only the layers.
+        network: it keeps the machine's network. files: of `guard`; without it, it sees all with the layers.
         """
-        kept = {name: os.dup(fd) for name, fd in self._names.items() if not (network and name == "net")}
+        own = ("net",) * network + ("mnt",) * (files is not None)
+        kept = {name: os.dup(fd) for name, fd in self._names.items() if name not in own}
+        if files is not None:
+            kept["mnt"] = files
         words = [f"{_OPTIONS[name]}=/proc/self/fd/{fd}" for name, fd in kept.items()]
         return [str(self._program), *words, "--preserve-credentials", "--"], tuple(kept.values())
+
+    def make_view(self, plan: Iterable[tuple[str, Path, Path]]) -> int:
+        """The number of a view of the files with these mounts, as `sandbox_mounts` has them. Raises OSError."""
+        number: int = self._ask({"view": _as_text(plan)})[0]["view"]
+        return number
+
+    def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int:
+        """A descriptor of the files as they are with these mounts on a view; it is the caller's. Raises OSError."""
+        return self._one({"guard": view, "mounts": _as_text(plan)})
+
+    def forget(self, view: int) -> None:
+        """Let go of a view. Raises OSError."""
+        self._ask({"forget": view})
 
     def listen(self, port: int = 0) -> socket.socket:
         """A listening socket on the loopback of the inside. Raises OSError where the port is taken."""
@@ -109,7 +125,10 @@ class Space:
 
     def _ask(self, order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
-            self._orders.sendall(json.dumps(order).encode())
+            data = json.dumps(order).encode()
+            if len(data) > _LONGEST:
+                raise OSError("too many mounts")
+            self._orders.sendall(data)
             data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
         for descriptor in given:
             os.set_inheritable(descriptor, False)
@@ -131,3 +150,7 @@ class Space:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _as_text(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str]]:
+    return [(what, str(target), str(source)) for what, target, source in plan]
