@@ -16,17 +16,17 @@ def is_chain(node: Node) -> bool:
 
 
 def nodes(tree: Any, stop: tuple[str, ...] = ()) -> Iterator[Node]:
-    """All nodes of a tree, from the top; below a node of a type in `stop` it is not gone."""
-    if isinstance(tree, dict):
-        yield tree
-        if tree.get("Type") in stop:
-            return
-        for child in tree.values():
-            if isinstance(child, (dict, list)):
-                yield from nodes(child, stop)
-    elif isinstance(tree, list):
-        for child in tree:
-            yield from nodes(child, stop)
+    """All nodes of a tree but positions, from the top; below a node of a type in `stop` it is not gone."""
+    waiting = [tree]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield found
+            if found.get("Type") in stop:
+                continue
+            found = list(found.values())
+        # Half of a tree is positions.
+        waiting += [child for child in reversed(found) if isinstance(child, (dict, list)) and "Offset" not in child]
 
 
 def assigned(body: list[Node]) -> set[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ import pytest
 
 from agent_cli.permission import shell_parse
 from agent_cli.permission.shell import analyse
-from agent_cli.permission.shell_parse import ShellParseError
 from agent_cli.permission.shell_values import Analysis, Part, Word
 from agent_tools.values import Value
 from tests.permission.word_lines import VARIABLES, Line
@@ -44,6 +45,7 @@ done
 """
 _READ_ONLY = "shared"
 _TOGETHER = 25
+_REFUSED = re.compile(rb"(\d+):\d+: ")
 
 
 class Outcome(Value):
@@ -138,16 +140,24 @@ def _parsed(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _parsed_together(lines[start : start + 64])
 
 
-def _parsed_together(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    # A null command stands between the lines, so that none can join with its neighbour unseen.
-    text = "".join(f"{line}\n:\n" for line in lines)
-    try:
-        yield from _told_apart(lines, shell_parse.run_shfmt(text)["Stmts"])
-    except (ShellParseError, LookupError):
-        if len(lines) > 1:
-            middle = len(lines) // 2
-            yield from _parsed_together(lines[:middle])
-            yield from _parsed_together(lines[middle:])
+def _parsed_together(lines: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    shfmt = shell_parse.find_shfmt()
+    assert shfmt is not None
+    while lines:
+        # A null command stands between the lines, so that none can join with its neighbour unseen.
+        text = "".join(f"{line}\n:\n" for line in lines)
+        done = subprocess.run([shfmt, "-ln=bash", "--to-json"], input=text.encode(), capture_output=True, check=False)
+        if place := _REFUSED.match(done.stderr):
+            ends = accumulate(line.count("\n") + 2 for line in lines)
+            bad = next(n for n, end in enumerate(ends) if int(place[1]) <= end)
+        else:
+            try:
+                return _told_apart(lines, json.loads(done.stdout)["Stmts"])
+            except LookupError as error:
+                bad = lines.index(error.args[0])
+        # One that is not valid, or not by itself, is parsed alone.
+        lines = lines[:bad] + lines[bad + 1 :]
+    return []
 
 
 def _told_apart(lines: list[str], statements: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

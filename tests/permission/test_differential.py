@@ -14,9 +14,9 @@ import pytest
 from tests.permission.differential import differences
 from tests.permission.word_lines import WordLines
 
-LINES = int(os.environ.get("FUZZ_LINES", "3000"))
+LINES = int(os.environ.get("FUZZ_LINES", "20000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
-AT_ONCE = 5000
+AT_ONCE = 2500
 
 
 @pytest.mark.slow
