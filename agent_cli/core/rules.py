@@ -13,20 +13,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from agent_tools.base import EffectKind
+from agent_tools.builtin import BUILTIN, tool_class, tool_name
 from agent_tools.values import Value
 
-# Tools that rules may name: ours, and those of Claude Code, whose lists are read as they are.
-KNOWN_TOOLS = frozenset(
-    "Agent AskUserQuestion Bash BashOutput Edit ExitPlanMode Glob Grep KillShell LS MultiEdit NotebookEdit "
-    "NotebookRead PlanProgress Read "
-    "Skill SlashCommand StructuredOutput Task TodoRead TodoWrite WebFetch WebSearch Write "
-    "ToolSearch UseTool".split()
-)
-PATH_TOOLS = frozenset("Edit Glob Grep LS MultiEdit NotebookEdit NotebookRead Read Write".split())
-# Tools whose rules may say what in parentheses; a rule that says it of another would match nothing, or too much.
-_WITH_SPEC = PATH_TOOLS | {"Bash", "WebFetch", "Task", "Skill", "SlashCommand"}
+# Tools that rules may name: the built-in ones, also as Claude Code calls them, and those that a session makes itself.
+KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {
+    "StructuredOutput", "ToolSearch", "UseTool",
+}  # fmt: skip
+PATH_TOOLS = frozenset(tool.name for tool in BUILTIN if tool.rule_names == "path")
+# The tools whose rules are about an effect whichever tool has it.
+_COVERING: dict[EffectKind, tuple[str, ...]] = {
+    kind: tuple(tool.name for tool in BUILTIN if kind in tool.rule_covers) for kind in get_args(EffectKind)
+}
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*?(?P<all>__\*)?)(?:\((?P<spec>.*)\))?", re.DOTALL)
 RuleList = Literal["allow", "ask", "deny"]
 
@@ -55,6 +56,20 @@ class Rule(Value, tag="Rule"):
     def text(self) -> str:
         return self.tool if self.spec is None else f"{self.tool}({self.spec})"
 
+    @property
+    def names(self) -> str:
+        """What stands in its parentheses; see `Tool.rule_names`."""
+        return tool_class(self.tool).rule_names
+
+    def covers(self, kind: EffectKind) -> bool:
+        """Whether it is about effects of this kind whichever tool has them."""
+        return self.tool in _COVERING[kind]
+
+
+def rule_for(kind: EffectKind, spec: str) -> str:
+    """The text of a rule about effects of this kind, whichever tool has them."""
+    return f"{_COVERING[kind][0]}({spec})"
+
 
 def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     """Parse one rule. Raises RuleError."""
@@ -70,22 +85,23 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         raise RuleError(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
     if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _meant(tool)):
         raise RuleError(f"{text!r} names no tool; did you mean {near}?")
-    tool = "Task" if tool == "Agent" else tool
+    tool = tool_name(tool)
     if spec is None:
         return Rule(kind, tool, None, source, str(base))
     if not spec.strip():
         raise RuleError(f"{text!r}: there is nothing in the parentheses; write {tool} for all of it")
-    if tool not in _WITH_SPEC and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
+    names = tool_class(tool).rule_names
+    if not names and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
         raise RuleError(f"{text!r}: a rule about {tool} has no parentheses")
-    if tool == "WebFetch" and not spec.startswith("domain:"):
-        raise RuleError(f"{text!r}: WebFetch rules name a domain, for example WebFetch(domain:example.org)")
+    if names == "domain" and not spec.startswith("domain:"):
+        raise RuleError(f"{text!r}: {tool} rules name a domain, for example {tool}(domain:example.org)")
     if re.search(r"\)[\s,]+\w+\(", spec):
         raise RuleError(f"{text!r} holds several rules; write each as a text of its own")
-    if tool == "Bash" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
-        raise RuleError(f"{text!r} names no command; write Bash for every command")
+    if names == "command" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
+        raise RuleError(f"{text!r} names no command; write {tool} for every command")
     # `Read(*)` as a glob is every file below the working directory, as a wildcard every file there is: each list takes
     # the reading that is on the safe side.
-    whole = spec == "*" and (tool not in PATH_TOOLS or kind == "deny")
+    whole = spec == "*" and (names != "path" or kind == "deny")
     return Rule(kind, tool, None if whole else spec, source, str(base))
 
 

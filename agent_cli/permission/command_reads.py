@@ -39,7 +39,7 @@ class CommandReads:
         self._matcher = matcher
         self._around = around
         self._workspace = around.workspace
-        rules = (r.text for r in matcher.rules if r.tool == "Read" and r.list in ("deny", "ask") and r.spec)
+        rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
         self._kept = next(rules, "")
 
     def verdicts(self, part: Part) -> list[Verdict]:
@@ -75,7 +75,7 @@ class CommandReads:
             return
         readable = Readable(self._matcher, self._workspace)
         found = {
-            name: decide_path(self._matcher, self._workspace, "Read", Effect("read", path))
+            name: decide_path(self._matcher, self._workspace, Effect("read", path))
             for name in names
             if not readable(path := os.path.normpath(root / name))
         }
@@ -112,7 +112,7 @@ class CommandReads:
             if reading.what == "listing":
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
             for path in dict.fromkeys(os.path.realpath(n) for n in named):
-                verdict = decide_path(self._matcher, self._workspace, "Read", Effect("read", path))
+                verdict = decide_path(self._matcher, self._workspace, Effect("read", path))
                 if (
                     reading.what in ("names", "listing")
                     and verdict.firm
@@ -160,7 +160,7 @@ class CommandReads:
                     continue
                 elif not readable(entry.path):
                     why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
-                    kept = decide_path(self._matcher, self._workspace, "Read", Effect("read", entry.path))
+                    kept = decide_path(self._matcher, self._workspace, Effect("read", entry.path))
                     found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
                     # What a rule denies is said rather than what only looks like a secret, wherever it stands.
                     if kept.level is Level.DENY or not self._kept:

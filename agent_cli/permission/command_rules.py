@@ -18,14 +18,14 @@ _GIT_VALUED = frozenset(
 )
 
 
-def for_part(rules: Iterable[Rule], kind: RuleList, tool: str, part: Part) -> Rule | None:
+def for_part(rules: Iterable[Rule], kind: RuleList, part: Part) -> Rule | None:
     """The first rule that matches one simple command of a command line.
 
     An allow rule must name all there is to the command; a deny or ask rule also finds it behind a path, a wrapper,
     or options of git.
     """
     for rule in rules:
-        if rule.list == kind and rule.tool == tool and rule.spec is not None:
+        if rule.list == kind and rule.covers("run") and rule.spec is not None:
             if kind == "allow" and _allows(rule.spec, part):
                 return rule
             if kind != "allow" and any(_covers(rule.spec, words) for words in _disguises(part)):
@@ -39,12 +39,12 @@ def names_word(spec: str, word: str) -> bool:
     return bool(words) and (not more or word in words or any(w.startswith(f"{word}=") for w in words))
 
 
-def may_deny(rules: Iterable[Rule], tool: str, part: Part) -> bool:
+def may_deny(rules: Iterable[Rule], part: Part) -> bool:
     """Whether a pattern among the words of a command may stand for what a deny rule names."""
     first = next((n for n, w in enumerate(part.words) if w.pattern), None)
     if first is None:
         return False
-    specs = [r.spec for r in rules if r.list == "deny" and r.tool == tool and r.spec]
+    specs = [r.spec for r in rules if r.list == "deny" and r.covers("run") and r.spec]
     return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _disguises(part))
 
 

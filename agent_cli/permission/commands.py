@@ -39,9 +39,8 @@ _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
 class CommandJudge:
     """Judges one command line."""
 
-    def __init__(self, matcher: Matcher, tool: str, command: str, around: Surroundings) -> None:
+    def __init__(self, matcher: Matcher, command: str, around: Surroundings) -> None:
         self._matcher = matcher
-        self._tool = tool
         self._around = around
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
         self._command = command
@@ -73,7 +72,7 @@ class CommandJudge:
         if hidden := self._hidden_from_deny():
             return [hidden]
         asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
-        whole = self._matcher.for_command("allow", self._tool, self._command)
+        whole = self._matcher.for_command("allow", self._command)
         self._vouched = whole is not None
         only_read: dict[Part, str] = {}
         if not self.analysis.unclear:
@@ -101,12 +100,12 @@ class CommandJudge:
             if blind is not None:
                 said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
                 return Verdict(blind.text, Level.ASK, said, firm=True)
-        if not any(r.tool == self._tool for r in denying):
+        if not any(r.covers("run") for r in denying):
             return None
         if too_long(self._command):
             return Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", firm=True)
         unknown = self.analysis.unknown
-        if not unknown and any(may_deny(self._matcher.rules, self._tool, part) for part in self.analysis.parts):
+        if not unknown and any(may_deny(self._matcher.rules, part) for part in self.analysis.parts):
             unknown = "a pattern that may stand for what they name"
         if not unknown:
             return None
@@ -137,7 +136,8 @@ class CommandJudge:
         inside = [d for d in found if verdict.text in (self._command, d.part.text)]
         # What another rule names, this one need not.
         inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
-        danger = unnamed(verdict.rule, self._tool, self._command, inside)
+        specs = {rule.text: rule.spec or "" for rule in self._matcher.rules if rule.covers("run")}
+        danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
         if danger is None:
             return verdict
         told = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
@@ -162,10 +162,10 @@ class CommandJudge:
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """What the rules of a list say about the whole and about each part."""
-        rule = self._matcher.for_command(kind, self._tool, self._command)  # type: ignore[arg-type]
+        rule = self._matcher.for_command(kind, self._command)  # type: ignore[arg-type]
         yield by_rule(self._command, level, rule, firm=True) if rule else None
         for part in self.analysis.parts:
-            rule = for_part(self._matcher.rules, kind, self._tool, part)  # type: ignore[arg-type]
+            rule = for_part(self._matcher.rules, kind, part)  # type: ignore[arg-type]
             yield by_rule(part.text, level, rule, firm=True) if rule else None
 
     def _part(self, part: Part, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
@@ -173,7 +173,7 @@ class CommandJudge:
         text = part.text
         if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
             return Verdict(text, Level.ASK, odd)
-        if rule := for_part(self._matcher.rules, "allow", self._tool, part):
+        if rule := for_part(self._matcher.rules, "allow", part):
             more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
             # What runs without a rule needs no more with one.
             more = [] if not why and self.reads_only else more
@@ -191,12 +191,12 @@ class CommandJudge:
         return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
 
     def _names(self, spec: str, danger: Danger) -> bool:
-        return unnamed(f"{self._tool}({spec})", self._tool, self._command, [danger]) is None
+        return unnamed(spec, self._command, [danger]) is None
 
     def _rules_for(self, part: Part) -> list[str]:
         """What the rules say that allow a command."""
-        rules = [r for r in self._matcher.rules if r.list == "allow" and r.tool == self._tool and r.spec]
-        return [r.spec or "" for r in rules if for_part([r], "allow", self._tool, part)]
+        rules = [r for r in self._matcher.rules if r.list == "allow" and r.covers("run") and r.spec]
+        return [r.spec or "" for r in rules if for_part([r], "allow", part)]
 
     def _only_reads(self, part: Part, read: list[Verdict]) -> str:
         """Why a part might do more than read inside the workspace; "" where it does not."""
@@ -329,8 +329,7 @@ class CommandJudge:
             Effect("read" if redirect.kind == "read" else "write", _resolved(cwd, redirect.target))
             for cwd in part.cwds or ("/",)
         ]
-        tool = "Read" if redirect.kind == "read" else "Edit"
-        return [decide_path(self._matcher, self._around.workspace, tool, effect) for effect in effects]
+        return [decide_path(self._matcher, self._around.workspace, effect) for effect in effects]
 
 
 def _resolved(cwd: str, path: str) -> str:

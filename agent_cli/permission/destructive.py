@@ -52,9 +52,11 @@ def names(spec: str, danger: Danger) -> bool:
     return all(name in words for name in danger.names)
 
 
-def unnamed(rule: str, tool: str, command: str, found: Iterable[Danger]) -> Danger | None:
-    """The first danger that an allow rule covers without naming it; a rule with the exact text names everything."""
-    spec = rule.removeprefix(tool).removeprefix("(").removesuffix(")")
+def unnamed(spec: str, command: str, found: Iterable[Danger]) -> Danger | None:
+    """The first danger that an allow rule covers without naming it; a rule with the exact text names everything.
+
+    spec: what stands in the parentheses of the rule; "" where it has none.
+    """
     if spec == command.strip():
         return None
     return next((d for d in found if d.certain and not names(spec, d) and d.part.text != spec), None)

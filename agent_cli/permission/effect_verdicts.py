@@ -26,13 +26,13 @@ from agent_cli.permission.paths import holds_protected, secret
 from agent_cli.permission.reading import BUILTINS, READERS, Reading
 from agent_cli.permission.shell_values import Part, Word
 from agent_tools.base import Effect
+from agent_tools.builtin import tool_class
 from agent_tools.values import Value
 
 _NOWHERE = re.compile(r"-|/dev/(?:null|std(?:out|err|in)|fd/\d\d?|tty)?")
 _MOST_BELOW = 10_000
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
-_WRITERS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 # What is done to a folder is done to all below it.
 _WHOLE = frozenset(
     "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
@@ -58,11 +58,9 @@ class EffectVerdicts:
         self._alone = alone
         denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
         self._denies = any(r.spec for r in denying)
-        self._kept = (
-            matcher.patterns(("deny", "ask"), ("Edit", "MultiEdit", "NotebookEdit", "Write")) if denying else []
-        )
-        self._unread = any(r.spec and r.tool == "Read" for r in denying)
-        self._hidden = [*self._kept, *matcher.patterns(("deny",), ("Read",))] if denying else []
+        self._kept = matcher.patterns(("deny", "ask"), lambda r: tool_class(r.tool).changes_files) if denying else []
+        self._unread = any(r.spec and r.covers("read") for r in denying)
+        self._hidden = [*self._kept, *matcher.patterns(("deny",), lambda r: r.covers("read"))] if denying else []
 
     def of(self, part: Part) -> list[EffectFinding]:
         """What is denied, or needs a question; nothing for the rest."""
@@ -84,9 +82,7 @@ class EffectVerdicts:
             if word.why or not named or part.cwds is None:
                 continue
             for path in self._paths(part, word.but(text=named)):
-                verdict = decide_path(
-                    self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path))
-                )
+                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
                     yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
@@ -125,9 +121,7 @@ class EffectVerdicts:
             if part.program in READERS and self._reads.knows(part):
                 # Judged as a program that only reads; but a rule for it says nothing about a file of secrets.
                 if kind == "read":
-                    found = decide_path(
-                        self._matcher, self._around.workspace, "Read", Effect("read", os.path.realpath(path))
-                    )
+                    found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                     yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.firm else []
                 return
             reading = Reading(path, "tree" if kind == "tree" else "content")
@@ -153,13 +147,13 @@ class EffectVerdicts:
         if kind == "remove" and self._holds_start_files(at):
             yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", firm=True)
             return
-        verdict = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", at))
+        verdict = decide_path(self._matcher, self._around.workspace, Effect("write", at))
         inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
         reason = f"{verdict.reason}: {at}"
         if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
             yield verdict.but(text=text, reason=reason)
         elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
-            held_by = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", below))
+            held_by = decide_path(self._matcher, self._around.workspace, Effect("write", below))
             yield held_by.but(text=text, reason=f"{held_by.reason}: {below}")
 
     def _into(self, part: Part, folder: str) -> Iterator[Verdict]:
@@ -168,12 +162,12 @@ class EffectVerdicts:
             why = f"writes files whose names are not known into {folder}, which holds protected files"
             yield Verdict(part.text, Level.ASK, why, firm=True)
             return
-        verdict = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", os.path.join(folder, "*")))
+        verdict = decide_path(self._matcher, self._around.workspace, Effect("write", os.path.join(folder, "*")))
         inside = self._around.workspace.inside(Path(folder))
         if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
             yield verdict.but(text=part.text, reason=f"{verdict.reason}: {folder}")
         elif self._kept and (below := self._below(folder)):
-            kept = decide_path(self._matcher, self._around.workspace, "Edit", Effect("write", below))
+            kept = decide_path(self._matcher, self._around.workspace, Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"
             yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", firm=True)
 
@@ -191,8 +185,8 @@ class EffectVerdicts:
         at, workspace = os.path.realpath(path), self._around.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
         verdicts = (
-            decide_path(self._matcher, workspace, "Edit", Effect("write", at)),
-            decide_path(self._matcher, workspace, "Read", Effect("read", at)),
+            decide_path(self._matcher, workspace, Effect("write", at)),
+            decide_path(self._matcher, workspace, Effect("read", at)),
         )
         for verdict in verdicts:
             ruled = verdict.level is not Level.ALLOW and "(" in verdict.rule

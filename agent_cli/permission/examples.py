@@ -10,13 +10,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent_cli.core.rules import PATH_TOOLS, Rule
+from agent_cli.core.rules import Rule
 from agent_cli.permission.command_rules import for_part
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.shell import analyse
 from agent_tools.base import Effect
-
-_WRITING = frozenset(("Edit", "MultiEdit", "NotebookEdit", "Write"))
+from agent_tools.builtin import tool_class
 
 
 def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
@@ -25,7 +24,7 @@ def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
     for rule in rules:
         if not rule.match and not rule.not_match:
             continue
-        if rule.tool not in PATH_TOOLS | {"Bash", "WebFetch"}:
+        if rule.names not in ("command", "path", "domain"):
             mistakes.append(f"{rule.source}: {rule.text} can have no examples; Bash, file and WebFetch rules can")
             continue
         for wanted, examples in ((True, rule.match), (False, rule.not_match)):
@@ -39,16 +38,16 @@ def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
 def rule_covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
     """Whether one rule, by itself, speaks about a command line, a path or a URL."""
     matcher = Matcher([rule], cwd, home)
-    if rule.tool == "WebFetch":
-        return matcher.first(rule.list, "WebFetch", Effect("fetch", example)) is not None
-    if rule.tool != "Bash":
+    if rule.names == "domain":
+        return matcher.first(rule.list, rule.tool, Effect("fetch", example)) is not None
+    if rule.names == "path":
         path = example.replace("~", str(home), 1) if example.startswith("~/") else example
-        effect = Effect("write" if rule.tool in _WRITING else "read", os.path.normpath(cwd / path))
+        effect = Effect("write" if tool_class(rule.tool).changes_files else "read", os.path.normpath(cwd / path))
         return matcher.first(rule.list, rule.tool, effect) is not None
-    if matcher.for_command(rule.list, "Bash", example) is not None:
+    if matcher.for_command(rule.list, example) is not None:
         return True
     analysis = analyse(example, str(cwd), str(home))
-    found = [for_part([rule], rule.list, "Bash", part) is not None for part in analysis.parts]
+    found = [for_part([rule], rule.list, part) is not None for part in analysis.parts]
     if rule.list == "allow":
         return bool(found) and all(found) and not analysis.unclear
     return any(found)

@@ -21,8 +21,11 @@ def by_rule(text: str, level: Level, rule: Rule, *, firm: bool = False) -> Verdi
     return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", firm)
 
 
-def decide_path(matcher: Matcher, workspace: Workspace, tool: str, effect: Effect) -> Verdict:
-    """The verdict about an effect that is no command: deny, protected, ask, allow, and what it is by itself."""
+def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> Verdict:
+    """The verdict about an effect that is no command: deny, protected, ask, allow, and what it is by itself.
+
+    tool: the one that has it; "" for what a program does.
+    """
     target = effect.target
     if rule := matcher.first("deny", tool, effect):
         return by_rule(target, Level.DENY, rule)

@@ -10,9 +10,8 @@ from pathlib import Path
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permission.paths import Places
 from agent_tools.base import Effect
+from agent_tools.builtin import tool_name
 from agent_tools.urls import ascii_host
-
-_WRITERS = frozenset(("Edit", "MultiEdit", "NotebookEdit"))
 
 
 class Matcher:
@@ -30,21 +29,17 @@ class Matcher:
         return self._find()
 
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
-        """The first rule of a list that matches an effect of a tool other than a command."""
+        """The first rule of a list that matches an effect other than a command. tool: "" for no tool of ours."""
         return next(self.all(kind, tool, effect), None)
 
     def all(self, kind: RuleList, tool: str, effect: Effect) -> Iterator[Rule]:
-        """The rules of a list that match an effect of a tool other than a command."""
+        """The rules of a list that match an effect other than a command. tool: "" for no tool of ours."""
         return (r for r in self.rules if r.list == kind and self._matches(r, tool, effect))
 
     def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
         if effect.kind == "run":
             return False
-        named = rule.tool == tool or (rule.tool == "Task" and tool == "Agent") or _is_server(rule.tool, tool)
-        if effect.kind == "write":
-            named = named or rule.tool in _WRITERS
-        elif effect.kind == "read":
-            named = named or rule.tool == "Read"
+        named = rule.covers(effect.kind) or rule.tool in (tool, tool_name(tool)) or _is_server(rule.tool, tool)
         if not named or rule.spec is None:
             return named
         if effect.kind in ("read", "write"):
@@ -61,23 +56,24 @@ class Matcher:
             return False
         return glob_regex(pattern).fullmatch(relative) is not None
 
-    def patterns(self, kinds: Iterable[RuleList], tools: Iterable[str]) -> list[re.Pattern[str]]:
-        """What the rules of these lists about these tools match, over absolute resolved paths."""
+    def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
+        """What the rules of these lists match of which `about` is true, over absolute resolved paths."""
         found = []
         for rule in self.rules:
-            if rule.list in kinds and rule.tool in tools and rule.spec is None:
+            if rule.list not in kinds or not about(rule):
+                continue
+            if rule.spec is None:
                 found.append(re.compile(""))
-            elif rule.list in kinds and rule.tool in tools:
+            else:
                 base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
                 start = re.escape("" if base == Path("/") else str(base))
                 found.append(re.compile(rf"{start}/(?:{glob_regex(pattern).pattern})\Z", re.DOTALL))
         return found
 
-    def for_command(self, kind: RuleList, tool: str, command: str) -> Rule | None:
+    def for_command(self, kind: RuleList, command: str) -> Rule | None:
         """The first rule that covers a whole command line: the bare tool, or its exact text."""
-        return next(
-            (r for r in self.rules if r.list == kind and r.tool == tool and r.spec in (None, command.strip())), None
-        )
+        about = (r for r in self.rules if r.list == kind and r.covers("run"))
+        return next((r for r in about if r.spec in (None, command.strip())), None)
 
 
 def _is_server(rule: str, tool: str) -> bool:

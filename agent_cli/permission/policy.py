@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.core.modes import Mode
-from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, rule_for, split_rules
 from agent_cli.permission.decision import Decision, Level, Verdict, strictest
 from agent_cli.permission.files import decide_path, with_mode
 from agent_cli.permission.matcher import Matcher
@@ -124,7 +124,7 @@ class Policy:
         return Readable(self._matcher(), self._workspace)
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
-        """The strictest decision over all effects of one call."""
+        """The strictest decision over all effects of one call of a tool; "" for none of ours."""
         matcher = self._matcher()
         listed = list(effects) or [Effect("state")]
         return strictest([self._one(matcher, tool, effect) for effect in listed])
@@ -133,7 +133,7 @@ class Policy:
         """How a command that was allowed is to run."""
         from agent_cli.permission.network import names_network  # with the shell analysis
 
-        judged = self._judge(self._matcher(), "Bash", command)
+        judged = self._judge(self._matcher(), command)
         verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
         outside = judged.outside_because(confined) if confined is not None else ""
@@ -144,7 +144,7 @@ class Policy:
 
     def only_reads(self, command: str) -> bool:
         """Whether a command is known to change nothing, whatever rules allow."""
-        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), "Bash", command)
+        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)
         judged.verdicts()
         return judged.reads_only
 
@@ -188,7 +188,7 @@ class Policy:
 
             parts = self.decide(tool, effects).parts
             cwd = str(self._workspace.cwd)
-            return ", ".join(rules_for_command("Bash", effect.target, cwd, self._home, parts, self._would_allow))
+            return ", ".join(rules_for_command(effect.target, cwd, self._home, parts, self._would_allow))
         if effect.kind == "fetch":
             from agent_cli.permission.proposals import rule_for_url
 
@@ -204,14 +204,14 @@ class Policy:
             return ""
         if effect.kind == "read" and secret(path):
             return ""
-        return f"{'Edit' if effect.kind == 'write' else 'Read'}(/{effect.target})"
+        return rule_for(effect.kind, f"/{effect.target}")
 
     def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
         """Whether a command would be allowed if these rules were added."""
         other = self.within(self._workspace, self._carried)
         with suppress(RuleError):
             other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
-            return other.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
+            return other.decide("", [Effect("run", command)]).level is Level.ALLOW
         return False
 
     def _matcher(self) -> Matcher:
@@ -223,15 +223,15 @@ class Policy:
 
     def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":
-            # Whichever tool runs it, a command is a command: the rules for Bash hold.
-            return self._command(matcher, "Bash", effect.target)
+            # Whichever tool runs it, a command is a command.
+            return self._command(matcher, effect.target)
         verdict = with_mode(
-            decide_path(matcher, self._workspace, tool, effect), self.mode, effect.kind, self._workspace
+            decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
         )
         return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, firm=verdict.firm)
 
-    def _command(self, matcher: Matcher, tool: str, command: str) -> Decision:
-        judged = self._judge(matcher, tool, command)
+    def _command(self, matcher: Matcher, command: str) -> Decision:
+        judged = self._judge(matcher, command)
         found = [self._moded(v, judged) for v in judged.verdicts()]
         if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [judged.narrowed(v) for v in found]
@@ -262,7 +262,7 @@ class Policy:
             return ""
         return judged.outside_because(confined)
 
-    def _judge(self, matcher: Matcher, tool: str, command: str) -> CommandJudge:
+    def _judge(self, matcher: Matcher, command: str) -> CommandJudge:
         # The analysis of shell code is not loaded before the first command.
         from agent_cli.permission.commands import CommandJudge
         from agent_cli.permission.meaning import Surroundings
@@ -277,4 +277,4 @@ class Policy:
             self._exported,
             self._env,
         )
-        return CommandJudge(matcher, tool, command, around)
+        return CommandJudge(matcher, command, around)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent_cli.core.rules import Rule
+from agent_cli.core.rules import Rule, rule_for
 from agent_cli.permission.decision import Level, Verdict
 from agent_cli.permission.destructive import dangers
 from agent_cli.permission.paths import protected, secret
 from agent_cli.permission.shell import analyse
 from agent_cli.permission.shell_values import Part
 from agent_cli.permission.wrappers import RUNNERS, WRAPPERS
+from agent_tools.builtin import tool_class
 
 # Programs whose arguments are programs: a rule about them would allow anything.
 INTERPRETERS = frozenset(
@@ -65,7 +66,6 @@ _PLAIN = re.compile(r"[\w@%+=:,./~^'\"-]+(?: [\w@%+=:,./~^'\"-]+)*")
 
 
 def rules_for_command(
-    tool: str,
     command: str,
     cwd: str,
     home: str,
@@ -84,7 +84,7 @@ def rules_for_command(
     choices = []
     for verdict in lacking:
         part = next((p for p in found.parts if p.text == verdict.text), None)
-        choices.append(_for_part(tool, part) if part is not None else _for_file(verdict))
+        choices.append(_for_part(part) if part is not None else _for_file(verdict))
     if not all(choices):
         return ()
     for place in (0, -1):
@@ -96,7 +96,7 @@ def rules_for_command(
     return ()
 
 
-def _for_part(tool: str, part: Part) -> list[str]:
+def _for_part(part: Part) -> list[str]:
     """Rules for one simple command, the one of most use first, the narrowest last."""
     if part.unknown or part.hides or not part.words or any(w.pattern for w in part.words):
         return []
@@ -105,7 +105,7 @@ def _for_part(tool: str, part: Part) -> list[str]:
     for words in dict.fromkeys((tuple(w.text for w in outer), part.texts)):
         prefix = _prefix_of(words)
         if prefix and not part.assigns and not dangers(analyse(" ".join(words))):
-            rules.append(f"{tool}({' '.join(prefix)}:*)")
+            rules.append(rule_for("run", f"{' '.join(prefix)}:*"))
             break
     names = {os.path.basename(part.words[0].text), os.path.basename(outer[0].text)}
     runs_others = any(layer.kind == "own" for layer in part.layers) or names & (RUNNERS | INTERPRETERS)
@@ -115,7 +115,7 @@ def _for_part(tool: str, part: Part) -> list[str]:
     for text in (" ".join((*assigns, *part.texts)), " ".join((*assigns, shlex.join(part.texts)))):
         again = analyse(text).parts
         if _PLAIN.fullmatch(text) and len(again) == 1 and again[0].texts == part.texts:
-            return [*rules, f"{tool}({text})"]
+            return [*rules, rule_for("run", text)]
     return rules
 
 
@@ -138,15 +138,16 @@ def _for_file(verdict: Verdict) -> list[str]:
         return []
     if protected(Path(path))[0] or secret(Path(path)):
         return []
-    return [f"{'Read' if verdict.reason.startswith('reads') else 'Edit'}(/{path})"]
+    return [rule_for("read" if verdict.reason.startswith("reads") else "write", f"/{path}")]
 
 
 def rule_for_url(tool: str, url: str) -> str:
     """The rule that allows a URL's host; "" for a tool whose rules name none."""
     host = urlsplit(url).hostname or ""
-    if tool == "WebSearch":
+    kind = tool_class(tool)
+    if kind.granted_whole:
         return tool
-    return f"{tool}(domain:{host})" if tool == "WebFetch" and re.fullmatch(r"[a-z0-9.-]+", host) else ""
+    return f"{tool}(domain:{host})" if kind.rule_names == "domain" and re.fullmatch(r"[a-z0-9.-]+", host) else ""
 
 
 def meanings(rules: Sequence[Rule]) -> str:
@@ -159,14 +160,14 @@ def meanings(rules: Sequence[Rule]) -> str:
 def meaning(rule: Rule) -> str:
     """What an allow rule that is proposed here grants, in words."""
     spec = rule.spec or ""
-    if rule.tool == "Bash" and spec.endswith(":*"):
+    if rule.names == "command" and spec.endswith(":*"):
         return f"every command that begins with `{spec.removesuffix(':*')}`, whatever follows"
-    if rule.tool == "Bash":
+    if rule.names == "command":
         return "just this command, word for word, in every directory"
-    if rule.tool == "WebFetch":
+    if rule.names == "domain":
         return f"every page of {spec.removeprefix('domain:')}"
-    if rule.tool in ("Edit", "Read"):
-        return f"every {'change to' if rule.tool == 'Edit' else 'reading of'} {spec.removeprefix('/')}"
+    if rule.covers("write") or rule.covers("read"):
+        return f"every {'change to' if rule.covers('write') else 'reading of'} {spec.removeprefix('/')}"
     if spec:
         return f"{spec}, with any arguments"
     return f"every call of {rule.tool}"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from agent_cli.core.rules import read_rule
+from agent_cli.core.rules import read_rule, rule_for
 from agent_cli.permission.command_effects import effects_of
 from agent_cli.permission.command_rules import for_part
 from agent_cli.permission.shell_values import Analysis, Part
@@ -66,8 +66,10 @@ def outside_because(analysis: Analysis, confined: Confined, workspace: Workspace
 
 
 def _excluded(part: Part, patterns: Iterable[str]) -> bool:
-    rules = [read_rule("allow", f"Bash({pattern})", "the setting sandbox.outside", Path("/")) for pattern in patterns]
-    return any(for_part([rule], "allow", "Bash", part) for rule in rules)
+    rules = [
+        read_rule("allow", rule_for("run", pattern), "the setting sandbox.outside", Path("/")) for pattern in patterns
+    ]
+    return any(for_part([rule], "allow", part) for rule in rules)
 
 
 def _needs(part: Part, confined: Confined, workspace: Workspace, path: str) -> str:

@@ -11,7 +11,11 @@ from agent_cli.permission.files import decide_path
 from agent_cli.permission.matcher import Matcher
 from agent_cli.permission.paths import secret
 from agent_tools.base import Effect
+from agent_tools.builtin import BUILTIN
 from agent_tools.workspace import Workspace
+
+# A rule about any of them is about what a search shows.
+_SEARCHERS = tuple(tool.name for tool in BUILTIN if tool.searches_content)
 
 
 @lru_cache(maxsize=65_536)
@@ -29,7 +33,7 @@ class Readable:
     def __init__(self, matcher: Matcher, workspace: Workspace) -> None:
         self._matcher = matcher
         self._workspace = workspace
-        self._ruled = matcher.patterns(("deny", "ask"), ("Read", "Grep"))
+        self._ruled = matcher.patterns(("deny", "ask"), lambda r: r.covers("read") or r.tool in _SEARCHERS)
         self._folders: dict[str, bool] = {}
 
     def __call__(self, path: Path | str) -> bool:
@@ -40,9 +44,10 @@ class Readable:
             plain = self._folders[folder] = self._is_plain(folder)
         if plain and not _secret_name(name) and not (self._ruled and any(p.match(text) for p in self._ruled)):
             return True
-        verdict = decide_path(self._matcher, self._workspace, "Grep", Effect("read", os.path.realpath(text)))
+        reads = Effect("read", os.path.realpath(text))
+        verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]
         # A question that is not firm is about the folder, and was answered for it.
-        return verdict.level is Level.ALLOW or (verdict.level is Level.ASK and not verdict.firm)
+        return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.firm) for v in verdicts)
 
     def _is_plain(self, folder: str) -> bool:
         """Whether no link leads here, and the folder does not look like one of secrets."""

@@ -21,13 +21,13 @@ def is_about(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: 
         if effect.kind != "run":
             if matcher.first("deny", tool, effect):
                 return True
-        elif rule.tool == "Bash" and _covers(denying, matcher, effect.target, cwd, home):
+        elif rule.covers("run") and _covers(denying, matcher, effect.target, cwd, home):
             return True
     return False
 
 
 def _covers(rule: Rule, matcher: Matcher, command: str, cwd: Path, home: Path) -> bool:
-    if matcher.for_command("deny", "Bash", command):
+    if matcher.for_command("deny", command):
         return True
     if rule.spec is None:
         return True
@@ -39,6 +39,5 @@ def _covers(rule: Rule, matcher: Matcher, command: str, cwd: Path, home: Path) -
     if too_long(command) or (found := analyse(command, str(cwd), str(home))).unclear:
         return True
     return any(
-        for_part([rule], "deny", "Bash", part) or may_deny([rule], "Bash", part) or may_be(rule.spec, part)
-        for part in found.parts
+        for_part([rule], "deny", part) or may_deny([rule], part) or may_be(rule.spec, part) for part in found.parts
     )

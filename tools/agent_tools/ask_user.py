@@ -38,6 +38,7 @@ class AskUserQuestion(Tool[AskUserQuestionArgs]):
     name = "AskUserQuestion"
     Args = AskUserQuestionArgs
     asks_person = True
+    of_conversation = True
 
     def read(self, arguments: dict[str, object]) -> AskUserQuestionArgs:
         args = super().read(arguments)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from agent_tools.workspace import Workspace
 
 
+EffectKind = Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
+
+
 class Effect(Value, tag="Effect"):
     """One thing a call is about to do. `target`: an absolute resolved path, a command line, a URL, or what is named.
 
@@ -35,7 +38,7 @@ class Effect(Value, tag="Effect"):
     this program cannot see.
     """
 
-    kind: Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
+    kind: EffectKind
     target: str = ""
 
 
@@ -222,20 +225,78 @@ class ToolContext:
 
 
 class Tool(ABC, Generic[A]):
-    """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments."""
+    """A tool. `name` is what the model calls; `Args` is a `Value` whose fields are the arguments.
+
+    The class attributes below say what the rest of the program needs to know of a tool; it asks for these and never for
+    the name. `builtin.tool_class` finds them for a name.
+    """
 
     name: str
     Args: type[A]
-    # A tool that only asks the user: its `run` has no effect and returns a `Suspend`.
-    asks_person: ClassVar[bool] = False
-    # A tool whose work is a turn of its own, run by the engine.
-    nested: ClassVar[bool] = False
     # What the model is told of a tool that has no prompt file.
     told: str = ""
+    # What other programs call it, in rules, hook matchers and agent types.
+    other_names: ClassVar[tuple[str, ...]] = ()
+    # Arguments of a call, to try hooks with.
+    example: ClassVar[Mapping[str, Any]] = {}
+
+    # How a call runs.
+    # It only asks the user: its `run` has no effect and returns a `Suspend`.
+    asks_person: ClassVar[bool] = False
+    # Its work is a turn of its own, run by the engine: a sub-agent.
+    nested: ClassVar[bool] = False
+    # It only looks, and may run beside others of its kind.
+    side_by_side: ClassVar[bool] = False
+    # It is about one conversation, its user, plan or model: not offered to other programs.
+    of_conversation: ClassVar[bool] = False
+    # It proposes the plan that ends plan mode, which only the user's own conversation can.
+    ends_plan_mode: ClassVar[bool] = False
+    # It changes the todo list, and nothing else.
+    changes_plan: ClassVar[bool] = False
+    # The argument that holds a whole todo list, which the user may want to approve.
+    plan_argument: ClassVar[str] = ""
+
+    # What it reads and writes.
     # The arguments that name paths.
     paths: ClassVar[tuple[str, ...]] = ()
-    # A tool that only looks, and may run beside others of its kind.
-    side_by_side: ClassVar[bool] = False
+    # The argument that names the file it is about.
+    file_argument: ClassVar[str] = ""
+    # Its result is what is in that file.
+    shows_file: ClassVar[bool] = False
+    # Given nothing but the file, it shows it as it is now: a compaction reads files again with it.
+    reopens: ClassVar[bool] = False
+    # It changes files.
+    changes_files: ClassVar[bool] = False
+    # It gives a file a new content as a whole.
+    replaces_file: ClassVar[bool] = False
+    # The argument that holds a command line.
+    command_argument: ClassVar[str] = ""
+    # The argument that names an address to open; one that only the model has named is asked about.
+    address_argument: ClassVar[str] = ""
+
+    # What its results are worth.
+    # They tell of a state: the same call made later makes the result stale.
+    repeatable: ClassVar[bool] = False
+    # They show lines of files that the call did not name.
+    searches_content: ClassVar[bool] = False
+    # They are the model's own words, or may be made of them.
+    composed: ClassVar[bool] = False
+
+    # What a user is asked about a call.
+    # The argument that the user may change before the call runs.
+    editable: ClassVar[str] = ""
+    # Whether that argument fits into a line.
+    editable_in_line: ClassVar[bool] = False
+    # The user may take some parts of its change and leave others.
+    in_parts: ClassVar[bool] = False
+
+    # What rules about it say.
+    # What stands in parentheses: a glob, a command, a host, the target of its effect; "": such a rule is a mistake.
+    rule_names: ClassVar[Literal["", "path", "command", "domain", "target"]] = ""
+    # The effects that a rule about it is about whichever tool has them: who may not Edit a file may not Write it.
+    rule_covers: ClassVar[tuple[EffectKind, ...]] = ()
+    # A rule that allows every call of it may be proposed.
+    granted_whole: ClassVar[bool] = False
 
     def resolved(self, args: A, ctx: ToolContext) -> A:
         """The arguments with what their paths mean now (`Workspace.resolved`), for all that is done with a call.

@@ -35,6 +35,14 @@ class Edit(Tool[EditArgs]):
     name = "Edit"
     Args = EditArgs
     paths = ("file_path",)
+    example: ClassVar = {"file_path": "hello.txt", "old_string": "hello", "new_string": "goodbye"}
+    file_argument = "file_path"
+    changes_files = True
+    composed = True
+    editable = "new_string"
+    in_parts = True
+    rule_names = "path"
+    rule_covers = ("write",)
 
     def effects(self, args: EditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         path = str(ctx.workspace.resolve(args.file_path))

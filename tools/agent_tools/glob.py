@@ -36,6 +36,8 @@ class Glob(Tool[GlobArgs]):
 
     name = "Glob"
     Args = GlobArgs
+    repeatable = True
+    rule_names = "path"
     side_by_side = True
 
     def resolved(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:

@@ -68,6 +68,9 @@ class Grep(Tool[GrepArgs]):
 
     name = "Grep"
     Args = GrepArgs
+    repeatable = True
+    searches_content = True
+    rule_names = "path"
     side_by_side = True
 
     def resolved(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:

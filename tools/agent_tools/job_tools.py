@@ -33,6 +33,7 @@ class BashOutput(Tool[BashOutputArgs]):
 
     name = "BashOutput"
     Args = BashOutputArgs
+    composed = True
 
     def available(self, ctx: ToolContext) -> bool:
         return find_bash(ctx) is not None
@@ -77,6 +78,7 @@ class KillShell(Tool[KillShellArgs]):
 
     name = "KillShell"
     Args = KillShellArgs
+    composed = True
 
     def available(self, ctx: ToolContext) -> bool:
         return find_bash(ctx) is not None

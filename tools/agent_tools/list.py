@@ -39,6 +39,8 @@ class LS(Tool[LSArgs]):
     name = "LS"
     Args = LSArgs
     paths = ("path",)
+    repeatable = True
+    rule_names = "path"
     side_by_side = True
 
     def effects(self, args: LSArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -72,6 +72,12 @@ class MultiEdit(Tool[MultiEditArgs]):
 
     name = "MultiEdit"
     Args = MultiEditArgs
+    file_argument = "file_path"
+    changes_files = True
+    composed = True
+    in_parts = True
+    rule_names = "path"
+    rule_covers = ("write",)
 
     def resolved(self, args: MultiEditArgs, ctx: ToolContext) -> MultiEditArgs:
         named = [

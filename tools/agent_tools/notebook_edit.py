@@ -35,6 +35,11 @@ class NotebookEdit(Tool[NotebookEditArgs]):
     name = "NotebookEdit"
     Args = NotebookEditArgs
     paths = ("notebook_path",)
+    file_argument = "notebook_path"
+    changes_files = True
+    composed = True
+    rule_names = "path"
+    rule_covers = ("write",)
 
     def available(self, ctx: ToolContext) -> bool:
         return has_notebooks(ctx)

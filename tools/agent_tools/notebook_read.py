@@ -33,6 +33,9 @@ class NotebookRead(Tool[NotebookReadArgs]):
     name = "NotebookRead"
     Args = NotebookReadArgs
     paths = ("notebook_path",)
+    file_argument = "notebook_path"
+    shows_file = True
+    rule_names = "path"
     side_by_side = True
 
     def available(self, ctx: ToolContext) -> bool:

@@ -46,6 +46,9 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
     name = "ExitPlanMode"
     Args = ExitPlanModeArgs
     asks_person = True
+    of_conversation = True
+    ends_plan_mode = True
+    composed = True
 
     def effects(self, args: ExitPlanModeArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)
@@ -169,6 +172,9 @@ class PlanProgress(Tool[PlanProgressArgs]):
 
     name = "PlanProgress"
     Args = PlanProgressArgs
+    of_conversation = True
+    changes_plan = True
+    composed = True
 
     def read(self, arguments: dict[str, object]) -> PlanProgressArgs:
         args = super().read(arguments)

@@ -36,6 +36,13 @@ class Read(Tool[ReadArgs]):
     name = "Read"
     Args = ReadArgs
     paths = ("file_path",)
+    example: ClassVar = {"file_path": "README.md"}
+    file_argument = "file_path"
+    shows_file = True
+    reopens = True
+    repeatable = True
+    rule_names = "path"
+    rule_covers = ("read",)
     side_by_side = True
 
     def effects(self, args: ReadArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -50,6 +50,13 @@ class Bash(Tool[BashArgs]):
 
     name = "Bash"
     Args = BashArgs
+    example: ClassVar = {"command": "echo hello"}
+    command_argument = "command"
+    repeatable = True
+    editable = "command"
+    editable_in_line = True
+    rule_names = "command"
+    rule_covers = ("run",)
 
     def available(self, ctx: ToolContext) -> bool:
         return find_bash(ctx) is not None

@@ -30,6 +30,7 @@ class UseSkill(Tool[SkillArgs]):
 
     name = "Skill"
     Args = SkillArgs
+    rule_names = "target"
 
     def available(self, ctx: ToolContext) -> bool:
         return bool(ctx.skills)

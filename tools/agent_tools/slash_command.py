@@ -26,6 +26,8 @@ class SlashCommand(Tool[SlashCommandArgs]):
 
     name = "SlashCommand"
     Args = SlashCommandArgs
+    of_conversation = True
+    rule_names = "target"
 
     def available(self, ctx: ToolContext) -> bool:
         return bool(ctx.commands)

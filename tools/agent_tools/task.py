@@ -28,6 +28,10 @@ class Task(Tool[TaskArgs]):
     name = "Task"
     Args = TaskArgs
     nested = True
+    other_names = ("Agent",)
+    of_conversation = True
+    composed = True
+    rule_names = "target"
 
     def teach(self, ctx: ToolContext) -> str:
         """The user's own types, where there are any, as far as there is room."""

@@ -29,6 +29,10 @@ class TodoWrite(Tool[TodoWriteArgs]):
 
     name = "TodoWrite"
     Args = TodoWriteArgs
+    of_conversation = True
+    changes_plan = True
+    plan_argument = "todos"
+    composed = True
 
     def effects(self, args: TodoWriteArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)
@@ -53,6 +57,8 @@ class TodoRead(Tool[TodoReadArgs]):
 
     name = "TodoRead"
     Args = TodoReadArgs
+    of_conversation = True
+    composed = True
 
     def effects(self, args: TodoReadArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)

@@ -44,6 +44,12 @@ class WebFetch(Tool[WebFetchArgs]):
 
     name = "WebFetch"
     Args = WebFetchArgs
+    example: ClassVar = {"url": "https://example.com/", "prompt": "What is this?"}
+    address_argument = "url"
+    repeatable = True
+    editable = "url"
+    editable_in_line = True
+    rule_names = "domain"
     side_by_side = True
 
     def effects(self, args: WebFetchArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -49,6 +49,10 @@ class WebSearch(Tool[WebSearchArgs]):
 
     name = "WebSearch"
     Args = WebSearchArgs
+    repeatable = True
+    editable = "query"
+    editable_in_line = True
+    granted_whole = True
     side_by_side = True
 
     def available(self, ctx: ToolContext) -> bool:

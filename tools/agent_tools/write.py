@@ -33,6 +33,14 @@ class Write(Tool[WriteArgs]):
     name = "Write"
     Args = WriteArgs
     paths = ("file_path",)
+    example: ClassVar = {"file_path": "hello.txt", "content": "hello\n"}
+    file_argument = "file_path"
+    changes_files = True
+    replaces_file = True
+    composed = True
+    editable = "content"
+    in_parts = True
+    rule_names = "path"
 
     def effects(self, args: WriteArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("write", str(ctx.workspace.resolve(args.file_path))),)
