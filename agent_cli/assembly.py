@@ -196,7 +196,7 @@ def build(
         fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
         small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
     )
-    kit.agents = added.agent_types if "Task" in kit.tools else {}
+    kit.agents = added.agent_types if any(tool.nested for tool in kit.tools.values()) else {}
     kit.open_model = lambda name: later_model(name, settings, place)()
     kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
     kit.report = lambda error: write_report(error, place.env)

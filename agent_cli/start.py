@@ -13,7 +13,7 @@ from agent_cli.config.commands import split_call
 from agent_cli.config.mentions import mentioned_images
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, assents, later
-from agent_cli.core.messages import ToolMessage, pending_calls
+from agent_cli.core.messages import pending_calls
 from agent_cli.engine.drive import Conversation
 from agent_cli.headless.printing import print_notice
 from agent_cli.headless.run import (
@@ -167,7 +167,7 @@ def _take_up_plan(agent: Agent) -> None:
     if plan is None:
         return
     text = f"The plan was taken up by session {agent.header.session_id}."
-    close_stored_call(store, plan.session_id, ToolMessage(plan.call_id, "ExitPlanMode", text, is_error=True))
+    close_stored_call(store, plan.session_id, plan.call_id, text)
     if not is_expired(plan.created, agent.settings.plan_ttl):
         agent.conversation.frame = lambda words: feedback_block(plan.plan, words)
 

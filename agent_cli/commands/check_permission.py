@@ -17,8 +17,8 @@ from agent_cli.permission.decision import Decision, Level
 from agent_cli.permission.policy import Policy
 from agent_cli.place import UsageError, find_place, read_settings
 from agent_cli.session.store import state_folder
-from agent_tools.base import Effect, Tool, ToolContext, ToolError
-from agent_tools.builtin import BUILTIN
+from agent_tools.base import Effect, ToolContext, ToolError
+from agent_tools.builtin import find_tool
 from agent_tools.inert import inert
 from agent_tools.workspace import Workspace
 
@@ -40,7 +40,6 @@ class Checker:
             layers = read_settings(RunOptions(settings=settings), self._place)
             found = layers.settings().permissions
             self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
-        self._tools: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
 
     def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
         """The answer as plain data: decision, reason, rule and parts. Raises UsageError for a request that is none.
@@ -89,7 +88,7 @@ class Checker:
         return self._place.root if cwd.is_relative_to(self._place.root) else cwd
 
     def _effects(self, tool: str, given: dict[str, Any], context: ToolContext) -> tuple[Effect, ...]:
-        known = self._tools.get("Task" if tool == "Agent" else tool)
+        known = find_tool(tool)
         if known is not None:
             return known.effects(known.read(given), context)
         if tool.startswith("mcp__"):

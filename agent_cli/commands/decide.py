@@ -28,6 +28,7 @@ from agent_cli.session.records import WaitingTurn
 from agent_cli.start import asked_of, unattended
 from agent_cli.waiting import decide, load, pending_of, pending_sessions, project_store, reopen
 from agent_tools.base import Effect
+from agent_tools.builtin import BUILTIN
 from agent_tools.inert import inert
 from agent_tools.values import Value
 
@@ -257,7 +258,8 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
     asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
     paths = [os.path.normpath(workspace.cwd / os.path.expanduser(str(name))) for name in named]
-    if not (denied := [p for p in paths if policy.decide("Write", (Effect("write", p),)).level >= asks]):
+    writer = next(tool.name for tool in BUILTIN if tool.replaces_file)
+    if not (denied := [p for p in paths if policy.decide(writer, (Effect("write", p),)).level >= asks]):
         return
     why = f"in the mode {policy.mode} its writes would be denied ({inert(denied[0])})"
     if not mode:

@@ -18,7 +18,7 @@ from agent_cli.hooking import LaterHooks, active_hooks, make_hooks
 from agent_cli.options import RunOptions
 from agent_cli.place import Place, UsageError, find_place, read_settings
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.builtin import BUILTIN
+from agent_tools.builtin import SHELL, find_tool, tool_class
 from agent_tools.cancel import CancelToken
 from agent_tools.clipping import one_line
 from agent_tools.regular import read_regular
@@ -37,15 +37,6 @@ _SAMPLES: dict[HookEvent, dict[str, Any]] = {
     "SessionStart": {"source": "startup"},
     "SessionEnd": {"reason": "other"},
     "Notification": {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
-}
-
-
-_CALLS: dict[str, dict[str, Any]] = {
-    "Bash": {"command": "echo hello"},
-    "Read": {"file_path": "README.md"},
-    "Write": {"file_path": "hello.txt", "content": "hello\n"},
-    "Edit": {"file_path": "hello.txt", "old_string": "hello", "new_string": "goodbye"},
-    "WebFetch": {"url": "https://example.com/", "prompt": "What is this?"},
 }
 
 
@@ -160,7 +151,7 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
 
 def _resolve(data: dict[str, Any], context: ToolContext) -> None:
     """Give a call what a session would: absolute paths and the effects. Raises UsageError for no call of that tool."""
-    tool = next((t for t in BUILTIN if t.name == data["tool_name"]), None)
+    tool = find_tool(data["tool_name"])
     given = data["tool_input"]
     if tool is None or not isinstance(given, dict):
         data.setdefault("effects", [])
@@ -216,8 +207,8 @@ def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
     """The fields of the event: a sample, with what the user gives instead."""
     data: dict[str, Any] = {"permission_mode": "default", **_SAMPLES.get(event, {})}
     if event in _TOOL_EVENTS:
-        name = tool or "Bash"
-        data |= {"tool_name": name, "tool_input": _CALLS.get(name, {}), "tool_use_id": "test"}
+        name = tool or SHELL.name
+        data |= {"tool_name": name, "tool_input": dict(tool_class(name).example), "tool_use_id": "test"}
     elif tool:
         raise UsageError(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
     if not given:

@@ -11,15 +11,13 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.options import RunOptions
 from agent_tools.cancel import CancelToken
 
-# These belong to a conversation: a user, a plan, a model.
-OWN = frozenset("AskUserQuestion ExitPlanMode PlanProgress SlashCommand Task TodoRead TodoWrite".split())
-
 
 def serve_tools(options: RunOptions) -> int:
     """Serve until the other side closes; the exit code. Raises UsageError."""
     here = alone(options)
     context = here.context
-    tools = [t for t in choose_tools(here.settings, here.layers.rules, context, None) if t.name not in OWN]
+    offered = choose_tools(here.settings, here.layers.rules, context, None)
+    tools = [t for t in offered if not t.of_conversation]
     specs = [(s.name, s.description, s.schema) for s in tool_specs(tools, context)]
     one_at_a_time = threading.Lock()
 

@@ -16,6 +16,7 @@ from agent_cli.config.expansion import model_of
 from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.config.prompts import prompt_folder
 from agent_cli.core.rules import RuleError
+from agent_tools.builtin import tool_name
 from agent_tools.regular import read_regular, read_text
 from agent_tools.values import Value
 
@@ -27,7 +28,6 @@ ELSEWHERE = frozenset(
     "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
     "TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete ToolSearch Workflow mcp".split()
 )
-_OTHER_NAMES = {"Agent": "Task"}
 
 
 class AgentTypeError(ValueError):
@@ -82,7 +82,7 @@ def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[s
 
     Raises AgentTypeError, RuleError.
     """
-    names = [_OTHER_NAMES.get(n, n) for n in (text.partition("(")[0] for text in listed_items(value))]
+    names = [tool_name(text.partition("(")[0]) for text in listed_items(value)]
     if names == ["*"]:
         return (), ()
     found: list[str] = []

@@ -31,6 +31,7 @@ from agent_cli.terminal.approval import AskInLines
 from agent_cli.terminal.console import make_console, prose, styled
 from agent_cli.terminal.input import read_line
 from agent_cli.terminal.show import Show
+from agent_tools.builtin import SHELL
 from agent_tools.cancel import CancelToken
 
 HERE = Path(__file__).resolve().parent
@@ -151,7 +152,7 @@ class _Demo:
         approver: Approver = AskInLines(self._console, read_line) if self._asks else deny
         agent = build(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
         agent.conversation.kit.transport = model
-        if "Bash" not in agent.conversation.kit.tools:
+        if SHELL.name not in agent.conversation.kit.tools:
             raise UsageError("The demo runs a command, and there is no bash on this machine.")
         return agent
 

@@ -78,8 +78,8 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         args = tool.resolved(args, context)
         effects = tool.effects(args, context)
         decision = turn.kit.policy.decide(tool.name, effects)
-        if tool.name == "WebFetch":
-            decision = _unheard_of(turn, args.url, effects, decision)
+        if tool.address_argument:
+            decision = _unheard_of(turn, getattr(args, tool.address_argument), effects, decision)
         if turn.kit.gates is not None:
             decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
         item = Prepared(call, tool, args, effects, tool.summary(args, context), decision)
@@ -106,7 +106,7 @@ def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Dec
     if policy.mode == "bypassPermissions" or decision.level is Level.DENY:
         return decision
     histories = (*turn.kit.above, turn.history)
-    if is_known_url((url, *(e.target for e in effects)), histories):
+    if is_known_url((url, *(e.target for e in effects)), histories, turn.kit.tool_class):
         return decision
     said = "no message and no result named this address before"
     if decision.level is Level.ASK:

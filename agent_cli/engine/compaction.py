@@ -157,7 +157,7 @@ def _in_vain(turn: Turn, limit: int) -> bool:
 def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None, bool]:
     """Cut results that later ones have replaced, where that is enough; else False."""
     window = turn.kit.window
-    cuts = superseded(turn.view, str(turn.kit.context.workspace.cwd), window.pins)
+    cuts = superseded(turn.view, str(turn.kit.context.workspace.cwd), window.pins, turn.kit.tool_class)
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
     freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))

@@ -22,7 +22,6 @@ MEMORY = "# Project memory\n"
 _TOLD = "<project_memory"
 # Pins together may have this share of the window.
 _PINS = 0.2
-_FILES = ("Read", "NotebookRead")
 OPEN = "Calls of this conversation wait for you; decide about them first."
 
 
@@ -59,7 +58,7 @@ def filling(conversation: Conversation) -> Filling:
     view = window.view(history)
     memory = tokens_of_text(options.system.partition(MEMORY)[2])
     near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_TOLD)]
-    files = [m for m in view if isinstance(m, ToolMessage) and m.name in _FILES]
+    files = [m for m in view if isinstance(m, ToolMessage) and conversation.kit.tool_class(m.name).shows_file]
     summaries = [m for m in view[: len(window.head)] if m in window.head]
     ours = {
         "system prompt": tokens_of_text(options.system) - memory,

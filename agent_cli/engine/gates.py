@@ -180,7 +180,7 @@ class Gates:
 
 def finished_by(turn: Turn, item: Prepared) -> tuple[str, ...]:
     """The steps that a call would newly mark as done; it is tried on a plan that nobody sees."""
-    if item.tool.name not in ("TodoWrite", "PlanProgress"):
+    if not item.tool.changes_plan:
         return ()
     context = turn.kit.context
     trial = context.nested()

@@ -19,6 +19,7 @@ from agent_cli.engine.checking import Checked, Prepared, check
 from agent_cli.engine.turn import Kit, Turn
 from agent_cli.permission.decision import Decision, Level
 from agent_tools.base import Effect, ToolResult
+from agent_tools.builtin import SHELL
 from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput
 
@@ -90,11 +91,11 @@ def before_command(
         effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
         return {"tool_input": arguments, "effects": effects}
 
-    data = {**base_payload(kit), "tool_name": "Bash", "tool_use_id": call_id, **told({"command": command})}
+    data = {**base_payload(kit), "tool_name": SHELL.name, "tool_use_id": call_id, **told({"command": command})}
     result = yield from kit.hooks.run("PreToolUse", data, kit.context.cancel, told)
     changed = str((result.changed or {}).get("command", command))
     if changed != command:
-        decision = kit.policy.decide("Bash", (Effect("run", changed),))
+        decision = kit.policy.decide(SHELL.name, (Effect("run", changed),))
     return decided(decision, result, kit.policy.mode), changed
 
 

@@ -1,5 +1,4 @@
-"""The commands in a prompt of the user's: permitted like any call of Bash, hooks included, then run, before the turn
-begins."""
+"""The commands in a user's prompt: permitted like any call of the shell tool, hooks included, and run before the turn."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from agent_cli.engine.barrier import caught
 from agent_cli.engine.turn import Kit
 from agent_cli.permission.decision import Level
 from agent_tools.base import Effect, ToolError
+from agent_tools.builtin import SHELL
 from agent_tools.cancel import CancelledError
 from agent_tools.clipping import shorten
 from agent_tools.display import Note
@@ -20,8 +20,8 @@ from agent_tools.prompting import fill
 
 def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
     """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
-    if "Bash" not in kit.tools:
-        raise ToolError(f"/{prompt.name} was not sent: it runs commands, and Bash is not offered here.")
+    if SHELL.name not in kit.tools:
+        raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     lent = prompt.lent
     rules = kit.policy.lend(lent.rules, lent.source, own=lent.own)
     pieces = list(prompt.pieces)
@@ -47,9 +47,9 @@ def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
 
 def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
     """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
-    yield ToolRequested(call_id, "Bash", {"command": command}, f"Run: {shorten(command, 200)}")
-    decision = kit.policy.decide("Bash", (Effect("run", command),))
-    if kit.hooks.wants("PreToolUse", "Bash"):
+    yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
+    decision = kit.policy.decide(SHELL.name, (Effect("run", command),))
+    if kit.hooks.wants("PreToolUse", SHELL.name):
         from agent_cli.engine.hooked import before_command
 
         decision, command = yield from before_command(kit, command, call_id, decision)
@@ -58,22 +58,22 @@ def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Eve
         effects = (Effect("run", command),)
         request = ApprovalRequested(
             call_id,
-            "Bash",
+            SHELL.name,
             f"Run: {shorten(command, 200)}",
             f"{decision.reason}, and /{name} begins with it",
             effects,
             str(kit.context.workspace.cwd),
-            facts=kit.policy.facts("Bash", effects, decision),
+            facts=kit.policy.facts(SHELL.name, effects, decision),
         )
         answer = kit.approver(request)
         if isinstance(answer, EditedCall):
             return (yield from _permitted(kit, name, str(answer.arguments.get("command", command)), call_id))
         if isinstance(answer, Approve):
-            yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))
+            yield ToolFinished(call_id, SHELL.name, False, 0, Note(f"for /{name}"))
             return command
         why = answer.reason or "you refused it" if isinstance(answer, Reject) else "it needs the user to allow it"
     elif decision.level is Level.ALLOW:
-        yield ToolFinished(call_id, "Bash", False, 0, Note(f"for /{name}"))
+        yield ToolFinished(call_id, SHELL.name, False, 0, Note(f"for /{name}"))
         return command
-    yield ToolFinished(call_id, "Bash", True, 0, Note("not run"))
+    yield ToolFinished(call_id, SHELL.name, True, 0, Note("not run"))
     raise ToolError(f"/{name} was not sent, because its command `{shorten(command)}` may not run: {why}.")

@@ -33,9 +33,10 @@ def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, tuple[ToolR
         return suspend, item
     result, edited = yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_person)
     if edited and not item.tool.asks_person:
-        known = {todo.content.strip(): todo for todo in item.args.todos}
+        name = item.tool.plan_argument
+        known = {todo.content.strip(): todo for todo in getattr(item.args, name)}
         steps = tuple(known.get(step, TodoItem(step)) for step in edited["steps"])
-        item = item.but(args=item.args.but(todos=steps))
+        item = item.but(args=item.args.but(**{name: steps}))
     return result, item
 
 
@@ -196,7 +197,7 @@ def _suspend(turn: Turn, item: Prepared) -> Suspend | ToolResult:
             return ToolResult(str(error), is_error=True)
         except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
             return ToolResult(f"The tool {item.tool.name} failed: {type(error).__name__}: {error}", is_error=True)
-    return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in item.args.todos]})
+    return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in getattr(item.args, item.tool.plan_argument)]})
 
 
 def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: bool) -> ToolResult:

@@ -37,7 +37,6 @@ FILES = 5
 _SAID = 3
 _CUT = "cut here: the conversation was too long"
 _BLOCK = r'^<file path="([^"\n]+)">$'
-_CHANGES = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 
 
 class Restated(Value):
@@ -143,7 +142,9 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     cwd = str(turn.kit.context.workspace.cwd)
     failed = {m.call_id for m in turn.history if isinstance(m, ToolMessage) and m.is_error}
     shown = {path for m in stay if isinstance(m, UserMessage) for path in _mentioned(turn, m)}
-    shown |= {file_of(c, cwd) for m in stay if isinstance(m, AssistantMessage) for c in m.calls if c.name == "Read"}
+    class_of = turn.kit.tool_class
+    calls = (call for m in stay if isinstance(m, AssistantMessage) for call in m.calls)
+    shown |= {file_of(call, cwd, class_of) for call in calls if class_of(call.name).reopens}
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     # Those that the model had before it until now.
@@ -151,9 +152,9 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
         if isinstance(message, UserMessage):
             read.update(dict.fromkeys(path for path in _mentioned(turn, message) if path not in shown))
         for call in reversed(message.calls) if isinstance(message, AssistantMessage) else ():
-            path = file_of(call, cwd)
+            path, kind = file_of(call, cwd, class_of), class_of(call.name)
             if path and path not in shown and call.id not in failed:
-                (changed if call.name in _CHANGES else read if call.name == "Read" else {}).setdefault(path)
+                (changed if kind.changes_files else read if kind.reopens else {}).setdefault(path)
     return list({**changed, **read})
 
 
@@ -170,9 +171,10 @@ def _mentioned(turn: Turn, message: UserMessage) -> list[str]:
 
 def _read(turn: Turn, path: str) -> str | None:
     """The file as the tool shows it, where that is allowed without a question; None where it is not, or cannot be."""
-    if "Read" not in turn.kit.tools:
+    tool = next((tool for tool in turn.kit.tools.values() if tool.reopens), None)
+    if tool is None:
         return None
-    item = check(turn, ToolCall("", "Read", {"file_path": path}), together=False)
+    item = check(turn, ToolCall("", tool.name, {tool.file_argument: path}), together=False)
     if isinstance(item, str) or item.decision.level is not Level.ALLOW:
         return None
     try:

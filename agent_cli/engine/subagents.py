@@ -97,7 +97,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
         named = not wanted or names_tool(wanted, name)
         return named and parent.offered(name) and not names_tool(kind.not_tools, name)
 
-    tools = [t for t in parent.tools.values() if offered(t.name) and t.name != "ExitPlanMode"]
+    tools = [t for t in parent.tools.values() if offered(t.name) and not t.ends_plan_mode]
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
     context = parent.context.nested()

@@ -8,7 +8,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.counting import tokens_of, tokens_of_text, truncate_to_tokens
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.media import only_taken
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, by_person, typed
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person, typed
 from agent_cli.core.outcome import Failure
 from agent_cli.engine.aside import complete_text
 from agent_cli.engine.plan_guard import format_plan
@@ -16,6 +16,7 @@ from agent_cli.engine.sampling import request_of
 from agent_cli.engine.superseded import file_named
 from agent_cli.engine.turn import Opened, Turn
 from agent_cli.model.transport import ModelError, Request
+from agent_tools.builtin import ClassOf
 from agent_tools.clipping import counted, shorten
 
 SECTIONS = (
@@ -103,7 +104,7 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     said = [typed(m.text) for m in shown if by_person(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
-    files, commands = _calls(shown)
+    files, commands = _calls(shown, turn.kit.tool_class)
     parts = {
         "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in said[-2:]),
         "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
@@ -118,7 +119,7 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     return "\n\n".join(f"## {name}\n{parts[name] or 'none'}" for name in SECTIONS)
 
 
-def _calls(shown: Sequence[Message]) -> tuple[list[str], list[str]]:
+def _calls(shown: Sequence[Message], class_of: ClassOf) -> tuple[list[str], list[str]]:
     """Of the calls, a line for each file and for each command, the newest last."""
     results = {m.call_id: m for m in shown if isinstance(m, ToolMessage)}
     files: dict[str, str] = {}
@@ -126,20 +127,17 @@ def _calls(shown: Sequence[Message]) -> tuple[list[str], list[str]]:
     for call in (c for m in shown if isinstance(m, AssistantMessage) for c in m.calls):
         result = results.get(call.id)
         how = "failed" if result is None or result.is_error else "done"
-        if path := file_named(call):
+        if path := file_named(call, class_of):
             _put_last(files, path, f"- {call.name} {shorten(path)} ({how})")
-        elif call.name == "Bash":
-            _put_last(commands, _command(call), f"- `{_command(call)}` ({how}): {_last_line(result)}")
+        elif name := class_of(call.name).command_argument:
+            command = shorten(str(call.arguments.get(name, "")))
+            _put_last(commands, command, f"- `{command}` ({how}): {_last_line(result)}")
     return list(files.values()), list(commands.values())
 
 
 def _put_last(found: dict[str, str], key: str, line: str) -> None:
     found.pop(key, None)
     found[key] = line
-
-
-def _command(call: ToolCall) -> str:
-    return shorten(str(call.arguments.get("command", "")))
 
 
 def _last_line(result: ToolMessage | None) -> str:

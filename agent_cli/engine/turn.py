@@ -35,6 +35,7 @@ from agent_cli.engine.verify import Checks
 from agent_cli.model.transport import ModelError, ToolSpec, Transport
 from agent_cli.permission.policy import Policy
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
+from agent_tools.builtin import tool_class
 from agent_tools.display import Diff, TodoItem
 from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
@@ -227,6 +228,10 @@ class Kit:
         self.hooks: Hooks = NO_HOOKS
         self.agent = ""
 
+    def tool_class(self, name: str) -> type[Tool[Any]]:
+        """What a tool that is offered says of itself, or a built-in one that was called when it was offered."""
+        return type(self.tools[name]) if name in self.tools else tool_class(name)
+
     def spent_by(self, result: TurnResult) -> Spent:
         """What a turn with this kit had spent when it ended, its predecessors included."""
         done = result.end.diagnostics
@@ -317,8 +322,7 @@ class Turn:
     @property
     def timed_out(self) -> bool:
         """Whether the time limit has cancelled the turn."""
-        token = self.kit.context.cancel
-        return token.cancelled and token.reason == OUT_OF_TIME
+        return self.kit.context.cancel.cancelled and self.kit.context.cancel.reason == OUT_OF_TIME
 
     def plan_changed(self, before: tuple[TodoItem, ...]) -> None:
         """The plan was made or changed in this turn; progress starts the count of nudges again."""
@@ -332,10 +336,9 @@ class Turn:
 
     def review_due(self, item: Prepared) -> bool:
         """Whether this call writes a plan that the user has to approve: one with other steps than the approved one."""
-        if self.options.plan_review != "always" or item.tool.name != "TodoWrite" or not open_steps(item.args.todos):
-            return False
-        steps = [todo.content for todo in item.args.todos]
-        return not self.plan_approved or steps != [todo.content for todo in self.kit.context.plan]
+        name, now = item.tool.plan_argument, [todo.content for todo in self.kit.context.plan]
+        todos = getattr(item.args, name) if name and self.options.plan_review == "always" else ()
+        return bool(open_steps(todos)) and (not self.plan_approved or [todo.content for todo in todos] != now)
 
     @property
     def read_only(self) -> bool:

@@ -150,8 +150,8 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
     )
 
 
-def close_stored_call(store: SessionStore, session_id: str, result: ToolMessage) -> None:
-    """Answer an open call of another session, unless that session is open elsewhere or gone."""
+def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: str) -> None:
+    """Answer an open call of another session with an error, unless that session is open elsewhere or gone."""
     log = SessionLog(store.path(session_id), lambda text: None, os.environ)
     try:
         log.acquire()
@@ -160,6 +160,7 @@ def close_stored_call(store: SessionStore, session_id: str, result: ToolMessage)
         log.close()
         return
     log.go_on(session.seq, session.parent)
-    if any(c.id == result.call_id for c in pending_calls(session.history)):
-        log.record(MessageAdded(result))
+    for call in pending_calls(session.history):
+        if call.id == call_id:
+            log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=True)))
     log.close()

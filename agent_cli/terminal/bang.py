@@ -1,7 +1,7 @@
 """`!command`: a command of the user's, run now; the model is told with the next message. `!!command` keeps it away.
 
-It runs as Bash would run it, with the same working directory and exports, but nobody is asked and no sandbox is around
-it: the user has typed it.
+It runs as the shell tool would run it, with the same working directory and exports, but nobody is asked and no sandbox
+is around it: the user has typed it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolRequested, ToolStarted
 from agent_tools.base import Progress, ToolError, ToolResult
-from agent_tools.builtin import BUILTIN
+from agent_tools.builtin import SHELL
 from agent_tools.cancel import CancelledError, CancelToken
 
 if TYPE_CHECKING:
@@ -30,12 +30,11 @@ def run_bang(repl: Repl, text: str) -> None:
     conversation = repl.agent.conversation
     context = conversation.kit.context
     context.cancel = CancelToken()
-    bash = next(tool for tool in BUILTIN if tool.name == "Bash")
-    repl.listener(ToolRequested(CALL, "Bash", {"command": command}, f"! {command}"))
-    repl.listener(ToolStarted(CALL, "Bash"))
+    repl.listener(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
+    repl.listener(ToolStarted(CALL, SHELL.name))
     try:
-        args = bash.read({"command": command, "dangerouslyDisableSandbox": True})
-        outcome = bash.run(args, context)
+        args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
+        outcome = SHELL.run(args, context)
         result = outcome if isinstance(outcome, ToolResult) else None
         while result is None:
             try:
@@ -49,7 +48,7 @@ def run_bang(repl: Repl, text: str) -> None:
         result = ToolResult(str(error), is_error=True)
     except CancelledError:
         result = ToolResult("[interrupted by the user]", is_error=True)
-    repl.listener(ToolFinished(CALL, "Bash", result.is_error, 0, result.display))
+    repl.listener(ToolFinished(CALL, SHELL.name, result.is_error, 0, result.display))
     if result.display is None:
         repl.say(f"  {result.text}")
     if not hidden:

@@ -8,16 +8,8 @@ from typing import Any
 from agent_cli.core.answers import Answer, EditedCall
 from agent_cli.core.events import ApprovalRequested, Event, ToolRequested, TurnFinished, innermost
 from agent_cli.terminal.hunks import Hunk, hunks_of, taken
+from agent_tools.builtin import ClassOf, tool_class
 from agent_tools.workspace import Workspace
-
-# By tool: the argument, and whether it fits into the input line.
-_EDITABLE = {
-    "Bash": ("command", True),
-    "WebFetch": ("url", True),
-    "WebSearch": ("query", True),
-    "Write": ("content", False),
-    "Edit": ("new_string", False),
-}
 
 
 class Changeable:
@@ -25,9 +17,15 @@ class Changeable:
     a line. hunks: the parts of its change, where they can be taken one by one."""
 
     def __init__(
-        self, tool: str, arguments: dict[str, Any], hunks: Sequence[Hunk] = (), workspace: Workspace | None = None
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        hunks: Sequence[Hunk] = (),
+        workspace: Workspace | None = None,
+        class_of: ClassOf = tool_class,
     ) -> None:
-        name, self.in_line = _EDITABLE.get(tool, ("", False))
+        kind = class_of(tool)
+        name, self.in_line = kind.editable, kind.editable_in_line
         text = arguments.get(name)
         self.name, self.text = (name, text) if isinstance(text, str) else ("", "")
         self.hunks = tuple(hunks)
@@ -57,8 +55,10 @@ class Announced:
         elif isinstance(event, TurnFinished):
             self._arguments.clear()
 
-    def changeable(self, request: ApprovalRequested, workspace: Workspace) -> Changeable:
+    def changeable(
+        self, request: ApprovalRequested, workspace: Workspace, class_of: ClassOf = tool_class
+    ) -> Changeable:
         """What can be changed of the call that a question is about."""
         arguments = self._arguments.get(request.call_id, {})
-        hunks = hunks_of(request.tool, request.preview, workspace) if arguments else []
-        return Changeable(request.tool, arguments, hunks, workspace)
+        hunks = hunks_of(request.tool, request.preview, workspace, class_of) if arguments else []
+        return Changeable(request.tool, arguments, hunks, workspace, class_of)

@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_cli.core.answers import Answer, Approve, EditedCall, Reject
 from agent_tools.base import ToolError
+from agent_tools.builtin import ClassOf, tool_class
 from agent_tools.clipping import LINE
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.textfile import decode_text, split_lines
@@ -38,10 +39,10 @@ class Hunk(Value):
         return Diff(self.path, self.patch, signs.count("+"), signs.count("-"))
 
 
-def hunks_of(tool: str, preview: Display | None, workspace: Workspace) -> list[Hunk]:
+def hunks_of(tool: str, preview: Display | None, workspace: Workspace, class_of: ClassOf = tool_class) -> list[Hunk]:
     """The parts of a proposed change, where it has several that can be taken one by one; else none."""
     diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
-    if tool not in ("Edit", "MultiEdit", "Write") or any(diff.created for diff in diffs):
+    if not class_of(tool).in_parts or any(diff.created for diff in diffs):
         return []
     found: list[Hunk] = []
     for diff in diffs:

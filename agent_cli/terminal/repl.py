@@ -150,7 +150,8 @@ class Repl(Dialogs):
         self.show(event)
 
     def _changeable(self, request: ApprovalRequested) -> Changeable:
-        return self.announced.changeable(request, self.agent.conversation.kit.context.workspace)
+        kit = self.agent.conversation.kit
+        return self.announced.changeable(request, kit.context.workspace, kit.tool_class)
 
     def _aside(self, words: str) -> bool:
         """A slash command at a question: those that look, and those that change the plan. False where it is none."""

@@ -30,6 +30,7 @@ class Fetch(Tool[Args]):
 
     name = "WebFetch"
     Args = Args
+    address_argument = "url"
 
     def effects(self, args: Args, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("fetch", args.url),)

@@ -287,7 +287,7 @@ class Tool(ABC, Generic[A]):
     editable: ClassVar[str] = ""
     # Whether that argument fits into a line.
     editable_in_line: ClassVar[bool] = False
-    # The user may take some parts of its change and leave others.
+    # The user may take some parts of its change and leave others; it has the arguments of the tools that edit.
     in_parts: ClassVar[bool] = False
 
     # What rules about it say.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from agent_tools.ask_user import AskUserQuestion
@@ -50,6 +51,8 @@ BUILTIN: tuple[Tool[Any], ...] = (
     UseSkill(),
 )
 
+# How a reader of old calls finds what a tool says of itself; see `tool_class`.
+ClassOf = Callable[[str], type[Tool[Any]]]
 _BY_NAME: dict[str, Tool[Any]] = {name: tool for tool in BUILTIN for name in (tool.name, *tool.other_names)}
 # Commands that the program runs for the user, or for a prompt of theirs, are shown and judged as calls of this tool.
 SHELL: Tool[Any] = next(tool for tool in BUILTIN if tool.command_argument)

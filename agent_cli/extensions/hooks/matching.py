@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-# What other programs call our tools.
-_ALIASES = {"Task": ("Agent",), "Agent": ("Task",)}
+from agent_tools.builtin import tool_class, tool_name
 
 
 def matcher_matches(matcher: str, subject: str) -> bool:
     """Whether a matcher means this name. A regular expression may match anywhere in it, unless it is anchored."""
     if matcher in ("", "*"):
         return True
-    names = (subject, *_ALIASES.get(subject, ()))
+    names = (subject, tool_name(subject), *tool_class(subject).other_names)
     if re.fullmatch(r"[\w |,-]*", matcher):
         return any(part.strip() in names for part in re.split(r"[|,]", matcher))
     found = _compiled(matcher)

@@ -14,6 +14,7 @@ from agent_cli.session.export.words import (
     speaker_heading,
     steps,
 )
+from agent_tools.builtin import tool_class
 from agent_tools.clipping import counted
 
 
@@ -60,7 +61,7 @@ def _call(call: ToolEntry, level: str) -> list[str]:
     reason = [f"Said: {_inline(words)}"] if (words := decision_text(call)) else []
     parts = [f"{level} {ticked(call.summary or call.tool)}", how(call), *reason]
     if given := arguments_text(call):
-        parts.append(code_fence(given, "sh" if call.tool == "Bash" else "json"))
+        parts.append(code_fence(given, "sh" if tool_class(call.tool).command_argument else "json"))
     for diff in diffs_of(call):
         parts += [ticked(diff.path), code_fence(diff.patch, "diff")]
     if plan := steps(call):
