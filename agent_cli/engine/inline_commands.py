@@ -1,4 +1,4 @@
-"""The commands in a user's prompt: permitted like any call of the shell tool, hooks included, and run before the turn."""
+"""The commands in a user's prompt: permitted like any call of the shell tool, hooks included, then run."""
 
 from __future__ import annotations
 
