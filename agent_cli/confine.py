@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.config.schema import Settings
-from agent_cli.core.rules import RuleError, read_rule
+from agent_cli.core.rules import RuleError, read_rule, rule_for
 from agent_cli.place import Place, UsageError
 from agent_cli.session.store import state_folder
 from agent_tools.confined import Confinement, SandboxLimits
@@ -46,7 +46,7 @@ def _check(settings: Settings) -> None:
         raise UsageError(f"The setting sandbox.ports: {wrong} is not a port.")
     try:
         for pattern in asked.outside:
-            read_rule("allow", f"Bash({pattern})", "sandbox.outside", Path("/"))
+            read_rule("allow", rule_for("run", pattern), "sandbox.outside", Path("/"))
     except RuleError as error:
         raise UsageError(f"The setting sandbox.outside: {error}.") from None
 

@@ -22,6 +22,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.core.answers import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.outcome import Complete, TurnResult
+from agent_cli.core.rules import rule_for
 from agent_cli.headless.run import Signals, deny
 from agent_cli.model.scripted import Scripted
 from agent_cli.model.transport import Chunk, Request
@@ -141,7 +142,7 @@ class _Demo:
         # A backslash or quote in a path must survive the TOML string that it is put into.
         spelled = command.replace("\\", "\\\\").replace('"', '\\"')
         script.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
-        allow = [] if self._asks else [f"Bash({command})", "Edit(/**)"]
+        allow = [] if self._asks else [rule_for("run", command), rule_for("write", "/**")]
         layers = Layers()
         # What it runs is its own, and may be run by an interpreter that the sandbox does not show.
         settings = {"sandbox": "off", "model": f"scripted:{script}", "save_sessions": False}

@@ -1,0 +1,115 @@
+"""What tools say of themselves is true of them, and the program asks for it instead of their names."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from agent_cli.core.rules import RuleError, read_rule, rule_for
+from agent_cli.engine.superseded import file_named, superseded
+from agent_cli.engine.turn import Kit
+from agent_cli.permission.policy import Policy
+from agent_cli.terminal.changeable import Changeable
+from agent_tools.base import Effect, Tool, ToolContext, ToolResult
+from agent_tools.builtin import BUILTIN, SHELL, find_tool, tool_class, tool_name
+from agent_tools.values import Value
+from agent_tools.workspace import Workspace
+from tests.helpers import ROOT
+from tests.tools.toolbench import Bench
+
+
+@pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)
+def test_what_a_tool_says_of_itself_fits_together(tool: Tool[Any], bench: Bench) -> None:
+    named = (tool.file_argument, tool.command_argument, tool.address_argument, tool.plan_argument, tool.editable)
+    assert {name for name in named if name} | set(tool.paths) <= set(tool.Args._fields)
+    assert not (tool.shows_file or tool.changes_files) or tool.file_argument
+    assert not tool.reopens or (tool.shows_file and tool.repeatable)
+    assert not (tool.replaces_file or tool.in_parts) or tool.changes_files
+    assert not tool.editable_in_line or tool.editable
+    assert not tool.plan_argument or tool.changes_plan
+    assert not tool.rule_covers or tool.rule_names
+    if tool.example:
+        effects = tool.effects(tool.read(dict(tool.example)), bench.ctx)
+        assert any(e.kind == "write" for e in effects) is tool.changes_files
+        assert any(e.kind == "run" for e in effects) is bool(tool.command_argument)
+        assert any(e.kind == "fetch" for e in effects) is bool(tool.address_argument)
+
+
+def test_a_name_leads_to_its_tool_and_an_unknown_one_to_what_most_tools_are() -> None:
+    names = [name for tool in BUILTIN for name in (tool.name, *tool.other_names)]
+    assert len(names) == len(set(names))
+    assert [find_tool(tool.name) for tool in BUILTIN] == list(BUILTIN)
+    assert tool_name("Agent") == "Task"
+    assert tool_class("Agent").nested
+    assert (tool_name("mcp__a__b"), tool_class("mcp__a__b"), find_tool("mcp__a__b")) == ("mcp__a__b", Tool, None)
+    assert [tool for tool in BUILTIN if tool.command_argument] == [SHELL]
+
+
+def test_rules_are_written_and_read_by_what_they_are_about() -> None:
+    assert [rule_for("read", "/a"), rule_for("write", "/a"), rule_for("run", "ls")] == [
+        "Read(/a)",
+        "Edit(/a)",
+        "Bash(ls)",
+    ]
+    assert read_rule("deny", "MultiEdit(/a)", "", ROOT).covers("write")
+    assert not read_rule("deny", "Write(/a)", "", ROOT).covers("write")
+    with pytest.raises(RuleError, match="has no parentheses"):
+        read_rule("allow", "TodoWrite(x)", "", ROOT)
+
+
+def test_the_program_names_no_tool() -> None:
+    """A tool that is added, or called something else, must change nothing but its own file and the registry."""
+    names = {name for tool in BUILTIN for name in (tool.name, *tool.other_names)}
+    found = [
+        f"{path.relative_to(ROOT)}: {node.value}"
+        for path in sorted((ROOT / "agent_cli").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    # The tag of a stored answer, which was there before and stays.
+    assert found == ["agent_cli/core/answers.py: Edit"]
+
+
+class StampArgs(Value):
+    """The arguments of Stamp."""
+
+    target: str
+    words: str
+
+
+class Stamp(Tool[StampArgs]):
+    """A tool of a package, of which the program knows only what it says."""
+
+    name = "Stamp"
+    Args = StampArgs
+    file_argument = "target"
+    changes_files = True
+    repeatable = True
+    editable = "words"
+    editable_in_line = True
+
+    def effects(self, args: StampArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("write", args.target),)
+
+    def summary(self, args: StampArgs, ctx: ToolContext) -> str:
+        return f"Stamp {args.target}"
+
+    def run(self, args: StampArgs, ctx: ToolContext) -> ToolResult:
+        return ToolResult("stamped")
+
+
+def test_a_tool_that_is_not_built_in_is_asked_as_well(bench: Bench) -> None:
+    workspace = Workspace(bench.root)
+    kit = Kit(None, [Stamp()], bench.ctx, Policy(workspace), lambda request: None)  # type: ignore[arg-type, return-value]
+    calls = [ToolCall(f"c{n}", "Stamp", {"target": "a", "words": "x"}) for n in range(2)]
+    story: list[Message] = []
+    for call in calls:
+        story += [AssistantMessage((call,)), ToolMessage(call.id, "Stamp", "a line of a result\n" * 40)]
+    assert file_named(calls[0], kit.tool_class) == "a"
+    assert list(superseded(story, "/w", (), kit.tool_class)) == ["c0"]
+    change = Changeable("Stamp", calls[0].arguments, class_of=kit.tool_class)
+    assert (change.name, change.text, change.in_line) == ("words", "x", True)
+    assert superseded(story, "/w") == {}
