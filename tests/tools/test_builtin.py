@@ -36,7 +36,8 @@ def test_every_tool_is_taught_and_all_together_stay_small() -> None:
     taught = {t.name: t.told or (PROMPTS / f"{t.name}.md").read_text("utf-8") for t in BUILTIN}
     assert all(text.strip() for text in taught.values())
     sent = [{"name": t.name, "description": taught[t.name], "input_schema": t.schema()} for t in BUILTIN]
-    assert len(json.dumps(sent, separators=(",", ":"))) < 17_500
+    # Every request carries them.
+    assert len(json.dumps(sent, separators=(",", ":"))) < 795 * len(BUILTIN)
 
 
 @pytest.mark.parametrize("name", NAMES)
