@@ -119,6 +119,11 @@ class Policy:
         if self._confined is not None:
             self._confined = self._confined.but(auto_allow=allowed)
 
+    @property
+    def runs_unasked(self) -> bool:
+        """Whether commands in the sandbox run without a question."""
+        return self._confined is not None and self._confined.auto_allow and self._confined.holds()
+
     def readable(self) -> Readable:
         """Whether a search may show a file, once it may look into its folder."""
         return Readable(self._matcher(), self._workspace)

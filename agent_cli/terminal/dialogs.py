@@ -49,6 +49,8 @@ class Dialogs(ABC):
             if len(found) == 1:
                 return found[0]
             self.say(f"{one_line(words)} fits {'several of them' if found else 'none of them'}.")
+            if not os.isatty(0):
+                break  # the next line of a pipe is no answer to this
         return None
 
     def ask(self, label: str, text: str = "") -> str | None:
@@ -88,7 +90,7 @@ def in_pager(text: str) -> bool:
     """Show a text, made harmless, in $PAGER, else in less; False where that is not there."""
     env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
-        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R"]
+        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space goes on"]
         subprocess.run(command, input=inert(text).encode("utf-8", "replace"), env=env, check=False)
     except (OSError, ValueError):  # not there, or a quote that is not closed
         return False

@@ -56,6 +56,9 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.wait("Done.")
         assert "private.txt" not in screen.text() and (work / "made").read_text() == "made\n"
         screen.wait("· sandbox")
+        screen.line("/permissions")
+        screen.wait("There are no rules.")
+        assert ("Commands run in the sandbox without a question" in screen.text()) is (unasked is True)
         screen.line("/config sandbox.auto_allow false")
         screen.wait("sandbox.auto_allow = false, saved in ~/.agentrc")
         screen.leave()
@@ -63,3 +66,17 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.ready()
         assert "How should commands run?" not in screen.text()
         screen.leave()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["doctor"], "missing memory no AGENTS.md or CLAUDE.md here"),
+        (["--model", "nosuch"], "agent: No provider is known for the model 'nosuch': write it as provider/model"),
+        ([], "Set a key, start a server, or see it work: agent demo."),
+    ],
+)
+def test_what_is_said_outside_of_a_session_is_wrapped_at_words(work: Path, args: list[str], said: str) -> None:
+    with Drawn(args, work, columns=47, rows=90) as screen:
+        screen.until(lambda: said in " ".join(screen.text().split()))
+        assert args != ["doctor"] or "\n" + " " * 21 + "(/" in screen.text()

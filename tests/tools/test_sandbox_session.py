@@ -109,7 +109,7 @@ def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_
     house.bench.ctx.terms = lambda command: Terms(vouched=False)
     command = f"python3 -m http.server {port} --bind 127.0.0.1"
     shown = house(command, run_in_background=True)
-    said = f"Port {port}: later commands can connect, the user's browser cannot. "
+    said = f"Port {port}: open to later commands, closed to the user's browser"
     assert soon(lambda: said in shown or said in house.bench("BashOutput", shell_id="b1").text)
     assert f"/permissions allow Bash({command})" in house.bench.ctx.jobs.find("b1").closed_ports([port + 1])
     assert not fetched(port) and said not in house.bench("BashOutput", shell_id="b1").text

@@ -61,8 +61,9 @@ class BashOutput(Tool[BashOutputArgs]):
         )
         if pattern and not kept.complete:
             note += "; there was too much output to search all of it"
-        lines = (output or nothing, f"[{note}]", closed_ports(job, ctx))
-        return ToolResult("\n".join(filter(None, lines)), Note(note))
+        if ports := closed_ports(job, ctx):
+            note += f"\n{ports}"
+        return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
 
 
 class KillShellArgs(Value):

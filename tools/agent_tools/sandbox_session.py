@@ -125,11 +125,11 @@ class SandboxSession:
 
     def closed_ports(self) -> list[int]:
         """The ports of servers that were started inside and that this machine does not reach."""
-        found: set[int] = set()
         if self._space is not None:
             with suppress(OSError, ValueError):
                 found = self._space.ports() - self._own_ports - self._shown
-        return sorted(port for port in found if port >= _LOWEST_PORT)
+                return sorted(port for port in found if port >= _LOWEST_PORT)
+        return []
 
     def show_ports(self, running: Callable[[], bool]) -> None:
         """As long as `running`, let this machine reach the servers that start inside, by the same port on loopback."""

@@ -155,7 +155,8 @@ def _in_background(
         said = f"{job.id} runs in the background: BashOutput shows its output, KillShell ends it"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
-    return ToolResult("\n".join(filter(None, (output, f"[{said}]", ports))), Note(said), failed)
+    said = "\n".join(filter(None, (said, ports)))
+    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
 
 
 def closed_ports(job: Job, ctx: ToolContext) -> str:

@@ -111,8 +111,8 @@ class Job:
         ports = f"Port{'s' * (len(new) > 1)} {', '.join(map(str, new))}"
         rule = self.command if len(self.command) <= _RULE_LENGTH and self.command.isprintable() else "..."
         return (
-            f"[{ports}: later commands can connect, the user's browser cannot. Where the user wants that, they type "
-            f"/permissions allow Bash({rule}), and the command is started again]"
+            f"{ports}: open to later commands, closed to the user's browser until the user allows the command "
+            f"(/permissions allow Bash({rule})) and it is started again"
         )
 
     def feed(self, data: bytes) -> None:
