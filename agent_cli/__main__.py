@@ -88,7 +88,10 @@ def _tell(error: Exception, debug: bool) -> int:
         report = write_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
-    print(inert(Redactor(os.environ)(text)), file=sys.stderr)
+    from agent_cli.headless.printing import wrapped_for
+
+    said = inert(Redactor(os.environ)(text))
+    print(said if debug else wrapped_for(2, said), file=sys.stderr)
     return code
 
 

@@ -64,7 +64,7 @@ def _facts(model: ResolvedModel, info: ModelInfo | None) -> str:
     if model.wire == "scripted":
         return "a script: no window, no price"
     if info is None:
-        return "not in the catalog: window and price unknown; it works, and cost is not told"
+        return "not in the catalog: window and price unknown; it works, and cost is not shown"
     window = f"{info.context_window:,} tokens" if info.context_window else "unknown"
     price = "free" if info.local else "known" if info.prices else "unknown"
     return f"window: {window}; price: {price}"

@@ -68,7 +68,12 @@ def check_search(ctx: ToolContext) -> list[Finding]:
     try:
         chosen = provider(ctx)
     except ToolError as error:
-        text = str(error).removesuffix(" Tell the user.").replace("The user can set", "Set")
+        text = (
+            str(error)
+            .removesuffix(" Tell the user.")
+            .replace("The user can set", "Set")
+            .replace("their settings", "your settings")
+        )
         return [Finding("problem" if web.get("search") else "missing", "search", text)]
     data = {"provider": chosen.name, "endpoint": chosen.endpoint}
     return [Finding("ok", "search", f"{chosen.name} ({chosen.endpoint})", data=data)]

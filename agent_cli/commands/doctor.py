@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from agent_cli import __version__
@@ -38,6 +39,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.memory import load_memory
 from agent_cli.config.schema import Settings
 from agent_cli.gate import make_policy
+from agent_cli.headless.printing import wrapped_for
 from agent_cli.options import RunOptions
 from agent_cli.place import Place, UsageError, find_place, memory_sources, read_settings
 from agent_tools.inert import inert
@@ -52,7 +54,7 @@ def run_doctor(as_json: bool) -> int:
     if as_json:
         put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
     else:
-        echo("\n".join(line for f in findings for line in finding_lines(f)))
+        echo(findings_text(findings))
     return 0 if ready else 1
 
 
@@ -115,7 +117,12 @@ def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
         return Workspace(place.root, (), place.cwd), str(mistake)
 
 
-def finding_lines(finding: Finding) -> list[str]:
+def findings_text(findings: Iterable[Finding]) -> str:
+    """What was found, in lines that fit the terminal."""
+    return "\n".join(wrapped_for(1, line, " " * 21) for finding in findings for line in _lines(finding))
+
+
+def _lines(finding: Finding) -> list[str]:
     first = f"{finding.mark:<8} {finding.topic:<11} {_told(finding.text)}"
     return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
 

@@ -111,7 +111,7 @@ def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence
 
 
 def _told(failed: dict[str, str], items: Sequence[Item], place: Place, back: str) -> int:
-    echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} takes that back.")
+    echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} reverts that.")
     for path, why in failed.items():
         print_notice(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
     return 1 if failed else 0

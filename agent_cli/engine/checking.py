@@ -91,7 +91,7 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
 
 
 def may_change(turn: Turn, item: Prepared) -> bool:
-    """Whether a call may change files: it writes, does what is not seen, or runs what is not known to only read."""
+    """Whether a call may change files: it writes, does what is not seen, or runs what is not known to be read-only."""
     return any(
         e.kind in ("write", "call") or (e.kind == "run" and not turn.kit.policy.only_reads(e.target))
         for e in item.effects

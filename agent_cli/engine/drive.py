@@ -117,6 +117,7 @@ class Conversation:
         self._close_open_calls()
         self._pause_plan()
         note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
+        self._add_notes()
         message = UserMessage(self.frame(text) + note, (*self.attached, *media))
         self._add(message)
         self._read_in(message)
@@ -125,6 +126,13 @@ class Conversation:
         for words in added:
             self._add(UserMessage(words))
         return self._run(show, self.options.but(lent=given.lent) if given.lent else self.options)
+
+    def _add_notes(self) -> None:
+        """What happened since the last turn, such as a `!` command, stands before the message that may be about it."""
+        # A change of the plan belongs to the turn: its rounds look for it.
+        for text in [t for t in self.inbox if t.startswith(OF_PROGRAM) and not t.startswith("<plan_change>")]:
+            self.inbox.remove(text)
+            self._add(UserMessage(text))
 
     def _pause_plan(self) -> None:
         """A new request leaves an unfinished plan of an earlier one alone; the model learns so once."""

@@ -19,6 +19,20 @@ def print_notice(text: str) -> None:
         return
 
 
+def wrapped_for(descriptor: int, text: str, indent: str = "") -> str:
+    """A text with its lines wrapped at words, where they go to a terminal. indent: before each continued line."""
+    try:
+        width = os.get_terminal_size(descriptor).columns
+    except OSError:
+        return text
+    import textwrap
+
+    shape = textwrap.TextWrapper(
+        max(width, 40), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+    return "\n".join(shape.fill(line) if len(line) > width else line for line in text.split("\n"))
+
+
 def print_line(fields: Any) -> None:
     """A JSON text on a line of standard output."""
     print_text(json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n")

@@ -123,10 +123,16 @@ class CommandJudge:
 
     def fit_for_sandbox(self, confined: Confined) -> bool:
         """Whether the sandbox, with the hosts it reaches, is all that the command line needs."""
-        destroys = any(danger.certain for danger in dangers(self.analysis))
-        parts = self.analysis.parts
-        reach = all(not needs_network(part) or within_reach(part, confined.domains) for part in parts)
-        return not destroys and reach and not self.outside_because(confined)
+        return not self.not_left_to_sandbox(confined) and not self.outside_because(confined)
+
+    def not_left_to_sandbox(self, confined: Confined) -> str:
+        """Why a command line is asked about though it would run in the sandbox; "" where nothing says so."""
+        if destroys := next((danger for danger in dangers(self.analysis) if danger.certain), None):
+            return f"may destroy work, which the sandbox does not prevent: {destroys.part.text}"
+        reaching = (part for part in self.analysis.parts if needs_network(part))
+        if beyond := next((part for part in reaching if not within_reach(part, confined.domains)), None):
+            return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
+        return ""
 
     def narrowed(self, verdict: Verdict) -> Verdict:
         """A verdict that allows by a rule, unless the command destroys something and the rule does not say so."""

@@ -58,7 +58,7 @@ def _command(asked: ApprovalContext, command: str, git: GitReader) -> Iterator[s
     if len(parts) > 1:
         asked_about = [(number, verdict) for number, verdict in enumerate(parts, 1) if verdict.level is not Level.ALLOW]
         for number, verdict in asked_about:
-            word = "denied" if verdict.level is Level.DENY else "asks" if verdict.rule else "lacks a rule"
+            word = "denied" if verdict.level is Level.DENY else "asks" if verdict.rule else "no rule allows it"
             yield f"part {number}, {word}: {verdict.text} ({verdict.reason})"
         allowed = len(parts) - len(asked_about)
         if asked_about and allowed:

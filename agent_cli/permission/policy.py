@@ -119,6 +119,11 @@ class Policy:
         if self._confined is not None:
             self._confined = self._confined.but(auto_allow=allowed)
 
+    @property
+    def runs_unasked(self) -> bool:
+        """Whether commands in the sandbox run without a question."""
+        return self._confined is not None and self._confined.auto_allow and self._confined.holds()
+
     def readable(self) -> Readable:
         """Whether a search may show a file, once it may look into its folder."""
         return Readable(self._matcher(), self._workspace)
@@ -243,6 +248,8 @@ class Policy:
             reason = f"{answer.reason}: {answer.text}"
         if answer.level is Level.ASK and (why := self._leaves_sandbox(judged)):
             reason = f"{reason}; it runs outside the sandbox because it {why}"
+        elif answer.level is Level.ASK and answer.reason.startswith("runs a command"):
+            reason = self._kept_from_sandbox(judged) or reason
         return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
 
     def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
@@ -261,6 +268,13 @@ class Policy:
         if confined is None or not self.answered or not confined.holds():
             return ""
         return judged.outside_because(confined)
+
+    def _kept_from_sandbox(self, judged: CommandJudge) -> str:
+        """Why a command that would run in the sandbox is asked about where others are not; "" where all are."""
+        confined = self._confined
+        if confined is None or not self.answered or not confined.auto_allow or not confined.holds():
+            return ""
+        return judged.not_left_to_sandbox(confined)
 
     def _judge(self, matcher: Matcher, command: str) -> CommandJudge:
         # The analysis of shell code is not loaded before the first command.

@@ -281,7 +281,7 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     if name in _VERSIONED and rest in _VERSIONED[name]:
         return ()
     if name not in _PROGRAMS:
-        return "a program that is not known to only read"
+        return "not known to be read-only"
     if _PROGRAMS[name].counted and any(w in patterns for w in rest):
         return "a pattern, which may become more words"
     return _listed(name, rest)

@@ -120,7 +120,7 @@ class Recorder:
         except StoreError as error:
             return (f"undo: nothing of this can be brought back: {error}",)
         if not missing:
-            return ("undo: what it destroys is kept first, and /undo brings it back",)
+            return ("undo: a copy is saved first, and /undo restores it",)
         more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
         return (f"undo cannot bring back: {', '.join(missing[:_LISTED])}{more}",)
 

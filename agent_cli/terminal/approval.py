@@ -60,8 +60,8 @@ class AskInLines:
     def __call__(self, request: ApprovalRequested) -> Answer:
         change = self._changeable(request)
         words = ["y yes", "n no"]
-        words += ["a always"] if request.always else []
-        words += ["A always, kept"] if request.keeps else []
+        words += ["a this session"] if request.always else []
+        words += ["A always"] if request.keeps else []
         words += ["e edit"] if change.name else []
         words += [f"h its {len(change.hunks)} parts one by one"] if change.hunks else []
         try:
@@ -173,7 +173,7 @@ def _whole(request: ApprovalRequested, console: Console) -> Iterator[Text]:
     facts = [*([odd] if odd else []), *request.facts, f"because it {request.reason}"]
     if request.always:
         several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always
-        kept = " · A keeps it, and trusts the project as it is" if request.keeps else ""
+        kept = " · A saves it, and trusts the project as it is" if request.keeps else ""
         facts.append(f"a adds the rule{'s' if several != request.always else ''} {several}{kept}")
         if not request.grants.startswith(_SAYS_NOTHING_MORE):
             facts.append(f"which allows {request.grants}")

@@ -91,10 +91,10 @@ def approval(request: ApprovalRequested, change: Changeable) -> Dialog:
     words = ["y yes"]
     if request.always:
         keys["a"] = Give(answer_to(request, "a"))
-        words.append("a always")
+        words.append("a this session")
     if request.keeps:
         keys["A"] = Give(answer_to(request, "A"))
-        words.append("A always, kept")
+        words.append("A always")
     if change.name:
         in_line = TextInput(f"{change.name}> ", change.edited, change.text)
         keys["e"] = in_line if change.in_line else InEditor(change.text, change.edited)

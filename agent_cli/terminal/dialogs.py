@@ -41,16 +41,16 @@ class Dialogs(ABC):
         self.say(question)
         for number, (label, text) in enumerate(options, 1):
             self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
-        words = self.ask(f"[1-{len(options)}, or nothing] ") if options else None
-        if not words:
-            return None
-        if 1 <= number_in(words) <= len(options):
-            return number_in(words) - 1
-        starts = [n for n, (label, _) in enumerate(options) if label.lower().startswith(words.lower())]
-        found = starts or [n for n, (label, _) in enumerate(options) if words.lower() in label.lower()]
-        if len(found) == 1:
-            return found[0]
-        self.say(f"{one_line(words)} is none of them." if not found else f"{one_line(words)} fits several of them.")
+        while options and (words := self.ask(f"[1-{len(options)}, Enter for none] ")):
+            if 1 <= number_in(words) <= len(options):
+                return number_in(words) - 1
+            starts = [n for n, (label, _) in enumerate(options) if label.lower().startswith(words.lower())]
+            found = starts or [n for n, (label, _) in enumerate(options) if words.lower() in label.lower()]
+            if len(found) == 1:
+                return found[0]
+            self.say(f"{one_line(words)} fits {'several of them' if found else 'none of them'}.")
+            if not os.isatty(0):
+                break  # the next line of a pipe is no answer to this
         return None
 
     def ask(self, label: str, text: str = "") -> str | None:
@@ -90,7 +90,7 @@ def in_pager(text: str) -> bool:
     """Show a text, made harmless, in $PAGER, else in less; False where that is not there."""
     env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
-        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R"]
+        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space goes on"]
         subprocess.run(command, input=inert(text).encode("utf-8", "replace"), env=env, check=False)
     except (OSError, ValueError):  # not there, or a quote that is not closed
         return False

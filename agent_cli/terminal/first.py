@@ -15,17 +15,15 @@ from agent_cli.terminal.dialogs import Dialogs
 _SANDBOX = (
     (
         "In the sandbox, without asking",
-        "no question for tests, builds, linters; one for what destroys files, leaves the workspace, needs the network",
+        "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
     ),
-    ("Ask for every command", "those that you allow run in the sandbox too"),
+    ("Ask before every command", "what you allow runs in the sandbox, too"),
 )
 
 
 def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
     """How to begin, in lines. mode_key: what changes the permission mode. unasked: commands run in the sandbox."""
-    asked = (
-        "commands run in the sandbox; what leaves it asks first" if unasked else "nothing is changed without your yes"
-    )
+    asked = "commands run in the sandbox; leaving it asks first" if unasked else "nothing is changed without your yes"
     return (
         "  /help lists the commands; @ mentions a file, ! runs a command",
         f"  {asked}; {mode_key} changes what is asked about",
@@ -63,7 +61,7 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: Place) -> None:
 
     if choose(asked.mode, trial_profile(), place.env).kind != "bubblewrap":
         return
-    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it)", _SANDBOX)
+    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX)
     if chosen is not None:
         layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", place.root)
         _save(dialogs, place, "sandbox.auto_allow", chosen == 0)

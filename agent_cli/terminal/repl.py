@@ -243,7 +243,7 @@ class Repl(Dialogs):
         if not changed:
             return
         if ended == "stopped" or not os.isatty(0):
-            self.say(f"  This turn left {changed}. /undo takes that back.")
+            self.say(f"  This turn left {changed}. /undo reverts that.")
             return
         # The snapshots, which most turns end without.
         from agent_cli.terminal.undoing import roll_back

@@ -186,8 +186,6 @@ def _chosen(repl: Repl, plan: Plan, *, offered: bool = False) -> list[Item] | No
 def _tell(repl: Repl, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
     done = len(chosen) - len(failed)
     if chosen:
-        repl.say(
-            f"{counted(done, 'file')} {verb}." + (" /redo takes that back." if verb == "put back" and done else "")
-        )
+        repl.say(f"{counted(done, 'file')} {verb}." + (" /redo reverts that." if verb == "put back" and done else ""))
     for path, why in failed.items():
         repl.say(f"  not {verb}: {os.path.relpath(path, repl.place.root)}: {why}")

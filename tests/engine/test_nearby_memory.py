@@ -128,10 +128,11 @@ def test_who_went_back_is_told_again(root: Path) -> None:
 
 
 def test_memory_that_changed_since_is_told_once_when_a_session_goes_on(root: Path) -> None:
-    model = script(root.parent / "s.toml", [{"text": "Hi."}, {"text": "I see.", "expect": "Tabs."}, {"text": "Yes."}])
+    model = script(root.parent / "s.toml", [{"text": "Hi."}, {"text": "I see."}, {"text": "Yes."}])
     agent(["-p", "--model", model, "one"], root)
     (root / "AGENTS.md").write_text("At the top. Tabs.")
     assert agent(["-p", "-c", "--model", model, "two"], root).stdout == "I see.\n"
     assert agent(["-p", "-c", "--model", model, "three"], root).stdout == "Yes.\n"
     log = next((root.parent / "home/state/sessions").rglob("*.jsonl")).read_text()
     assert log.count("The memory files changed since") == 1
+    assert log.index("The memory files changed since") < log.index("Tabs.") < log.index('"text":"two"')

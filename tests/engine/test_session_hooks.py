@@ -93,7 +93,7 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     with pytest.raises(ToolError, match="Bash is not offered"):
         talk.say("/x", events.append)
     talk.say("one", events.append)
-    assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>']
+    assert words(talk) == ['<hook_context event="SessionStart">\nHello.\n</hook_context>', "one"]
 
 
 def began(world: Hooked) -> Turn:

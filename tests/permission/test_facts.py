@@ -37,10 +37,13 @@ def always(root: Path, command: str) -> str:
 
 def test_the_parts_that_need_the_answer_are_listed_and_the_others_counted(root: Path) -> None:
     lines = told(root, "git status && npm test && python x.py", "Bash(git status:*)", "Bash(npm test)")
-    assert lines[0].startswith("part 3, lacks a rule: python x.py (runs a command")
+    assert lines[0].startswith("part 3, no rule allows it: python x.py (runs a command")
     assert lines[1] == "2 other parts are allowed"
     lines = told(root, "for i in 1 2 3 4 5 6 7 8; do echo $i; touch x; done")
-    assert [line.partition(" (")[0] for line in lines] == ["part 3, lacks a rule: touch x", "9 other parts are allowed"]
+    assert [line.partition(" (")[0] for line in lines] == [
+        "part 3, no rule allows it: touch x",
+        "9 other parts are allowed",
+    ]
     assert "1 other part is allowed" in told(root, "ls && npm test")
 
 

@@ -15,7 +15,7 @@ def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> No
     keys = {"ANTHROPIC_API_KEY": "sk-ant-none", "OPENAI_API_KEY": "sk-none"}
     with Drawn([], work, **keys) as screen:
         screen.wait("Which model?")
-        screen.wait("or nothing]")
+        screen.wait("Enter for none]")
         screen.line("openai")
         screen.wait("saved as `model`")
         screen.ready()
@@ -42,7 +42,9 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
     (work.parent / "home/private.txt").write_text("x")
     with Drawn(["--model", model], work, AGENT_SANDBOX_MODE="auto") as screen:
         screen.wait("How should commands run?")
-        screen.wait("or nothing]")
+        screen.wait("Enter for none]")
+        screen.line("7")
+        screen.wait("7 fits none of them.")
         screen.line(answer)
         screen.ready()
         screen.wait("commands run in the sandbox" if unasked else "nothing is changed without your yes")
@@ -54,6 +56,9 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.wait("Done.")
         assert "private.txt" not in screen.text() and (work / "made").read_text() == "made\n"
         screen.wait("· sandbox")
+        screen.line("/permissions")
+        screen.wait("There are no rules.")
+        assert ("Commands run in the sandbox without a question" in screen.text()) is (unasked is True)
         screen.line("/config sandbox.auto_allow false")
         screen.wait("sandbox.auto_allow = false, saved in ~/.agentrc")
         screen.leave()
@@ -61,3 +66,17 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.ready()
         assert "How should commands run?" not in screen.text()
         screen.leave()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["doctor"], "missing memory no AGENTS.md or CLAUDE.md here"),
+        (["--model", "nosuch"], "agent: No provider is known for the model 'nosuch': write it as provider/model"),
+        ([], "Set a key, start a server, or see it work: agent demo."),
+    ],
+)
+def test_what_is_said_outside_of_a_session_is_wrapped_at_words(work: Path, args: list[str], said: str) -> None:
+    with Drawn(args, work, columns=47, rows=90) as screen:
+        screen.until(lambda: said in " ".join(screen.text().split()))
+        assert args != ["doctor"] or "\n" + " " * 21 + "(/" in screen.text()

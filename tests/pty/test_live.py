@@ -62,7 +62,7 @@ I change it.
   1 -hello world
   1 +hello there
   because it changes a file
-  a adds the rule Edit(/WORK/a.txt) · A keeps it, and trusts the project as it is
+  a adds the rule Edit(/WORK/a.txt) · A saves it, and trusts the project as it is
   yes
 ● Edit a.txt (+1 -1)
 

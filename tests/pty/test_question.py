@@ -30,7 +30,7 @@ def test_what_would_be_lost_is_shown_before(work: Path) -> None:
     flat = "".join(shown.split())
     for wanted in (
         command,
-        "part 2, lacks a rule: rm",
+        "part 2, no rule allows it: rm",
         "loses the uncommitted changes of 1 file (+1 -1 lines): a.txt",
         "deletes 1 file (1 byte):" + name,
     ):
@@ -47,7 +47,7 @@ def test_always_kept_for_the_project_counts_in_the_next_session(work: Path) -> N
     first = Terminal(["--model", model, "please"], work)
     shown = first.expect("Allow?")
     assert "a adds the rule Bash(touch made)" in shown
-    assert "A keeps it, and trusts the project as it is" in " ".join(shown.split())
+    assert "A saves it, and trusts the project as it is" in " ".join(shown.split())
     first.type("A")
     first.expect("Finished.")
     first.leave()
@@ -179,7 +179,7 @@ def test_a_small_question_has_four_lines(short: Path) -> None:
     terminal = Terminal(["--model", asked(short, "touch x"), "please"], short, COLUMNS="80")
     shown = terminal.expect("Allow?").rpartition("? Run: touch x")[2]
     assert shown.count("\n") <= 3 and all(len(line) <= 80 for line in shown.split("\n")), shown
-    assert "a adds the rule Bash(touch x) · A keeps it" in shown
+    assert "a adds the rule Bash(touch x) · A saves it" in shown
     terminal.type("n")
     terminal.leave()
 

@@ -62,7 +62,7 @@ def test_always_is_for_this_session(work: Path) -> None:
     terminal = Terminal(["--model", model, "please"], work)
     assert "a adds the rule Bash(touch made)" in terminal.expect("Allow?")
     terminal.type("a")
-    assert "a always" not in terminal.expect("Allow?")
+    assert "a this session" not in terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("Finished.")
     assert (work / "log").read_text() == "x\n"

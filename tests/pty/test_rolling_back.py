@@ -51,7 +51,7 @@ def test_a_call_that_was_refused_is_a_line_only(work: Path, replies: tuple[dict[
     terminal = Terminal(["--plain", *begin(work, *replies, {"text": "Done otherwise."})], work)
     terminal.expect("Allow?")
     terminal.type("n")
-    shown = terminal.expect("/undo takes that back.")
+    shown = terminal.expect("/undo reverts that.")
     assert "Roll back?" not in shown
     terminal.leave()
     assert (work / "left.txt").exists()
@@ -59,5 +59,5 @@ def test_a_call_that_was_refused_is_a_line_only(work: Path, replies: tuple[dict[
 
 def test_a_pipe_is_not_asked(work: Path) -> None:
     done = agent(["--plain", *begin(work, WRITE, FAILS)], work, stdin="/exit\n")
-    assert "This turn left 1 file created. /undo takes that back." in done.stdout
+    assert "This turn left 1 file created. /undo reverts that." in done.stdout
     assert "Roll back?" not in done.stdout

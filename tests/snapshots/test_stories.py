@@ -233,7 +233,7 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
         recorder.facts([Effect("run", c)], str(repository))
         for c in ("ls", "rm a.txt", "rm -r big", "git stash drop", "rm -rf .git", "find .git -name x -delete")
     ]
-    kept = "undo: what it destroys is kept first, and /undo brings it back"
+    kept = "undo: a copy is saved first, and /undo restores it"
     assert facts == [
         (),
         (kept,),
@@ -259,7 +259,7 @@ def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
     (repository / "src/x.log").write_text("ignored\n")
     before, session = tree_of(repository), Session(repository)
     remove = [Effect("run", "rm -rf src")]
-    assert session.recorder.facts(remove, str(repository))[0].startswith("undo: what it destroys is kept first")
+    assert session.recorder.facts(remove, str(repository))[0].startswith("undo: a copy is saved first")
     session.run("rm -rf src")
     assert session.undo()[0] == []
     assert tree_of(repository) == before

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from agent_tools.confined import Confinement, SandboxLimits
+from agent_tools.confined import Confinement, SandboxLimits, Terms
 from agent_tools.sandbox_profile import Profile, make_profile
 from agent_tools.sandbox_temp import Folder, remove_left
 from tests.helpers import ROOT
@@ -101,6 +101,19 @@ def test_a_server_that_one_command_starts_is_reached_by_the_next_and_from_outsid
     assert soon(lambda: "page" in fetched(port))
     house.bench("KillShell", shell_id="b1")
     assert soon(lambda: not fetched(port))
+
+
+def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_a_line_says_so(house: House) -> None:
+    house.shared()
+    port = free_port()
+    house.bench.ctx.terms = lambda command: Terms(vouched=False)
+    command = f"python3 -m http.server {port} --bind 127.0.0.1"
+    shown = house(command, run_in_background=True)
+    said = f"Port {port}: open to later commands, closed to the user's browser"
+    assert soon(lambda: said in shown or said in house.bench("BashOutput", shell_id="b1").text)
+    assert f"/permissions allow Bash({command})" in house.bench.ctx.jobs.find("b1").closed_ports([port + 1])
+    assert not fetched(port) and said not in house.bench("BashOutput", shell_id="b1").text
+    house.bench("KillShell", shell_id="b1")
 
 
 def test_nothing_of_this_machine_is_reached_but_allowed_ports(tmp_path: Path) -> None:

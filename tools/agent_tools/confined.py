@@ -157,6 +157,10 @@ class Confinement:
         """The hosts that the proxy has refused since this was last asked."""
         return self._session.refused() if self._session is not None else ()
 
+    def closed_ports(self) -> list[int]:
+        """The ports of servers that commands have started and that this machine does not reach."""
+        return self._session.closed_ports() if self._session is not None else []
+
     def show_ports(self, running: Callable[[], bool]) -> None:
         """Let this machine reach the servers that a background command starts, as long as it runs."""
         if self._session is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.clipping import HeadTail, sanitize_output, shorten
 from agent_tools.display import Note
-from agent_tools.shell import HINT, find_bash
+from agent_tools.shell import HINT, closed_ports, find_bash
 from agent_tools.shell_notes import clock_duration
 from agent_tools.values import Value
 
@@ -62,6 +62,8 @@ class BashOutput(Tool[BashOutputArgs]):
         )
         if pattern and not kept.complete:
             note += "; there was too much output to search all of it"
+        if ports := closed_ports(job, ctx):
+            note += f"\n{ports}"
         return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
 
 

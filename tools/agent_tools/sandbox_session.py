@@ -53,6 +53,7 @@ class SandboxSession:
         self._environment: dict[str, str] = {}
         self._forwards: dict[int, PortForward] = {}
         self._own_ports = set(limits.ports)
+        self._shown: set[int] = set()
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._views: dict[object, int | None] = {}
@@ -122,6 +123,14 @@ class SandboxSession:
         """The hosts that the proxy has refused since this was last asked."""
         return tuple(self._proxy.take_refused()) if self._proxy is not None else ()
 
+    def closed_ports(self) -> list[int]:
+        """The ports of servers that were started inside and that this machine does not reach."""
+        if self._space is not None:
+            with suppress(OSError, ValueError):
+                found = self._space.ports() - self._own_ports - self._shown
+                return sorted(port for port in found if port >= _LOWEST_PORT)
+        return []
+
     def show_ports(self, running: Callable[[], bool]) -> None:
         """As long as `running`, let this machine reach the servers that start inside, by the same port on loopback."""
         if self._space is not None:
@@ -135,11 +144,14 @@ class SandboxSession:
                 for port in ports - self._own_ports - shown.keys():
                     if port >= _LOWEST_PORT and (listener := _listener(port)):
                         shown[port] = PortForward(listener, port, space.connect)
+                        self._shown.add(port)
                 for port in shown.keys() - ports:
                     shown.pop(port).close()
+                    self._shown.discard(port)
             self._closing.wait(_GLANCE)
-        for forward in shown.values():
+        for port, forward in shown.items():
             forward.close()
+            self._shown.discard(port)
 
     def close(self) -> None:
         """End the ways out, and then the space."""

@@ -21,6 +21,7 @@ from agent_tools.values import Value
 if TYPE_CHECKING:
     from agent_tools.process import Ending
     from agent_tools.sandbox_wrapped import Wrapped
+    from agent_tools.shell_jobs import Job
 
 SECONDS = 120.0
 LONGEST = 600.0
@@ -149,6 +150,7 @@ def _in_background(
     job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped)
     if terms.vouched and wrapped.kind == "bubblewrap" and ctx.sandbox is not None:
         ctx.sandbox.show_ports(lambda: job.running)
+    job.vouched = terms.vouched or wrapped.kind != "bubblewrap"
     job.await_end(MOMENT)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
@@ -159,7 +161,14 @@ def _in_background(
     else:
         said = f"{job.id} runs in the background: BashOutput shows its output, KillShell ends it"
     failed = ended and job.state != "exit code 0"
+    ports = closed_ports(job, ctx)
+    said = "\n".join(filter(None, (said, ports)))
     return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
+
+
+def closed_ports(job: Job, ctx: ToolContext) -> str:
+    """What is to be said of the servers of a background command; "" for nothing."""
+    return "" if job.vouched or ctx.sandbox is None else job.closed_ports(ctx.sandbox.closed_ports())
 
 
 def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: Terms) -> Wrapped:

@@ -6,6 +6,7 @@ They are ended when the conversation closes, by Python's own exit, and, where th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -23,12 +24,15 @@ MOST = 8
 # Ended ones that are still known.
 REMEMBERED = 50
 _PATIENCE = 5.0
+# The longest command that is written out as a rule.
+_RULE_LENGTH = 80
 
 
 class Job:
     """One background command. Its output since the last look is kept within bounds.
 
-    owner: the context that started it. told: whether the model knows that it ended.
+    owner: the context that started it. told: whether the model knows that it ended. vouched: a user or a rule allowed
+    it, so that this machine reaches its servers.
     """
 
     def __init__(self, number: int, command: str, owner: object, scratch: Scratch, seconds: float) -> None:
@@ -39,6 +43,8 @@ class Job:
         self.owner = owner
         self.ending: Ending | None = None
         self.told = False
+        self.vouched = True
+        self._named_ports: set[int] = set()
         self.wrapped: Wrapped | None = None
         self._scratch = scratch
         self._started = monotonic()
@@ -95,6 +101,19 @@ class Job:
                 self.wrapped.close()
             self._ended.set()
             self._news.set()
+
+    def closed_ports(self, listening: Iterable[int]) -> str:
+        """A line, once for each port, about servers that the user's browser does not reach; "" where there is none."""
+        new = [port for port in listening if port not in self._named_ports]
+        if self.vouched or not new or not self.running:
+            return ""
+        self._named_ports.update(new)
+        ports = f"Port{'s' * (len(new) > 1)} {', '.join(map(str, new))}"
+        rule = self.command if len(self.command) <= _RULE_LENGTH and self.command.isprintable() else "..."
+        return (
+            f"{ports}: open to later commands, closed to the user's browser until the user allows the command "
+            f"(/permissions allow Bash({rule})) and it is started again"
+        )
 
     def feed(self, data: bytes) -> None:
         """More output."""

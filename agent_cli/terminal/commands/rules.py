@@ -50,6 +50,11 @@ def _permissions(repl: Repl, words: str) -> None:
         repl.say(
             f"mode: {policy.mode}" + (f" ({origin})" if policy.mode == repl.agent.settings.permissions.mode else "")
         )
+        if policy.runs_unasked:
+            repl.say(
+                "  Commands run in the sandbox without a question (sandbox.auto_allow); deleting files, leaving the"
+                " workspace and the network still ask."
+            )
         for number, rule in enumerate(rules, 1):
             why = f": {rule.why}" if rule.why else ""
             repl.say(f"  {number}. {rule.list:<5} {rule.text}  ({rule.source}){why}")

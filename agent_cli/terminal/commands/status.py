@@ -56,10 +56,10 @@ def status(repl: Repl) -> Iterator[tuple[str, str]]:
 
 @slash("doctor", "check what is configured, found and missing")
 def _doctor(repl: Repl, words: str) -> None:
-    from agent_cli.commands.doctor import collect_findings, finding_lines  # looks at programs, servers and folders
+    from agent_cli.commands.doctor import collect_findings, findings_text  # looks at programs, servers and folders
 
     findings, _ = collect_findings(repl.place, repl.layers, [])
-    repl.page("\n".join(line for finding in findings for line in finding_lines(finding)))
+    repl.page(findings_text(findings))
 
 
 @slash("bug", "write a report without secrets, for those who maintain this program", "[WORDS]")
