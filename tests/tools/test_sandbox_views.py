@@ -85,6 +85,19 @@ def test_a_secret_that_appears_or_is_replaced_is_not_seen(house: House) -> None:
     assert "another" not in house("cat ~/.aws/credentials")
 
 
+def test_a_secret_that_is_removed_and_made_again_is_not_seen(house: House) -> None:
+    """In a folder that is shown; the new file may well have the inode number of the old one."""
+    secret = house.home / ".cargo/credentials.toml"
+    secret.parent.mkdir()
+    secret.write_text("first")
+    assert "first" not in house("cat ~/.cargo/credentials.toml")
+    for number in range(5):
+        secret.unlink()
+        secret.write_text(f"another{number}")
+        assert "another" not in house("cat ~/.cargo/credentials.toml")
+    assert session(house).views
+
+
 def test_many_views_leave_no_descriptor_behind(house: House) -> None:
     house("true")
     before = len(list(Path("/proc/self/fd").iterdir()))

@@ -100,9 +100,12 @@ class Space:
         number: int = self._ask({"view": _as_text(plan)})[0]["view"]
         return number
 
-    def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int:
-        """A descriptor of the files as they are with these mounts on a view; it is the caller's. Raises OSError."""
-        return self._one({"guard": view, "mounts": _as_text(plan)})
+    def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int | None:
+        """A descriptor of the files as they are with these mounts on a view; it is the caller's.
+
+        None where the view has lost a mount, because what it lay on was removed. Raises OSError.
+        """
+        return next(iter(self._ask({"guard": view, "mounts": _as_text(plan)})[1]), None)
 
     def forget(self, view: int) -> None:
         """Let go of a view. Raises OSError."""
