@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,3 +120,16 @@ def test_where_there_can_be_no_views_every_command_makes_its_mounts(
     (house.home / ".gitconfig").unlink()
     assert "Read-only" in house("echo x > .git/config; ls ~/.ssh")
     assert "key" not in house("cat ~/.ssh/id_rsa")
+
+
+def test_a_late_answer_is_not_taken_for_that_of_the_next_order(house: House) -> None:
+    space = session(house)._space
+    assert space is not None
+    os.kill(space._process.pid, signal.SIGSTOP)
+    space._orders.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        space.ports()
+    os.kill(space._process.pid, signal.SIGCONT)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        space.listen()
+    assert "Read-only" in house("echo x > .git/config"), "commands make their mounts by themselves from now on"

@@ -99,8 +99,9 @@ def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         _views.append(make_view(order["view"]))
         return {"view": len(_views) - 1}, []
     if "guard" in order:
-        made = guard(*_views[order["guard"]], order["mounts"])
-        return ({"stale": True}, []) if made is None else ({}, [made])
+        view, mounted = _views[order["guard"]]
+        files = guard(view, mounted, order["mounts"])
+        return ({"stale": True}, []) if files is None else ({}, [files])
     if "listen" in order:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with suppress(OSError):

@@ -131,8 +131,13 @@ class Space:
             data = json.dumps(order).encode()
             if len(data) > _LONGEST:
                 raise OSError("too many mounts")
-            self._orders.sendall(data)
-            data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
+            try:
+                self._orders.sendall(data)
+                data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
+            except OSError:
+                # An answer that comes later would be taken for that of the next order.
+                self._orders.close()
+                raise
         for descriptor in given:
             os.set_inheritable(descriptor, False)
         if not data:
