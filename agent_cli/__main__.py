@@ -27,10 +27,44 @@ def main() -> None:
         from agent_tools.own_process import protect
 
         protect()
-    code = guarded(sys.argv[1:])
+    _fill_closed_streams()
+    code = _flushed(guarded(sys.argv[1:]))
     # Nor is it looked through when the process ends, which would take a sixth: all of it goes at once.
     gc.freeze()
     sys.exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """Put something in the place of closed standard streams: a file opened later would get their number, and output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is this one. Writing an answer to it fails, as to a closed one; notices are lost.
+            os.set_inheritable(os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY), True)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the program runs
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once everything is written; Python's own flush at exit would complain in its own way."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return 141
+    except OSError as error:
+        _discard_output()
+        print(f"agent: cannot write to standard output: {error.strerror}", file=sys.stderr)
+        return 1
+    return code
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def guarded(argv: list[str]) -> int:
@@ -40,7 +74,7 @@ def guarded(argv: list[str]) -> int:
         return dispatch(argv)
     except BrokenPipeError:
         # The reader went away; Python's own flush at exit must not complain about it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()
         return 141
     except KeyboardInterrupt:
         return 130
@@ -71,16 +105,19 @@ def _tell(error: Exception, debug: bool) -> int:
 
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """
+    from agent_cli.core.output import OutputError
     from agent_cli.core.redact import Redactor
     from agent_cli.place import UsageError
     from agent_tools.inert import inert
 
     code = 2 if isinstance(error, UsageError) else 1
+    if isinstance(error, OutputError):
+        _discard_output()
     if debug:
         import traceback
 
         text = "".join(traceback.format_exception(error)).rstrip()
-    elif code == 2:
+    elif code == 2 or isinstance(error, OutputError):
         text = f"agent: {error}"
     else:
         from agent_cli.crash import write_report

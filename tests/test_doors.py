@@ -17,7 +17,8 @@ CHILD_DOOR = "tools/agent_tools/child.py"
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
 OPENS = {
-    ("agent_cli/__main__.py", "guarded"): "/dev/null",
+    ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
+    ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",
     ("agent_cli/commands/mcp_login.py", "_open"): "an address in the browser",
     ("agent_cli/engine/checking.py", "_content"): "a descriptor from `files.open_file`",
     ("agent_cli/permission/effects_archive.py", "members"): "an archive from memory",

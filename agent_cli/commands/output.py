@@ -7,17 +7,21 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from agent_cli.core.output import OutputError
 from agent_tools.inert import inert
 
 
 def echo(text: str) -> None:
-    """Text as one or more whole lines. Raises BrokenPipeError where the reader has gone."""
-    if sys.stdout is None:
-        return
+    """Text as one or more whole lines. Raises OutputError, or BrokenPipeError where the reader has gone."""
     shown = inert(text) if sys.stdout.isatty() else text
-    sys.stdout.flush()
-    sys.stdout.buffer.write(f"{shown.rstrip(chr(10))}\n".encode("utf-8", "replace"))
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(f"{shown.rstrip(chr(10))}\n".encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error) from None
 
 
 def put_json(data: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from agent_cli.core.output import OutputError
 from agent_tools.inert import inert
 
 
@@ -40,12 +41,18 @@ def print_line(fields: Any) -> None:
 
 def print_text(text: str) -> None:
     """To standard output, at once; undecodable characters never fail the run. Inert on a terminal, which the text of a
-    model must not steer; a file or a pipe gets the text as it is."""
+    model must not steer; a file or a pipe gets the text as it is. Raises OutputError, or BrokenPipeError where the
+    reader has gone."""
     data = _for(1, text).encode("utf-8", "replace")
-    sys.stdout.flush()
-    view = memoryview(data)
-    while view:
-        view = view[os.write(1, view) :]
+    try:
+        sys.stdout.flush()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error) from None
 
 
 def _for(number: int, text: str) -> str:

@@ -76,13 +76,14 @@ def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
     into = [value for _, role, value in found if role == "into"]
     if any(option in ("-d", "--directory") for option, _, _ in found) and program is PROGRAMS["install"]:
         yield from (Touch("write", w) for w in operands)
-    yield from _operands(program, operands, into, read)
+    whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
+    yield from _operands(program, operands, into, read, whole=whole)
     if program.here and not into and not any(role == "write" for _, role, _ in found):
         yield Touch("into", Word("."))
 
 
 def _operands(
-    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"]
+    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"], *, whole: bool
 ) -> Iterator[Touch]:
     kind = program.operands
     if kind in ("copy", "move"):
@@ -98,7 +99,8 @@ def _operands(
             if not REMOTE.match(place.text):
                 yield Touch("write", place)
                 for source in sources:
-                    name = os.path.basename(source.text.rstrip("/"))
+                    path = source.text.strip("/")
+                    name = path if whole else os.path.basename(path)
                     if name in ("", ".", "..") or source.text.endswith("/"):
                         yield Touch("into", place)  # its content, under names that are not seen here
                     yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))

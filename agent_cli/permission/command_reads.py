@@ -96,7 +96,9 @@ class CommandReads:
         if _OPEN_FILES.fullmatch(reading.path):
             return
         if part.cwds is None and not reading.path.startswith("/"):
-            yield Verdict(part.text, Level.ASK, "reads in a directory that is not known")
+            by: Decider = "rule" if self._kept else "default"
+            why = "reads in a directory that is not known"
+            yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
             return
         for cwd in part.cwds or ("/",):
             named = pattern_matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permission.command_effects import effects_of, is_known_program
 from agent_cli.permission.command_reads import CommandReads, pattern_matches
@@ -59,7 +60,7 @@ class EffectVerdicts:
         denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
         self._denies = any(r.spec for r in denying)
         self._kept = matcher.patterns(("deny", "ask"), lambda r: tool_class(r.tool).changes_files) if denying else []
-        self._unread = any(r.spec and r.covers("read") for r in denying)
+        self._unread = next((r.text for r in denying if r.spec and r.covers("read")), "")
         self._hidden = [*self._kept, *matcher.patterns(("deny",), lambda r: r.covers("read"))] if denying else []
 
     def of(self, part: Part) -> list[EffectFinding]:
@@ -79,9 +80,10 @@ class EffectVerdicts:
         """Files that rules deny to be read, among the words of a program of which nothing is known."""
         for word in part.words[1:]:
             named = re.split(r"[=@:]", word.text)[-1]
-            if word.why or not named or part.cwds is None:
+            if word.why or not named:
                 continue
-            for path in self._paths(part, word.but(text=named)):
+            placed = part if part.cwds is not None else part.but(cwds=(str(self._around.workspace.cwd),))
+            for path in self._paths(placed, word.but(text=named)):
                 verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
@@ -98,12 +100,22 @@ class EffectVerdicts:
             yield from self._unpacked(part, touch)
         elif word.why or _NOWHERE.fullmatch(word.text) or (touch.kind == "maybe" and not _may_be_path(word)):
             return
-        elif part.cwds is None and not word.text.startswith("/") and touch.kind not in ("read", "tree", "maybe"):
-            why = f"changes {word.text} in a directory that is not known"
-            yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), word.text)
+        elif part.cwds is None and not word.text.startswith("/"):
+            yield from self._somewhere(part, touch)
         else:
             for path in self._paths(part, word):
                 yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
+
+    def _somewhere(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+        """About a file in a directory that is not known: it may be any file that ends so."""
+        name = touch.word.text
+        if touch.kind not in ("read", "tree", "maybe"):
+            why = f"changes {name} in a directory that is not known"
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), name)
+        elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
+            why = f"reads {name} in a directory that is not known"
+            by: Decider = "rule" if self._unread else "default"
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, firm=True), name)
 
     def _paths(self, part: Part, word: Word) -> Iterator[str]:
         """What a word stands for, wherever the part may run."""

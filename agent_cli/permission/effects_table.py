@@ -22,12 +22,13 @@ class Program:
     any other value. tree: with these options, or always for "*", what is read is read with all below. here: without
     `into` files come to be in the working directory. flags: harmless options without a value; where they are listed,
     any option that is in no list counts as one that runs something. most: behind so many operands nothing is an
-    option of this program.
+    option of this program. whole: with these options a copy has the whole path of what is copied, not its name alone.
     """
 
     def __init__(
         self, operands: Operands = "none", *, write: str = "", read: str = "", run: str = "", act: str = "",
         into: str = "", value: str = "", tree: str = "", here: bool = False, flags: str = "", most: int = 0,
+        whole: str = "",
     ) -> None:  # fmt: skip
         self.operands = operands
         self.roles: dict[str, Role] = {}
@@ -40,6 +41,7 @@ class Program:
         self.tree = frozenset(tree.split())
         self.here = here
         self.most = most
+        self.whole = tuple(whole.split())
         self.unlisted: Role = "run" if flags else "maybe"
 
     @cached_property
@@ -50,7 +52,9 @@ class Program:
 
 
 _COPY_TREE = "-r -R -a --recursive --archive"
-_PACKER = Program("rewrite", write="-o", value="-S --suffix -T --threads -b --bits", tree="-r --recursive")
+_PACKER = Program(
+    "rewrite", write="-o", act="--files --files0", value="-S --suffix -T --threads -b --bits", tree="-r --recursive"
+)
 _EDITOR = Program(
     "rewrite", run="-c -S -s -u -U --cmd -t -W -w", read="-r", value="-T --startuptime", act="-e -E -es -V"
 )
@@ -69,7 +73,7 @@ _FETCHED = (
 
 PROGRAMS: dict[str, Program] = {
     "cp": Program("copy", into="-t --target-directory", value="-S --suffix", tree=_COPY_TREE,
-        act="-l --link -s --symbolic-link"),
+        act="-l --link -s --symbolic-link", whole="--parents"),
     "mv": Program("move", into="-t --target-directory", value="-S --suffix"),
     "install": Program("copy", into="-t --target-directory", run="--strip-program",
         value="-g -m -o -S --group --mode --owner"),
@@ -81,7 +85,7 @@ PROGRAMS: dict[str, Program] = {
     "shred": Program("remove", value="-n -s --iterations --size", read="--random-source"),
     "touch": Program("write", read="-r --reference", value="-d -t --date --time"),
     "mkdir": Program("write", value="-m --mode"),
-    "mkfifo": Program("write", value="-m --mode"),
+    "mkfifo": Program("write", value="-m --mode"), "mknod": Program("first", value="-m --mode"),
     "truncate": Program("write", read="-r --reference", value="-s --size"),
     "tee": Program("write"),
     "chmod": Program("skip", read="--reference"),
@@ -97,6 +101,9 @@ PROGRAMS: dict[str, Program] = {
         "read", write="-o --output -T --temporary-directory", read="--files0-from --random-source",
         run="--compress-program", value="-k -t -S --key --field-separator --buffer-size --parallel --batch-size",
     ),
+    "shuf": Program("read", write="-o --output", read="--random-source",
+        value="-n -i --head-count --input-range"),
+    "tree": Program("none", write="-o", value="-L -P -I -H -T --filelimit --charset --sort --timefmt"),
     "uniq": Program("second", value="-f -s -w --skip-fields --skip-chars --check-chars"),
     "xxd": Program("second", value="-c -g -l -o -s"),
     "split": Program("second", run="--filter", value="-a -b -C -l -n --bytes --lines --number --suffix-length"),
@@ -111,11 +118,12 @@ PROGRAMS: dict[str, Program] = {
         write="-O --output-file -lf --logfile-path", value="-x -i -n", tree="-r -R"),
     "unzip": Program("none", into="-d", value="-P -x", act="-:"),
     "gzip": _PACKER, "gunzip": _PACKER, "bzip2": _PACKER, "bunzip2": _PACKER, "xz": _PACKER, "unxz": _PACKER,
-    "zstd": _PACKER, "unzstd": _PACKER,
+    "zstd": _PACKER, "unzstd": _PACKER, "brotli": _PACKER, "lz4": Program("second"),
     "cpio": Program("none", write="-O -F --file", read="-I", run="--rsh-command",
         act="-i --extract -p --pass-through", into="-D --directory"),
     "rsync": Program(
-        "copy", run="-e --rsh --rsync-path -M --remote-option", act="--delete --del --delete-before --delete-during "
+        "copy", whole="-R --relative", run="-e --rsh --rsync-path -M --remote-option",
+        act="--delete --del --delete-before --delete-during "
         "--delete-after --delete-delay --delete-excluded --remove-source-files --daemon --config", tree="*",
         write="--log-file --backup-dir --partial-dir -T --temp-dir --write-batch --only-write-batch",
         read="--files-from --exclude-from --include-from --password-file --read-batch --compare-dest --link-dest "

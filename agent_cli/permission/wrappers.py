@@ -54,7 +54,7 @@ RUNNERS = frozenset(
     "runuser screen tmux at batch crontab systemd-run flock entr direnv mise asdf nix nix-shell guix proot fakeroot "
     "source . trap enable alias sg newgrp pkexec run0 dbus-run-session xvfb-run torsocks proxychains chronic unbuffer "
     "taskset chrt numactl prlimit setarch linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
-    "rlwrap faketime eatmydata catchsegv ld.so ts "
+    "rlwrap faketime eatmydata catchsegv ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
     "compgen complete fc bind mapfile readarray "
     "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl".split()
 )

@@ -132,3 +132,25 @@ def test_closed_descriptors_do_not_break_the_run(work: Path) -> None:
             check=False,
         )
         assert (done.returncode, done.stdout) == (0, "Ok.\n"), (closing, done.stderr)
+
+
+@pytest.mark.parametrize("to", [">&-", "> /dev/full", "<&- >&-", ">&- 2>&-"])
+@pytest.mark.parametrize("words", ["-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V"])
+def test_output_that_cannot_be_written_is_one_sentence_and_no_crash(work: Path, words: str, to: str) -> None:
+    model = script(work / "s.toml", [{"text": "The answer."}])
+    home = work.parent / "home"
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -m agent_cli {words.format(model=model)} {to}'],
+        cwd=work,
+        env=clean_env(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    if "2>" not in to:
+        assert done.stderr.splitlines()[-1].startswith("agent: cannot write to standard output: ")
+    assert "internal error" not in done.stderr and "Traceback" not in done.stderr
+    assert not list(home.rglob("crashes/*"))
+    assert not [p for p in home.rglob("*.json") if "The answer." in p.read_text()], "nor does it go to another file"

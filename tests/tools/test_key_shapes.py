@@ -20,6 +20,17 @@ SECRETS = [
     f"hvs.{LETTERS}",
     "dop_v1_" + "0a" * 32,
     "GOCSPX-abcdefghijklmnopqrstuvwxyz12",
+    f"whsec_{LETTERS}",
+    f"dckr_pat_{LETTERS}",
+    f"glsa_{LETTERS}_0a1b2c3d",
+    f"{LETTERS[:14]}.atlasv1.{LETTERS}{LETTERS}",
+    f"ATATT3x{LETTERS}",
+    f"ntn_{LETTERS}",
+    f"sbp_{LETTERS}",
+    f"sntrys_{LETTERS}",
+    "pul-" + "0a" * 20,
+    f"https://discord.com/api/webhooks/123456789012345678/{LETTERS}",
+    f"1234567890:AA{LETTERS[:33]}",
     "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     "postgres://app:hunter2@db.example.com:5432/app?sslmode=require",
     "postgresql+asyncpg://app:p%40ss@localhost/app",
@@ -81,3 +92,15 @@ def test_the_password_itself_is_found() -> None:
     assert passwords_in("postgres://app:hunter2@db/app") == ("hunter2",)
     assert passwords_in("host=db password=hunter2 user=x") == ("hunter2",)
     assert passwords_in("app:hunter2@tcp(db)/x") == ("hunter2",)
+
+
+@pytest.mark.parametrize("name", ["MYSQL_PWD", "GH_PAT", "CI_CREDS", "ERLANG_COOKIE", "NPM_AUTH", "REGISTRY_BEARER"])
+def test_a_secret_is_known_by_its_name(name: str) -> None:
+    assert is_secret(name, "x")
+
+
+@pytest.mark.parametrize(
+    "name", ["PWD", "OLDPWD", "_PWD", "PATH", "PAT", "SSH_AUTH_SOCK", "COMPASS", "BYPASS", "AUTHOR"]
+)
+def test_an_ordinary_name_is_passed_on(name: str) -> None:
+    assert not is_secret(name, "x")

@@ -73,6 +73,25 @@ def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: C
     assert bubblewrap("ls /tmp/x", profile=profile).code != 0
 
 
+@pytest.mark.parametrize(
+    ("folder", "secret"), [("docker", "config.json"), ("config/gcloud", "x"), ("m2", "settings.xml")]
+)
+def test_a_secret_cannot_be_moved_to_where_the_next_command_sees_it(bubblewrap: Cage, folder: str, secret: str) -> None:
+    """In a home folder that is the workspace."""
+    place = bubblewrap.home / f".{folder}" / secret
+    place.parent.mkdir(parents=True)
+    place.write_text("SECRET")
+    home = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temp)
+    first = folder.partition("/")[0]
+    inside = bubblewrap.home
+    told = bubblewrap(f"mv ~/.{first} ~/moved; cp -r ~/.{first} ~/copied; echo done", profile=home, cwd=inside).out
+    assert "done" in told and "SECRET" not in told
+    again = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temp)
+    told = bubblewrap("grep -r SECRET ~; echo done", profile=again, cwd=inside).out
+    assert "done" in told and place.name not in told
+    assert place.read_text() == "SECRET"
+
+
 def test_secret_places_cannot_be_read(cage: Cage) -> None:
     done = cage("cat ~/.ssh/id_ed25519 ~/.netrc /etc/shadow; head -1 ~/notes.txt; cat ~/.cargo/config.toml")
     assert "[build]" in done.out and "SECRET" not in done.out and "root:" not in done.out

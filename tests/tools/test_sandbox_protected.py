@@ -236,3 +236,16 @@ def test_landlock_says_what_it_cannot_do(landlock: Cage) -> None:
     assert landlock.sandbox.limits[0] == "protected files inside the workspace can be written"
     assert Sandbox("bubblewrap").limits == ()
     assert Path(landlock.root / ".mcp.json").exists() is False
+
+
+def test_a_bare_repository_as_workspace_keeps_its_configuration_and_hooks(bubblewrap: Cage) -> None:
+    bubblewrap.git("init", "-q", "--bare", ".")
+    before = (bubblewrap.root / "config").read_bytes(), tree(bubblewrap.root / "hooks")
+    bubblewrap("echo evil >> config; echo evil > hooks/post-receive; mv hooks h; mv config c; echo .. > commondir")
+    assert ((bubblewrap.root / "config").read_bytes(), tree(bubblewrap.root / "hooks")) == before
+    assert not (bubblewrap.root / "commondir").exists()
+    who = "git -c user.name=n -c user.email=n@example.org"
+    done = bubblewrap(
+        f"{who} commit-tree -m x $({who} mktree </dev/null) > id && git update-ref refs/heads/x $(cat id)"
+    )
+    assert done.code == 0, done.out

@@ -169,6 +169,17 @@ def test_caches_can_be_shared_or_closed(tmp_path: Path, caches: str) -> None:
     house.bench.ctx.close()
 
 
+@pytest.mark.parametrize("caches", ["shared", "session"])
+def test_a_secret_in_a_cache_cannot_be_moved_to_where_the_next_command_sees_it(tmp_path: Path, caches: str) -> None:
+    house = House(tmp_path, SandboxLimits(caches=caches))  # type: ignore[arg-type]
+    token = house.home / ".cache/huggingface/token"
+    token.parent.mkdir(parents=True)
+    token.write_text("SECRET")
+    house("mv ~/.cache/huggingface ~/.cache/moved; ln ~/.cache/huggingface/token ~/.cache/linked")
+    assert "SECRET" not in house("cat ~/.cache/moved/token ~/.cache/linked ~/.cache/huggingface/token")
+    house.bench.ctx.close()
+
+
 def test_where_nothing_can_be_shared_commands_run_and_caches_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

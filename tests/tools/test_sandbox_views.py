@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +87,19 @@ def test_a_secret_that_appears_or_is_replaced_is_not_seen(house: House) -> None:
     assert "another" not in house("cat ~/.aws/credentials")
 
 
+def test_a_secret_that_is_removed_and_made_again_is_not_seen(house: House) -> None:
+    """In a folder that is shown; the new file may well have the inode number of the old one."""
+    secret = house.home / ".cargo/credentials.toml"
+    secret.parent.mkdir()
+    secret.write_text("first")
+    assert "first" not in house("cat ~/.cargo/credentials.toml")
+    for number in range(5):
+        secret.unlink()
+        secret.write_text(f"another{number}")
+        assert "another" not in house("cat ~/.cargo/credentials.toml")
+    assert session(house).views
+
+
 def test_many_views_leave_no_descriptor_behind(house: House) -> None:
     house("true")
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -105,3 +120,16 @@ def test_where_there_can_be_no_views_every_command_makes_its_mounts(
     (house.home / ".gitconfig").unlink()
     assert "Read-only" in house("echo x > .git/config; ls ~/.ssh")
     assert "key" not in house("cat ~/.ssh/id_rsa")
+
+
+def test_a_late_answer_is_not_taken_for_that_of_the_next_order(house: House) -> None:
+    space = session(house)._space
+    assert space is not None
+    os.kill(space._process.pid, signal.SIGSTOP)
+    space._orders.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        space.ports()
+    os.kill(space._process.pid, signal.SIGCONT)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        space.listen()
+    assert "Read-only" in house("echo x > .git/config"), "commands make their mounts by themselves from now on"

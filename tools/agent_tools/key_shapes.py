@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NAMES = (
     r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?"
-    r"|KEY|KEYS|PASS|PW|CREDENTIALS?)(?:_|$)|_AUTH$"
+    r"|KEY|KEYS|PASS|PW|CREDENTIALS?|CREDS|COOKIES?|BEARER)(?:_|$)|[^_]_(?:AUTH|PAT|PWD)$"
 )
 # For each shape the literal texts one of which it contains, because looking for these first is far cheaper.
 _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -45,6 +45,16 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("lin_api_",), r"lin_api_[A-Za-z0-9]{30,}"),  # Linear
     (("tskey-",), r"tskey-[\w-]{16,}"),  # Tailscale
     (("NRAK-",), r"NRAK-[A-Z0-9]{20,}"),  # New Relic
+    (("whsec_",), r"whsec_[A-Za-z0-9+/=]{20,}"),  # Stripe's webhooks
+    (("dckr_pat_", "dckr_oat_"), r"dckr_[po]at_[\w-]{20,}"),  # Docker Hub
+    (("glsa_", "glc_"), r"gl(?:sa|c)_[\w+/=]{20,}"),  # Grafana
+    ((".atlasv1.",), r"\w{10,}\.atlasv1\.[\w-]{40,}"),  # Terraform Cloud
+    (("ATATT3x",), r"ATATT3x[\w=-]{20,}"),  # Atlassian
+    (("ntn_", "figd_", "sbp_", "nfp_"), r"(?:ntn|figd|sbp|nfp)_[\w-]{30,}"),  # Notion, Figma, Supabase, Netlify
+    (("sntrys_", "rubygems_"), r"(?:sntrys|rubygems)_[\w+/=-]{30,}"),
+    (("pul-",), r"pul-[a-f0-9]{40}"),  # Pulumi
+    (("/api/webhooks/",), r"discord(?:app)?\.com/api/webhooks/\d+/[\w-]{30,}"),
+    ((":AA",), r"\d{8,10}:AA[\w-]{33}"),  # Telegram
     (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     (("eyJ",), r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON web tokens
     (("-----BEGIN ",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"),

@@ -22,18 +22,21 @@ _LARGEST = 1_000_000
 def git_directories(root: Path) -> tuple[list[Path], list[Path]]:
     """Directories outside `root` that its repository writes, and paths to protect, inside and outside.
 
-    A `.git` that is missing is protected itself. One that is a file is protected, and where it points may be written if
-    that place names `root` in turn: anyone can write such a file, and it must not open other people's directories.
+    A `.git` that is missing is protected itself, and so are the parts of a bare repository. A `.git` that is a file is
+    protected, and where it points may be written if that place names `root` in turn: anyone can write such a file, and
+    it must not open other people's directories.
     """
     dot = root / ".git"
+    # A repository without a work tree is its own git directory; git takes it where it finds no valid `.git`.
+    bare = _parts(root) if all((root / name).exists() for name in ("HEAD", "objects", "refs")) else []
     if not dot.is_file() or dot.is_symlink():
-        return [], _parts(dot) if dot.is_dir() and not dot.is_symlink() else [dot]
+        return [], [*bare, *(_parts(dot) if dot.is_dir() and not dot.is_symlink() else [dot])]
     own = _pointer(dot, "gitdir: ")
     if own is None or not _belongs(own, root):
-        return [], [dot]
+        return [], [*bare, dot]
     common = _pointer(own / "commondir", "") or own
     writable = [common] if own.is_relative_to(common) else [common, own]
-    return [*writable, own] if own != common else writable, [dot, *_parts(common), *_parts(own)]
+    return [*writable, own] if own != common else writable, [*bare, dot, *_parts(common), *_parts(own)]
 
 
 def _parts(directory: Path) -> list[Path]:

@@ -8,7 +8,8 @@ Orders: {"layers": {DIRECTORY: [UPPER, WORK]}}: what is written below DIRECTORY 
 with the directories for which that works, and the namespaces (user, where there is one; mount; network). {"view":
 [[WHAT, TARGET, SOURCE], ...]}: files as they look after these mounts of `sandbox_mounts`, with the sources as they are
 without any, and everything else read-only; answered with its number. {"guard": NUMBER, "mounts": [...]}: a mount
-namespace with more mounts on that view. {"forget": NUMBER}: the view is not needed any more. {"listen":
+namespace with more mounts on that view, or "stale" where the view has lost a mount: the kernel takes one away when what
+it lies on is removed. {"forget": NUMBER}: the view is not needed any more. {"listen":
 PORT} (0: any) and {"connect": PORT}: a socket on the loopback of the inside. {"ports": true}: the ports that are
 listened to there.
 """
@@ -51,8 +52,8 @@ _LOOPBACK = ("127.0.0.1", "::1")
 LONGEST = 65_536
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# The views that were made, by their number.
-_views: list[int] = []
+# The views that were made, by their number, each with its mounts.
+_views: list[tuple[int, bytes]] = []
 
 
 def main(arguments: list[str]) -> None:
@@ -98,7 +99,9 @@ def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         _views.append(make_view(order["view"]))
         return {"view": len(_views) - 1}, []
     if "guard" in order:
-        return {}, [guard(_views[order["guard"]], order["mounts"])]
+        view, mounted = _views[order["guard"]]
+        files = guard(view, mounted, order["mounts"])
+        return ({"stale": True}, []) if files is None else ({}, [files])
     if "listen" in order:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with suppress(OSError):
@@ -114,7 +117,7 @@ def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     if "connect" in order:
         return {}, [connect(order["connect"]).detach()]
     if "forget" in order:
-        os.close(_views[order["forget"]])
+        os.close(_views[order["forget"]][0])
         return {}, []
     return {"ports": sorted(ports())}, []
 
@@ -131,8 +134,11 @@ def layer(place: str, upper: str, work: str) -> bool:
     return True
 
 
-def make_view(plan: list[tuple[str, str, str]]) -> int:
-    """A descriptor of a mount namespace with these mounts, in which all else is read-only. Raises OSError."""
+def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
+    """A descriptor of a mount namespace with these mounts, in which all else is read-only, and its list of mounts.
+
+    Raises OSError.
+    """
     made = {}
     with _apart(None):
         try:
@@ -164,7 +170,7 @@ def make_view(plan: list[tuple[str, str, str]]) -> int:
         for what, target, _ in plan:
             if what == "empty":
                 _set_attributes(_HERE, os.fsencode(target), _READ_ONLY, recursive=False)
-        return os.open(_MOUNTS, os.O_RDONLY)
+        return os.open(_MOUNTS, os.O_RDONLY), _mounted()
 
 
 def _make_devices(made: dict[str, int]) -> None:
@@ -183,9 +189,14 @@ def _make_devices(made: dict[str, int]) -> None:
     _set_attributes(_HERE, b"/dev", _READ_ONLY, recursive=False)
 
 
-def guard(view: int, plan: list[tuple[str, str, str]]) -> int:
-    """A descriptor of a mount namespace with these mounts on a view. Raises OSError."""
-    with _apart(view):
+def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | None:
+    """A descriptor of a mount namespace with these mounts on a view; None where the view is not as it was made.
+
+    Raises OSError.
+    """
+    with _apart(view, mounted) as same:
+        if not same:
+            return None
         for what, target, source in plan:
             closed = what == "closed"
             flags = _NO_DEVICES | (_READ_ONLY if what != "bind" else 0)
@@ -198,18 +209,27 @@ def guard(view: int, plan: list[tuple[str, str, str]]) -> int:
 
 
 @contextmanager
-def _apart(view: int | None) -> Iterator[None]:
-    """For a while this process is in a new mount namespace, a copy of the view, or of its own."""
+def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
+    """For a while this process is in a new mount namespace, a copy of the view, or of its own.
+
+    Gives whether `mounted` are the mounts of the view.
+    """
     before = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if view is not None:
             _call("setns", view, _NEWNS)
+        same = view is None or _mounted() == mounted
         _call("unshare", _NEWNS)
-        yield
+        yield same
     finally:
         if _libc.setns(before, _NEWNS) < 0:
             os._exit(1)  # whoever waits for answers sees that it ended
         os.close(before)
+
+
+def _mounted() -> bytes:
+    with open("/proc/self/mountinfo", "rb") as file:
+        return file.read()
 
 
 def _copy(source: str, attributes: int) -> int:

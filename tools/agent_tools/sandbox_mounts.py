@@ -3,7 +3,8 @@
 The host's tree, read-only, is the ground. On it lie, the outer before the inner: empty directories over the home folder
 and what is hidden, what is shown of it, the private temporary directory, the directories that may be written, and on
 these what is protected, bound on itself read-only. A directory between the two is bound on itself as well: what is
-mounted on cannot be renamed or removed, so that the way to a protected path cannot be exchanged.
+mounted on cannot be renamed or removed, so that the way to a protected path cannot be exchanged, nor a secret moved to
+where the next command does not know it.
 """
 
 from __future__ import annotations
@@ -88,19 +89,27 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
             add("empty" if path.is_dir() else "blank", path)
     for path in profile.writable:
         add("bind", path)
+    own = tuple(target for target, source in caches.items() if target == source)
+    for path in filter(shown, profile.hidden):
+        for between in _between(path, (*profile.writable, *own)):
+            plan.setdefault(between, ("bind", between, between))
     for path in filter(shown, sockets(profile)):
         guards[path] = ("closed", path, path)
     for path in guarded:
-        if path in plan or not (around := [w for w in profile.writable if path.is_relative_to(w)]):
+        if path in plan or not below(path, profile.writable):
             continue
-        root = max(around, key=lambda w: len(w.parts))
-        for between in path.parents:
-            if between == root:
-                break
+        for between in _between(path, profile.writable):
             if between not in plan:
                 guards.setdefault(between, ("bind", between, between))
         guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
     return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
+
+
+def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
+    """The directories between a path and the innermost of the writable ones that it lies in."""
+    around = [w for w in writable if path.is_relative_to(w)]
+    root = max(around, key=lambda w: len(w.parts), default=path)
+    return [place for place in path.parents if place != root and place.is_relative_to(root)]
 
 
 def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:

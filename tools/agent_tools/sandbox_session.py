@@ -91,10 +91,21 @@ class SandboxSession:
     def _enter(self, space: Space, network: bool, plan: MountPlan) -> SpaceEntry:
         files = None
         with self._lock, suppress(OSError):
-            if self.views and (view := self._view(space, plan.view)) is not None:
-                files = space.guard(view, plan.guards)
+            files = self._guarded(space, plan) if self.views else None
         words, given = space.entry(network=network, files=files)
         return SpaceEntry(tuple(words), given, files is not None)
+
+    def _guarded(self, space: Space, plan: MountPlan) -> int | None:
+        """A descriptor of the files with these mounts; None where each command has to make them. Raises OSError."""
+        for _ in range(2):
+            if (view := self._view(space, plan.view)) is None:
+                return None
+            if (files := space.guard(view, plan.guards)) is not None:
+                return files
+            # A new file may have the number of the one that was removed: only the missing mount tells.
+            self._views = {wanted: number for wanted, number in self._views.items() if number != view}
+            space.forget(view)
+        return None
 
     def _view(self, space: Space, mounts: tuple[Mount, ...]) -> int | None:
         """The number of the view with these mounts, made again after a file or a mount of the machine was replaced.

@@ -100,9 +100,12 @@ class Space:
         number: int = self._ask({"view": _as_text(plan)})[0]["view"]
         return number
 
-    def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int:
-        """A descriptor of the files as they are with these mounts on a view; it is the caller's. Raises OSError."""
-        return self._one({"guard": view, "mounts": _as_text(plan)})
+    def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int | None:
+        """A descriptor of the files as they are with these mounts on a view; it is the caller's.
+
+        None where the view has lost a mount, because what it lay on was removed. Raises OSError.
+        """
+        return next(iter(self._ask({"guard": view, "mounts": _as_text(plan)})[1]), None)
 
     def forget(self, view: int) -> None:
         """Let go of a view. Raises OSError."""
@@ -128,8 +131,13 @@ class Space:
             data = json.dumps(order).encode()
             if len(data) > _LONGEST:
                 raise OSError("too many mounts")
-            self._orders.sendall(data)
-            data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
+            try:
+                self._orders.sendall(data)
+                data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
+            except OSError:
+                # An answer that comes later would be taken for that of the next order.
+                self._orders.close()
+                raise
         for descriptor in given:
             os.set_inheritable(descriptor, False)
         if not data:

@@ -27,6 +27,14 @@ def _by_program(kind: str, *commands: str) -> list[Case]:
 
 CASES = [
     *_by_program(
+        "targets of rarer options",
+        "cp --parents ../../x src", "cp --par .git/config src/..", "cp -t src/.. --parents .git/hooks/x",
+        "rsync -R ../x src/", "rsync -a --relative .git/hooks/x ./src/../", "xz --files=list.txt",
+        "gzip --files0=a.txt",
+        "mknod ../x p", "mknod -m 600 .git/hooks/x p", "shuf -o ../x a.txt", "shuf --outp .agentrc a.txt", "shuf .env",
+        "tree -o ../x", "tree -a -o .agentrc", "brotli -o ../x a.txt", "lz4 a.txt ../x",
+    ),
+    *_by_program(
         "attacked options",
         "tar xf a.txt --to-command sh", "tar -x --to-c=sh -f a.txt", "tar --use-comp=./x -cf y src",
         "tar -cf y --checkpoint-action exec=./x src", "tar --rmt-com=./x -cf h:x src",
