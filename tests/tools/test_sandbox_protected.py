@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
+from agent_tools.private import write_whole
 from agent_tools.sandbox import Sandbox
 from agent_tools.sandbox_profile import PROTECTED, UNMADE
 from tests.tools.sandboxing import Cage, tree
@@ -200,13 +201,16 @@ def test_what_a_crash_left_is_removed_by_the_next_command(repository: Cage) -> N
     assert repository("true").code == 0 and tree(repository.root) == before
 
 
-def test_what_the_person_makes_meanwhile_stays(repository: Cage) -> None:
+def test_what_the_user_makes_meanwhile_stays(repository: Cage) -> None:
     with repository.sandbox.prepare(["true"], repository.root, {}, repository.profile()):
         (repository.root / ".vscode/settings.json").parent.chmod(0o755)
         (repository.root / ".vscode/settings.json").write_text("{}")
-        (repository.root / ".mcp.json").unlink()
+        (repository.root / ".mcp.json").rmdir()
         (repository.root / ".mcp.json").write_text("{}")
-    assert (repository.root / ".vscode/settings.json").exists() and (repository.root / ".mcp.json").exists()
+        write_whole(repository.root / ".agentrc.local", b"model = 'm'\n", keep=True)
+    assert (repository.root / ".vscode/settings.json").exists() and (repository.root / ".mcp.json").is_file()
+    assert (repository.root / ".agentrc.local").read_text() == "model = 'm'\n"
+    assert (repository.root / ".agentrc.local").stat().st_mode & 0o7777 == 0o600
 
 
 def test_a_workspace_that_cannot_be_written_needs_no_placeholders(bubblewrap: Cage) -> None:

@@ -133,3 +133,10 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_order(house: House) -> 
     with pytest.raises(OSError, match="Bad file descriptor"):
         space.listen()
     assert "Read-only" in house("echo x > .git/config"), "commands make their mounts by themselves from now on"
+
+
+def test_the_workspace_can_be_copied_and_is_clean(house: House) -> None:
+    (house.root / "a.py").write_text("a = 1\n")
+    assert "[exit code 0" in house("cp -r . /tmp/copy && cp -a . /tmp/again && ls /tmp/copy /tmp/again")
+    assert "[exit code 0" in house("cd /tmp/copy && rm -rf .git/hooks && rm -r a.py && cd .. && rm -rf copy again")
+    assert ".agentrc" not in house("git status --short --untracked-files=all --ignored")

@@ -36,11 +36,15 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = Fals
         with os.fdopen(descriptor, "wb") as file:
             if keep:
                 with suppress(FileNotFoundError):
-                    os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+                    if stat.S_ISREG(before := path.stat().st_mode):
+                        os.fchmod(descriptor, stat.S_IMODE(before))
             file.write(data)
             if sync:
                 file.flush()
                 os.fsync(descriptor)
+        with suppress(OSError):
+            # A placeholder of the sandbox, where a command runs at the moment: an empty directory.
+            path.rmdir()
         os.rename(temporary, path)  # noqa: PTH104 - one name for what tests of crashes stop at
     except OSError:
         with suppress(OSError):

@@ -23,10 +23,13 @@ from time import monotonic, sleep
 from agent_tools import protected_names
 from agent_tools.base import ToolError
 
-# What is a directory, of the names that are protected; all others are files.
-DIRECTORIES = protected_names.DIRECTORIES | {"hooks", "info"}
+# What is a directory, of the names that are protected; all others are files. Those of this program are always made as
+# directories: `cp -r .` copies these, and fails at a socket or a device.
+DIRECTORIES = protected_names.DIRECTORIES | {"hooks", "info"} | set(protected_names.plain_names(protected_names.OWN))
 # Git reads `commondir` wherever it is there; a dot says what holds without it.
 _COMMON, _SAME = "commondir", b".\n"
+# An empty one says nothing.
+_OF_WORKTREE = "config.worktree"
 _WAIT = 1.0
 _CLOSED = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR)
 
@@ -109,6 +112,8 @@ def _missing(path: Path) -> tuple[Path, bool] | None:
 def _make(name: str, folder: bool, directory: int) -> None:
     if folder:
         os.mkdir(name, 0o1555, dir_fd=directory)
+    elif name == _OF_WORKTREE:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory))
     elif name != _COMMON:
         os.mknod(name, stat.S_IFSOCK | 0o600, dir_fd=directory)
     else:
@@ -127,7 +132,7 @@ def _is_ours(status: os.stat_result) -> bool:
     """Whether something has the form of a placeholder. The sticky bit means nothing here, and nobody else sets it."""
     mode, size = status.st_mode, status.st_size
     sealed = mode & 0o1222 == 0o1000
-    return stat.S_ISSOCK(mode) or (sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size == len(_SAME))))
+    return stat.S_ISSOCK(mode) or (sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(_SAME)))))
 
 
 def _remove(name: str, directory: int) -> None:
