@@ -45,14 +45,32 @@ T = TypeVar("T")
 
 def drive(run: Generator[Event, None, T], *listeners: Listener) -> T:
     """Run a turn (or another generator of events) to its end; every event goes to the listeners in order."""
-    while True:
-        try:
-            event = next(run)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        for listener in listeners:
-            listener(event)
+    heard = listened(run, *listeners)
+    try:
+        while True:
+            next(heard)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        heard.close()
+
+
+def listened(run: Generator[Event, None, T], *listeners: Listener) -> Generator[Event, None, T]:
+    """The same run, where every event goes to the listeners in order before it is yielded."""
+    try:
+        while True:
+            try:
+                event = next(run)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            for listener in listeners:
+                listener(event)
+            yield event
+    finally:
+        # A listener may fail, or who listens may leave; what runs is not left to the garbage collector.
+        run.close()
 
 
 class Conversation:
@@ -91,9 +109,14 @@ class Conversation:
         self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
+        """Run `say_events` to its end. Raises ToolError."""
+        return drive(self.say_events(text, media), show)
+
+    def say_events(self, text: str, media: tuple[Media, ...] = ()) -> Generator[Event, None, TurnResult]:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
 
-        Raises ToolError for a command of the user's that cannot be expanded; nothing has happened then.
+        Each event is recorded before it is yielded. Raises ToolError for a command of the user's that cannot be
+        expanded; nothing has happened then.
         """
         self.kit.context.cancel = CancelToken()
         self.kit.context.mentioned.clear()
@@ -104,12 +127,12 @@ class Conversation:
         if self._opens():
             from agent_cli.engine.session_hooks import opening  # only with hooks
 
-            made = self._tell(opening(self, typed), show)
+            made = yield from listened(opening(self, typed), self.record)
             if not isinstance(made, tuple):
                 return made
             added = made
         try:
-            text = self._with_outputs(given, show) if given.commands else given.text()
+            text = (yield from self._with_outputs(given)) if given.commands else given.text()
         except ToolError:
             # What the start of the session had to say is not lost with this message.
             self.inbox += added
@@ -125,7 +148,7 @@ class Conversation:
         self.kit.watch.turn(self.history, new=True)
         for words in added:
             self._add(UserMessage(words))
-        return self._run(show, self.options.but(lent=given.lent) if given.lent else self.options)
+        return (yield from self._run(self.options.but(lent=given.lent) if given.lent else self.options))
 
     def _add_notes(self) -> None:
         """What happened since the last turn, such as a `!` command, stands before the message that may be about it."""
@@ -144,16 +167,21 @@ class Conversation:
         if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
             self._add(UserMessage(note))
 
-    def _with_outputs(self, prompt: Prompted, show: Listener) -> str:
+    def _with_outputs(self, prompt: Prompted) -> Generator[Event, None, str]:
         """A prompt whose commands have run, as far as they are permitted."""
         from agent_cli.engine.inline_commands import with_outputs  # few prompts have any
 
         self.kit.context.cancel = CancelToken()
         # Of these calls, which belong to no turn, only what hooks did is kept.
-        return drive(with_outputs(self.kit, prompt), lambda e: self.record(e) if isinstance(e, HookRan) else None, show)
+        run = with_outputs(self.kit, prompt)
+        return (yield from listened(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
-        """Go on with a suspended turn, with what is left of its budget."""
+        """Run `resume_events` to its end."""
+        return drive(self.resume_events(spent), show)
+
+    def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
+        """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
         self.kit.watch.turn(self.history, new=False)
         self.prepare()
         for call in pending_calls(self.history):
@@ -162,8 +190,8 @@ class Conversation:
         if self._opens():
             from agent_cli.engine.session_hooks import beginning  # only with hooks
 
-            self.inbox += self._tell(beginning(self), show)
-        return self._run(show, self.options.but(spent=spent, kept=self.kept))
+            self.inbox += yield from listened(beginning(self), self.record)
+        return (yield from self._run(self.options.but(spent=spent, kept=self.kept)))
 
     def pick_up(self) -> None:
         """Make the history of a turn that broke off one that `resume` can run on."""
@@ -178,7 +206,7 @@ class Conversation:
             from agent_cli.engine.session_hooks import ending  # only with hooks
 
             self.kit.context.cancel = CancelToken()
-            self._tell(ending(self, reason), lambda event: None)
+            drive(ending(self, reason), self.record)
         hooks.close()
 
     def _opens(self) -> bool:
@@ -187,21 +215,17 @@ class Conversation:
         hooks = self.kit.hooks
         return hooks.wants("UserPromptSubmit") or (self.source != "" and hooks.wants("SessionStart", self.source))
 
-    def _tell(self, run: Generator[Event, None, T], show: Listener) -> T:
-        """Run something that is no turn, and tell its events like those of one."""
-        return drive(run, self.record, show)
-
-    def _run(self, show: Listener, options: TurnOptions) -> TurnResult:
+    def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
         self.kit.context.cancel = CancelToken()
         self._runs = True
         try:
-            result = drive(run_turn(self.history, self.kit, options), self.record, self._follow, show)
+            self.last = yield from listened(run_turn(self.history, self.kit, options), self.record, self._follow)
         finally:
             self._runs = False
-            self._under_way = []
-        self.history += result.end.messages
-        self.last = result
-        return result
+            # What was recorded of a turn that broke off is part of the history, too.
+            added, self._under_way = self._under_way, []
+            self.history += added
+        return self.last
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
