@@ -1,3 +1,118 @@
-"""agent: an interactive terminal coding agent. Importing this package does nothing."""
+"""agent: an interactive terminal coding agent, and a Python API to it (docs/embedding.md).
+
+Importing this package does nothing: the names of the API are loaded when they are first asked for.
+"""
 
 __version__ = "0.1.0"
+
+# The stable names, each with the module that has it.
+_PLACES = {
+    "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
+    "Result": "agent_cli.embedding.result",
+    "SessionInUseError": "agent_cli.opening", "UsageError": "agent_cli.place",
+    "Approve": "agent_cli.core.answers", "Defer": "agent_cli.core.answers", "EditedCall": "agent_cli.core.answers",
+    "QuestionReply": "agent_cli.core.answers", "Reject": "agent_cli.core.answers",
+    "AnswerRestarted": "agent_cli.core.events", "ApprovalRequested": "agent_cli.core.events",
+    "ApprovalResolved": "agent_cli.core.events", "Compacted": "agent_cli.core.events",
+    "Event": "agent_cli.core.events", "MessageAdded": "agent_cli.core.events", "PlanChanged": "agent_cli.core.events",
+    "QuestionAnswered": "agent_cli.core.events", "QuestionAsked": "agent_cli.core.events",
+    "SubagentEvent": "agent_cli.core.events", "TextDelta": "agent_cli.core.events",
+    "ThinkingDelta": "agent_cli.core.events", "ToolFinished": "agent_cli.core.events",
+    "ToolProgress": "agent_cli.core.events", "ToolRequested": "agent_cli.core.events",
+    "ToolStarted": "agent_cli.core.events", "TurnFinished": "agent_cli.core.events",
+    "TurnStarted": "agent_cli.core.events", "UsageAdded": "agent_cli.core.events", "Warned": "agent_cli.core.events",
+    "Denial": "agent_cli.core.outcome", "Diagnostics": "agent_cli.core.outcome", "Usage": "agent_cli.core.usage",
+    "Effect": "agent_tools.base", "Progress": "agent_tools.base", "Tool": "agent_tools.base",
+    "ToolContext": "agent_tools.base", "ToolError": "agent_tools.base", "ToolResult": "agent_tools.base",
+    "tool": "agent_tools.function_tool", "Value": "agent_tools.values", "to_plain": "agent_tools.values",
+}  # fmt: skip
+TYPE_CHECKING = False  # typing's own takes longer to import than all of this
+__all__ = (
+    "AgentSession",
+    "AnswerRestarted",
+    "ApprovalRequested",
+    "ApprovalResolved",
+    "Approve",
+    "Compacted",
+    "Defer",
+    "Denial",
+    "Diagnostics",
+    "EditedCall",
+    "Effect",
+    "Event",
+    "MessageAdded",
+    "PlanChanged",
+    "Progress",
+    "QuestionAnswered",
+    "QuestionAsked",
+    "QuestionReply",
+    "Reject",
+    "Result",
+    "SessionInUseError",
+    "SubagentEvent",
+    "TextDelta",
+    "ThinkingDelta",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolFinished",
+    "ToolProgress",
+    "ToolRequested",
+    "ToolResult",
+    "ToolStarted",
+    "TurnFinished",
+    "TurnStarted",
+    "Usage",
+    "UsageAdded",
+    "UsageError",
+    "Value",
+    "Warned",
+    "open_agent",
+    "to_plain",
+    "tool",
+)
+
+if TYPE_CHECKING:
+    from agent_cli.core.answers import Approve, Defer, EditedCall, QuestionReply, Reject
+    from agent_cli.core.events import (
+        AnswerRestarted,
+        ApprovalRequested,
+        ApprovalResolved,
+        Compacted,
+        Event,
+        MessageAdded,
+        PlanChanged,
+        QuestionAnswered,
+        QuestionAsked,
+        SubagentEvent,
+        TextDelta,
+        ThinkingDelta,
+        ToolFinished,
+        ToolProgress,
+        ToolRequested,
+        ToolStarted,
+        TurnFinished,
+        TurnStarted,
+        UsageAdded,
+        Warned,
+    )
+    from agent_cli.core.outcome import Denial, Diagnostics
+    from agent_cli.core.usage import Usage
+    from agent_cli.embedding.result import Result
+    from agent_cli.opening import SessionInUseError
+    from agent_cli.place import UsageError
+    from agent_cli.sdk import AgentSession, open_agent
+    from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+    from agent_tools.function_tool import tool
+    from agent_tools.values import Value, to_plain
+else:
+
+    def __getattr__(name: str) -> object:
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        return getattr(importlib.import_module(_PLACES[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_PLACES})

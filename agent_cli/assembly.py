@@ -15,6 +15,7 @@ from agent_cli.attach import attach_images
 from agent_cli.config.commands import expand_message
 from agent_cli.config.layers import Layers
 from agent_cli.config.memory import Memory, load_memory
+from agent_cli.config.mentions import mentioned_images
 from agent_cli.config.nearby import NestedMemory
 from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
@@ -30,7 +31,7 @@ from agent_cli.crash import write_report
 from agent_cli.engine.drive import Conversation
 from agent_cli.engine.structured import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import Kit, TurnOptions
-from agent_cli.extending import Extensions, load_extensions
+from agent_cli.extending import Embedded, Extensions, load_extensions
 from agent_cli.gate import make_policy, rule_saver
 from agent_cli.hooking import make_hooks
 from agent_cli.keeping import keeper
@@ -56,6 +57,7 @@ from agent_cli.wires import check_price, choose_model, debugged, later_model, op
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
 from agent_tools.lent import Prompted
+from agent_tools.media import Media
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
@@ -113,6 +115,11 @@ class Agent:
         """Why what was said is not on disk, for as long as it is not; empty where it is, or should not be."""
         return self._log.warning if self._log is not None else ""
 
+    def images_of(self, text: str) -> tuple[Media, ...]:
+        """Return the images that a message mentions as `@path`. Raises UsageError for one the model cannot be shown."""
+        context = self.conversation.kit.context
+        return attach_images(mentioned_images(text, context), context.workspace, self.model.name, context.takes, "")
+
     def begin(self, after: float = 0.0) -> None:
         """Start what may be made ready beside the prompt, so many seconds from now."""
         if self.mcp is not None:
@@ -140,8 +147,12 @@ def build(
     *,
     asker: Asker = later,
     attended: bool = False,
+    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
-    """Join everything for one run. Raises UsageError."""
+    """Join everything for one run. Raises UsageError.
+
+    embedded: what the program that embeds the agent adds.
+    """
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     store = SessionStore(state_folder(place.env), place.root)
@@ -157,7 +168,7 @@ def build(
     attached = attach_images(options.image, workspace, model.name, takes)
     added = load_extensions(options, place, layers, settings, warn)
     added.join(context)
-    tools = list(choose_tools(settings, layers.rules, context, restored, added.tools))
+    tools = list(choose_tools(settings, layers.rules, context, restored, added.tools, embedded.tools))
     guards = []
     if options.json_schema is not None:
         schema = _schema(options.json_schema)
@@ -202,7 +213,9 @@ def build(
     kit.report = lambda error: write_report(error, place.env)
     kit.save_rule = rule_saver(options, place, layers) if attended else None
     known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
-    kit.hooks = make_hooks(settings, layers, place, context, known, answered, lambda: conversation.options.label)
+    kit.hooks = make_hooks(
+        settings, layers, place, context, known, answered, lambda: conversation.options.label, embedded.hooks
+    )
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
@@ -293,19 +306,25 @@ def choose_tools(
     context: ToolContext,
     restored: Restored | None,
     more: Sequence[Tool[Any]] = (),
+    embedded: Sequence[Tool[Any]] = (),
 ) -> list[Tool[Any]]:
     """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
 
-    more: tools beside the built-in ones. Raises UsageError for a name that is no tool.
+    more: tools beside the built-in ones. embedded: those that the embedding program brings, offered in every session.
+    Raises UsageError for a name that is no tool.
     """
     known = {tool.name: tool for tool in [*BUILTIN, *more]}
+    if twice := next((t.name for t in embedded if t.name in known), ""):
+        raise UsageError(f"There is a tool named {twice} already: give yours another name.")
+    known |= {tool.name: tool for tool in embedded}
     named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
     if unknown := [n for n in named if n not in known]:
         raise UsageError(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
+    own = [tool.name for tool in embedded]
     if restored is not None and not restored.rebuilt:
-        return [known[n] for n in restored.header.tools if n in known]
+        return [known[n] for n in dict.fromkeys((*restored.header.tools, *own)) if n in known]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
-    wanted = set(known) if settings.tools is None or "default" in settings.tools else set(settings.tools)
+    wanted = set(known) if settings.tools is None or "default" in settings.tools else {*settings.tools, *own}
     return [t for t in known.values() if t.name in wanted - denied and t.available(context)]
 
 

@@ -20,10 +20,12 @@ from agent_cli.options import RunOptions
 from agent_cli.place import Place
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
+from agent_tools.values import Value
 
 if TYPE_CHECKING:
     from agent_cli.config.agent_types import AgentType
     from agent_cli.config.skills import Skill
+    from agent_cli.extensions.hooks import Function
 
 
 T = TypeVar("T")
@@ -60,6 +62,13 @@ def _shipped_types() -> dict[str, AgentType]:
     from agent_cli.config.agent_types import builtin_agent_types
 
     return builtin_agent_types()
+
+
+class Embedded(Value):
+    """What a program that embeds the agent brings: tools that are always offered, and hooks in Python."""
+
+    tools: tuple[Tool[Any], ...] = ()
+    hooks: tuple[Function, ...] = ()
 
 
 class Extensions:

@@ -17,13 +17,13 @@ from agent_tools.cancel import CancelToken
 
 if TYPE_CHECKING:
     from agent_cli.engine.turn import Opened
-    from agent_cli.extensions.hooks import HookTable
+    from agent_cli.extensions.hooks import Function, HookTable
 
 
 class LaterHooks:
     """The hooks of a conversation, of which nothing is loaded before the first step that one of them is for."""
 
-    def __init__(self, hooks: tuple[Hook, ...], make: Callable[[], HookTable]) -> None:
+    def __init__(self, hooks: tuple[Hook | Function, ...], make: Callable[[], HookTable]) -> None:
         self._events = {hook.event for hook in hooks}
         self._make = make
 
@@ -65,14 +65,16 @@ def make_hooks(
     session: tuple[str, Path | None],
     asked: bool,
     model: Callable[[], str] = lambda: "",
+    functions: tuple[Function, ...] = (),
 ) -> Hooks:
     """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
     model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
+    functions: hooks in Python, of the program that embeds the agent; they run after the configured ones.
 
     The user's own hooks get their environment as it is; a project's what commands get, without keys.
     """
     hooks = active_hooks(settings, layers)
-    if not hooks:
+    if not hooks and not functions:
         return NO_HOOKS
 
     def environment(own: bool) -> dict[str, str]:
@@ -103,6 +105,7 @@ def make_hooks(
 
         return HookTable(
             hooks,
+            functions,
             session=HookSession(session[0], str(session[1] or ""), place.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
@@ -111,4 +114,4 @@ def make_hooks(
             opened=opened,
         )
 
-    return LaterHooks(hooks, table)
+    return LaterHooks((*hooks, *functions), table)

@@ -35,12 +35,17 @@ class Place(Value):
     env: Mapping[str, str]
 
 
-def find_place(env: Mapping[str, str]) -> Place:
-    """The working directory and its workspace. Raises UsageError where the directory is gone."""
+def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> Place:
+    """Return where a run happens: the folder, by default the working directory, and its workspace.
+
+    Raises UsageError where it is gone, or no folder.
+    """
     try:
-        cwd = Path(os.path.realpath(Path.cwd()))
+        cwd = Path(os.path.realpath(Path.cwd() if folder is None else os.path.expanduser(folder)))
     except FileNotFoundError:
         raise UsageError("The working directory no longer exists.") from None
+    if folder is not None and not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+        raise UsageError(f"{folder} is not a folder.")
     home = home_folder(env)
     return Place(cwd, workspace_root(cwd, home), home, env)
 

@@ -56,13 +56,16 @@ def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
     except Exception as error:  # noqa: BLE001 - a package of anybody's: whatever it raises is one sentence
         raise UsageError(f"plugins: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
     for tool in tools:
-        if not isinstance(tool, Tool):
-            raise UsageError(
-                f"plugins: {point.name!r} leads to {type(tool).__name__}, which is no agent_tools.base.Tool."
-            )
-        name = getattr(tool, "name", None)
-        if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][\w-]{0,63}", name) is None or name.startswith("mcp__"):
-            raise UsageError(f"plugins: {point.name!r} has a tool whose name cannot be one: {name!r}.")
-        if not hasattr(tool, "Args"):
-            raise UsageError(f"plugins: the tool {name} of {point.name!r} has no Args, the class of its arguments.")
+        if problem := tool_problem(tool):
+            raise UsageError(f"plugins: {point.name!r} leads to {problem}.")
     return tools
+
+
+def tool_problem(tool: object) -> str:
+    """Return what an object is that cannot be offered as a tool; "" where it can be."""
+    if not isinstance(tool, Tool):
+        return f"{type(tool).__name__}, which is no agent_tools.base.Tool"
+    name = getattr(tool, "name", None)
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][\w-]{0,63}", name) is None or name.startswith("mcp__"):
+        return f"a tool whose name cannot be one: {name!r}"
+    return "" if hasattr(tool, "Args") else f"the tool {name} without Args, the class of its arguments"

@@ -8,9 +8,7 @@ from typing import Any
 
 from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
-from agent_cli.attach import attach_images
 from agent_cli.config.commands import split_call
-from agent_cli.config.mentions import mentioned_images
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, assents, later
 from agent_cli.core.messages import pending_calls
@@ -33,7 +31,6 @@ from agent_cli.session.store import SessionStore, close_stored_call, state_folde
 from agent_tools.base import ToolError
 from agent_tools.clipping import one_line
 from agent_tools.lent import Prompted
-from agent_tools.media import Media
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -81,7 +78,7 @@ def one_shot(options: RunOptions) -> int:
         return agent.conversation, report_of(agent)
 
     try:
-        return run_headless(asked, begin, lambda text: _images(built[0], text))
+        return run_headless(asked, begin, lambda text: built[0].images_of(text))
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:
@@ -94,12 +91,6 @@ def one_shot(options: RunOptions) -> int:
     finally:
         for agent in built:
             agent.close()
-
-
-def _images(agent: Agent, text: str) -> tuple[Media, ...]:
-    """The images that a message mentions as `@path`. Raises UsageError for one that cannot be shown to the model."""
-    context = agent.conversation.kit.context
-    return attach_images(mentioned_images(text, context), context.workspace, agent.model.name, context.takes, "")
 
 
 NOT_SENT = "The message was not sent: this session waits for your decision."

@@ -21,6 +21,7 @@ from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
+from agent_cli.extending import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.opening import SessionInUseError, open_session
 from agent_cli.options import RunOptions
@@ -126,18 +127,19 @@ def reopen(
     warn: Callable[[str], None],
     *,
     attended: bool = False,
+    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
     """The agent of a suspended session, as it was saved with its turn. Raises UsageError.
 
-    answering: who answers further questions, by the saved `--on-ask`. The session is locked when this returns; its
-    `restored.waiting` was read under the lock.
+    answering: who answers further questions, by the saved `--on-ask`. embedded: see `build`. The session is locked
+    when this returns; its `restored.waiting` was read under the lock.
     """
     for _ in range(_TRIES):
         restored = load(session_id, place)
         if restored.waiting is not None:
             check_mode(restored.waiting.mode, place.env)
         saved = _saved(restored)
-        agent = _reopen(saved, session_id, place, options, answering, warn, attended=attended)
+        agent = _reopen(saved, session_id, place, options, answering, warn, attended, embedded)
         # Another process may have had the session until now, and left another turn in it.
         if agent.restored is None or _saved(agent.restored) == saved:
             return agent
@@ -158,8 +160,8 @@ def _reopen(
     options: RunOptions,
     answering: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
-    *,
     attended: bool,
+    embedded: Embedded,
 ) -> Agent:
     chosen = options.but(
         resume=session_id,
@@ -167,7 +169,7 @@ def _reopen(
         bare=bool(saved.get("bare", False)),
         trust=bool(saved.get("trust", False)),
         json_schema=saved.get("json_schema"),
-        on_ask=str(saved.get("on_ask", "deny")),
+        on_ask=str(saved.get("on_ask", "deny")) if options.on_ask == RunOptions.on_ask else options.on_ask,
         mcp_config=tuple(saved.get("mcp_config", ())),
         strict_mcp_config=bool(saved.get("strict_mcp_config", False)),
     )
@@ -184,20 +186,19 @@ def _reopen(
         # The mode stays the turn's own: the user is asked under the mode that the call was made in.
         add_flags(layers, options.but(permission_mode=None), place)
     try:
-        agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended)
+        agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
     except SessionInUseError as busy:
         if attended:
             raise
         raise UsageError(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
-    take_up(agent, approver, asker)
+    waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
+    if waiting is not None:
+        take_up(agent, waiting, approver, asker)
     return agent
 
 
-def take_up(agent: Agent, approver: Approver, asker: Asker) -> None:
-    """Give a resumed agent the mode, the grants and the decisions that its suspended turn had."""
-    waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
-    if waiting is None:
-        return
+def take_up(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+    """Give an agent the mode, the grants and the decisions of the turn that it is about to resume."""
     decided = Decided(waiting, approver, asker)
     kit = agent.conversation.kit
     kit.approver, kit.asker = decided.approve, decided.answer
@@ -253,10 +254,8 @@ def saved_place(saved: Mapping[str, Any], place: Place) -> Place:
     return place.but(cwd=cwd, root=Path(saved["root"]))
 
 
-def decide(agent: Agent, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
-    """Record the user's decision about one open call, which fits what was asked."""
-    waiting = agent.restored.waiting if agent.restored else None
-    assert waiting is not None
+def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
+    """Record the user's decision about one open call of a waiting turn, which fits what was asked."""
     record = agent.conversation.record
     if (request := waiting.requests.get(call_id)) is not None:
         verdict = ApprovalResolved(

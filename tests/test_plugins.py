@@ -82,7 +82,7 @@ class One(Tool):
         ("words = pack:Two", TOOL.format(name="One"), "cannot be loaded: AttributeError"),
         ("words = pack:One", "One = 3", "leads to int, which is no agent_tools.base.Tool"),
         ("words = pack:One", TOOL.format(name="Read"), "the tool Read of 'words' has the name of a built-in tool"),
-        ("words = pack:One", TOOL.format(name="../x"), "has a tool whose name cannot be one: '../x'"),
+        ("words = pack:One", TOOL.format(name="../x"), "leads to a tool whose name cannot be one: '../x'"),
     ],
 )
 def test_what_is_wrong_with_a_package_is_one_sentence(work: Path, points: str, module: str, why: str) -> None:

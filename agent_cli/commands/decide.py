@@ -159,7 +159,7 @@ def _decide(
     # All is checked before anything is decided.
     verdicts = [(call, _verdict(agent, waiting, call, decision)) for call in chosen]
     for call, (word, text) in verdicts:
-        decide(agent, call, word, text=text, mode=decision.mode)
+        decide(agent, waiting, call, word, text=text, mode=decision.mode)
     if waiting.undecided:
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED

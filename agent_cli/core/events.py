@@ -78,7 +78,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
 
     `binding` is a hash of what is shown: arguments, working directory, targets and their contents. An approval holds
     for just that. facts: what was computed for the question, a line each. grants: what `always` would allow, in words.
-    keeps: it could also be saved for the project.
+    keeps: it could also be saved for the project. arguments: of the call, as the tool would run with them.
     """
 
     call_id: str
@@ -93,6 +93,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     facts: tuple[str, ...] = ()
     grants: str = ""
     keeps: bool = False
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class ApprovalResolved(Value, tag="ApprovalResolved"):

@@ -156,6 +156,7 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
         facts=facts,
         grants=policy.granted(always),
         keeps=bool(always) and turn.kit.save_rule is not None,
+        arguments=item.call.arguments,
     )
 
 

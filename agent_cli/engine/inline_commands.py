@@ -64,6 +64,7 @@ def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Eve
             effects,
             str(kit.context.workspace.cwd),
             facts=kit.policy.facts(SHELL.name, effects, decision),
+            arguments={"command": command},
         )
         answer = kit.approver(request)
         if isinstance(answer, EditedCall):

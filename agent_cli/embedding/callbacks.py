@@ -1,0 +1,116 @@
+"""The functions of a program that embeds the agent, as approver, asker, hooks and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, later
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.hooks import EVENTS, MATCHED
+from agent_cli.extensions.hooks import Function
+from agent_cli.headless.run import decide_alone, deny
+from agent_cli.place import UsageError
+from agent_cli.plugins import tool_problem
+from agent_tools.base import Tool
+from agent_tools.cancel import CancelledError
+from agent_tools.function_tool import FunctionTool
+
+ApproveFunction = Callable[[ApprovalRequested], Answer | bool]
+AnswerFunction = Callable[[QuestionAsked], QuestionReply | Defer | str]
+HookFunction = Callable[[dict[str, Any]], Mapping[str, Any] | None]
+HookFunctions = Mapping[str, HookFunction | Sequence[HookFunction]]
+AnyTool = Tool[Any] | type[Tool[Any]] | Callable[..., Any]
+
+
+class Callbacks:
+    """The caller's functions as approver and asker. error: what one of them raised, which ends the turn."""
+
+    def __init__(self, approve: ApproveFunction | Literal["deny", "suspend"], answer: AnswerFunction | None) -> None:
+        self._approve = approve
+        self._answer = answer
+        self.error: Exception | None = None
+        self._changed: dict[str, dict[str, Any]] = {}
+
+    @property
+    def attended(self) -> bool:
+        """Whether a function decides about calls."""
+        return callable(self._approve)
+
+    def pair(self, on_ask: str = "") -> tuple[Approver, Asker]:
+        """The approver and the asker, whatever the session was saved with."""
+        return self.approve, self.ask
+
+    def approve(self, request: ApprovalRequested) -> Answer:
+        if self._approve == "suspend":
+            return Defer()
+        if not callable(self._approve):
+            return deny(request)
+        said = self._call(self._approve, request)
+        if isinstance(said, bool):
+            return Approve() if said else Reject()
+        if isinstance(said, EditedCall):
+            # A changed call is asked about again; the same change once more means that it is to run.
+            before = self._changed.get(request.call_id)
+            self._changed[request.call_id] = said.arguments
+            return Approve() if said.arguments in (before, request.arguments) else said
+        if isinstance(said, Approve | Reject | Defer):
+            return said
+        raise self._faulty("approve", said, "True, False, Approve, Reject, EditedCall and Defer")
+
+    def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        if self._answer is None:
+            return later(asked) if self._approve == "suspend" else decide_alone(asked)
+        said = self._call(self._answer, asked)
+        if isinstance(said, str) and asked.kind == "questions":
+            return QuestionReply("answer", said)
+        if isinstance(said, QuestionReply | Defer):
+            return said
+        raise self._faulty("answer", said, "text for questions, QuestionReply and Defer")
+
+    def _call(self, function: Callable[[Any], Any], given: Any) -> Any:
+        try:
+            return function(given)
+        except Exception as error:  # noqa: BLE001 - it ends the turn, and is raised to the caller then
+            self.error = error
+            raise CancelledError from None
+
+    def _faulty(self, name: str, said: object, known: str) -> CancelledError:
+        """What ends the turn of a function that returned what is no answer."""
+        self.error = TypeError(f"{name} returned {said!r}; the answers are: {known}.")
+        return CancelledError()
+
+
+def read_tools(given: Iterable[AnyTool]) -> tuple[Tool[Any], ...]:
+    """The tools that are given as objects, classes or functions. Raises UsageError."""
+    return tuple(map(_as_tool, given))
+
+
+def _as_tool(given: AnyTool) -> Tool[Any]:
+    """The tool that is given, as an object, a class or a function. Raises UsageError."""
+    try:
+        if isinstance(given, type):
+            found: Any = given()
+        else:
+            found = given if isinstance(given, Tool) or not callable(given) else FunctionTool(given)
+    except TypeError as error:
+        raise UsageError(f"tools: {error}") from None
+    if problem := tool_problem(found):
+        raise UsageError(f"tools: expected tools and functions, and not {problem}.")
+    return found  # type: ignore[no-any-return]
+
+
+def read_hooks(hooks: HookFunctions) -> tuple[Function, ...]:
+    """The hooks by event, or by event and matcher as in "PreToolUse:Bash|Edit". Raises UsageError."""
+    found = []
+    for name, functions in hooks.items():
+        event, colon, matcher = name.partition(":")
+        kind = next((each for each in EVENTS if each == event), None)
+        if kind is None:
+            raise UsageError(f"hooks: there is no event {event!r}; the events are: {', '.join(EVENTS)}.")
+        if colon and kind not in MATCHED:
+            raise UsageError(f"hooks: {event} has nothing that a matcher could be compared with.")
+        every = [functions] if callable(functions) else functions
+        # One that fails blocks: a guard that is broken must not let everything through.
+        found += [Function(kind, function, matcher, strict=True) for function in every]
+    return tuple(found)

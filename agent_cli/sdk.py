@@ -1,0 +1,406 @@
+"""The Python API: a conversation with the agent, in a program of your own. See docs/embedding.md.
+
+What is stable of it is exported by `agent_cli`. Nothing is printed, no signal handler is installed, and the process is
+never ended; a mistake is a `UsageError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, Literal
+
+from agent_cli.assembly import BROKEN_OFF, Agent, build
+from agent_cli.core.events import Event, QuestionAsked
+from agent_cli.core.modes import MODES, Mode
+from agent_cli.core.outcome import Suspended, TurnResult
+from agent_cli.embedding.callbacks import (
+    AnswerFunction,
+    AnyTool,
+    ApproveFunction,
+    Callbacks,
+    HookFunctions,
+    read_hooks,
+    read_tools,
+)
+from agent_cli.embedding.result import Pending, Result, result_of
+from agent_cli.extending import Embedded
+from agent_cli.options import RunOptions
+from agent_cli.place import Place, UsageError, find_place, read_settings
+from agent_cli.session.plans import expired_at, expired_words, take_plan
+from agent_cli.session.records import Restored, SessionNotFoundError
+from agent_cli.session.state import ReplayState
+from agent_cli.waiting import decide, project_store, refuse_fork, reopen, take_up
+from agent_tools.base import ToolError
+
+Events = Generator[Event, None, None]
+_RETRY_SECONDS = 0.05
+_RUNNING = "A turn of this session is running: wait for its end, or close its stream."
+
+
+def open_agent(
+    cwd: str | os.PathLike[str] | None = None,
+    model: str | None = None,
+    approve: ApproveFunction | Literal["deny", "suspend"] = "deny",
+    tools: Iterable[AnyTool] = (),
+    hooks: HookFunctions | None = None,
+    settings: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    *,
+    answer: AnswerFunction | None = None,
+    resume: str | bool = False,
+    fork: bool = False,
+    schema: Mapping[str, Any] | None = None,
+    save: bool = True,
+    bare: bool = False,
+) -> AgentSession:
+    """Open a conversation with the agent; use it as a context manager, or call `close`.
+
+    cwd: the folder to work in, by default the current one. model: as provider/model; by default that of the settings.
+    approve: decides about a call that no rule allows: a function, "deny", or "suspend", which leaves it for
+    `AgentSession.approve`. answer: answers the model's questions, and decides about its plans; by default the model
+    decides its own questions, and plans wait. tools: beside the built-in ones, which the setting `tools` chooses.
+    hooks: functions by event. settings: a mapping with the keys of the settings file, or the path of such a file; it
+    goes before the user's own files. resume: a session's ID or name, or True for the latest of the folder. fork: a copy
+    of that session, under a new ID. schema: a JSON schema that the answer must fit, see `Result.output`. save: keep the
+    session on disk, where `agent -r` finds it. bare: read no settings and no memory files.
+
+    Raises UsageError.
+    """
+    if approve not in ("deny", "suspend") and not callable(approve):
+        raise UsageError(f'approve: expected a function, "deny" or "suspend", not {approve!r}.')
+    if fork and not resume:
+        raise UsageError("fork: name the session to copy with resume.")
+    options = RunOptions(
+        model=model,
+        settings=_settings_option(settings),
+        resume=resume if isinstance(resume, str) else None,
+        continue_=resume is True,
+        fork_session=fork,
+        json_schema=_spelled(schema, "schema") if schema is not None else None,
+        no_session_persistence=not save,
+        bare=bare,
+        on_ask="deny" if approve == "deny" else "suspend",
+    )
+    embedded = Embedded(read_tools(tools), read_hooks(hooks or {}))
+    try:
+        return AgentSession(options, find_place(os.environ, cwd), Callbacks(approve, answer), embedded)
+    except UsageError as error:
+        # What the program takes as options are parameters here.
+        text = str(error).replace("--settings", "settings").replace("--json-schema", "schema")
+        raise type(error)(text, *error.args[1:]) from None if text != str(error) else error
+
+
+def _settings_option(settings: Mapping[str, Any] | str | os.PathLike[str] | None) -> tuple[str, ...]:
+    if isinstance(settings, Mapping):
+        return (_spelled(settings, "settings"),)
+    return () if settings is None else (os.fspath(settings),)
+
+
+def _spelled(data: Mapping[str, Any], name: str) -> str:
+    try:
+        return json.dumps(dict(data), default=os.fspath)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}: cannot be spelled as JSON: {error}.") from None
+
+
+class AgentSession:
+    """A conversation with the agent; made by `open_agent`. It is a context manager that closes itself.
+
+    One turn runs at a time; any thread may run it, and any other may `interrupt` it. warnings: what a user should know
+    of the settings and the session, in sentences. result: how the latest turn ended; None while one runs.
+    """
+
+    def __init__(self, options: RunOptions, place: Place, callbacks: Callbacks, embedded: Embedded) -> None:
+        self._options, self._place, self._callbacks, self._embedded = options, place, callbacks, embedded
+        self.warnings: list[str] = []
+        self.result: Result | None = None
+        self._lock = threading.Lock()
+        self._thread = 0
+        self._events: Callable[[], Events | None] = lambda: None
+        self._closed = False
+        self._replay = ReplayState()
+        self._agent = self._open()
+        self._waiting = self._agent.restored.waiting if self._agent.restored else None
+
+    def _open(self) -> Agent:
+        """Build the agent. Raises UsageError."""
+        layers = read_settings(self._options, self._place)
+        self.warnings += layers.ignored
+        if self._options.fork_session:
+            refuse_fork(self._options, layers.settings(), self._place)
+        approver, asker = self._callbacks.pair()
+        agent = build(
+            self._options, self._place, layers, approver, self.warnings.append, asker=asker, embedded=self._embedded
+        )
+        restored = agent.restored
+        if not agent.settings.save_sessions:
+            agent.conversation.record = self._remember
+            for message in restored.history if restored else ():
+                self._replay.history.add(message)
+        if restored is None or restored.waiting is None or not restored.waiting.saved:
+            return agent
+        agent.close()
+        if not agent.settings.save_sessions:
+            raise UsageError("This session waits for a decision, which is saved with it: open it with save=True.")
+        return reopen(
+            agent.header.session_id, self._place, self._options, self._callbacks.pair, self.warnings.append,
+            embedded=self._embedded,
+        )  # fmt: skip
+
+    def _remember(self, event: Event) -> None:
+        """Take down what a log would, for a session that has none."""
+        self._replay.take(event, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+
+    @property
+    def session_id(self) -> str:
+        return self._agent.header.session_id
+
+    @property
+    def model(self) -> str:
+        """The model, as provider/model."""
+        return self._agent.conversation.options.label
+
+    def run(self, text: str) -> Result:
+        """Send a message and run the turn it starts to its end.
+
+        Raises UsageError where it cannot be sent, and whatever a function of yours that is asked raises.
+        """
+        return self._exhaust(self.stream(text))
+
+    def stream(self, text: str) -> Events:
+        """Send a message; yields the events of the turn it starts as they happen. `result` is how it ended.
+
+        Leaving the iteration before its end interrupts the turn. Raises as `run`.
+        """
+        self._check_ready()
+        if self._waiting is not None:
+            raise UsageError(
+                f"{len(self._waiting.calls)} calls of this session wait, and the message was not sent: decide with "
+                "approve, reject or answer, then call resume."
+            )
+        return self._begin(lambda: self._agent.conversation.say_events(text, self._agent.images_of(text)))
+
+    def pending(self) -> tuple[Pending, ...]:
+        """What waits for a decision: calls to approve or reject, and questions, plans and reviews to answer."""
+        waiting = self._waiting
+        if waiting is None:
+            return ()
+        return tuple(waiting.requests.get(i) or waiting.questions[i] for i in waiting.undecided)
+
+    def approve(self, call_id: str = "", *, mode: Mode | None = None) -> None:
+        """Approve a call that waits, a plan or a review; without an ID all but questions. `resume` carries it out.
+
+        mode: for a plan, the permission mode to continue in. Raises UsageError.
+        """
+        if mode is not None and mode not in MODES:
+            raise UsageError(f"{mode!r} is no permission mode; the modes are: {', '.join(MODES)}.")
+        for asked in self._chosen(call_id):
+            if isinstance(asked, QuestionAsked) and asked.kind == "questions":
+                if call_id:
+                    raise UsageError(f"{call_id} is a question: give it words with answer.")
+                continue
+            self._decide(asked, "approve", mode=mode or "")
+
+    def reject(self, call_id: str = "", reason: str = "") -> None:
+        """Reject a call that waits, a plan or a question; without an ID all. reason: what the model reads.
+
+        Raises UsageError.
+        """
+        for asked in self._chosen(call_id):
+            self._decide(asked, "reject", reason)
+
+    def answer(self, call_id: str, *words: str) -> None:
+        """Answer a question that waits: a text, label or number for each, or say what to change of a plan or review.
+
+        Raises UsageError.
+        """
+        asked = self._chosen(call_id)[0]
+        if not isinstance(asked, QuestionAsked):
+            raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
+        text = " ".join(words)
+        if asked.kind == "questions":
+            from agent_cli.commands.answering import read_answers  # few sessions wait for words
+
+            text = read_answers(asked.data["questions"], words)
+        self._decide(asked, "answer", text)
+
+    def resume(self) -> Result:
+        """Continue the turn that waited, once all is decided, or that was interrupted. Raises UsageError."""
+        return self._exhaust(self.resume_stream())
+
+    def resume_stream(self) -> Events:
+        """The same as `resume`, with the events as `stream` yields them."""
+        self._check_ready()
+        conversation, waiting = self._agent.conversation, self._waiting
+        if waiting is not None and waiting.undecided and not self._callbacks.attended:
+            raise UsageError(
+                f"{len(waiting.undecided)} calls of this session wait for a decision: use approve, reject or answer."
+            )
+        if waiting is None:
+            restored = self._restored()
+            turn = restored.interrupted if restored is not None else self._replay.interrupted()
+            if turn is None:
+                raise UsageError("There is nothing to resume: the last turn of this session has ended.")
+            take_up(self._agent, turn.but(grants=()), *self._callbacks.pair())
+            conversation.pick_up()
+        else:
+            turn = waiting
+            take_plan(project_store(self._agent.place).folder, self.session_id)
+
+        def begin() -> Generator[Event, None, TurnResult]:
+            self._waiting = None
+            return conversation.resume_events(turn.spent)
+
+        return self._begin(begin)
+
+    def fork(self) -> AgentSession:
+        """Open a copy of this session under an ID of its own; both go on independently. Raises UsageError."""
+        self._check_ready()
+        if self._waiting is not None:
+            raise UsageError("This session waits for a decision, and is not copied: decide and resume it first.")
+        if not self._agent.settings.save_sessions:
+            raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
+        said = bool(self._agent.conversation.history)
+        options = self._options.but(resume=self.session_id if said else None, fork_session=said)
+        copy = AgentSession(options.but(model=self.model), self._agent.place, self._callbacks, self._embedded)
+        copy._agent.conversation.kit.policy.mode = self._agent.conversation.kit.policy.mode
+        return copy
+
+    def interrupt(self) -> None:
+        """Stop the turn that runs, from another thread or a function that is asked. Its stream then ends."""
+        self._agent.conversation.interrupt()
+
+    def close(self) -> None:
+        """End the turn that runs, background commands, MCP servers and the sandbox; release the session.
+
+        Raises UsageError where a function that the turn is waiting for calls it.
+        """
+        while not self._lock.acquire(timeout=_RETRY_SECONDS):
+            events = self._events()
+            try:
+                if events is not None:
+                    events.close()
+            except ValueError:  # it is being run
+                if self._thread == threading.get_ident():
+                    raise UsageError("A turn cannot close its own session: use interrupt, and close it then.") from None
+                self.interrupt()
+        try:
+            if not self._closed:
+                self._closed = True
+                self._agent.close()
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> AgentSession:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _check_ready(self) -> None:
+        if self._closed:
+            raise UsageError("This session is closed: open it again with open_agent(resume=its session_id).")
+        if self._lock.locked():
+            raise UsageError(_RUNNING)
+
+    def _exhaust(self, events: Events) -> Result:
+        for _ in events:
+            pass
+        assert self.result is not None
+        return self.result
+
+    def _begin(self, start: Callable[[], Generator[Event, None, TurnResult]]) -> Events:
+        known: list[Callable[[], Events | None]] = []
+        events = self._turn(start, known)
+        # Not held, so that a stream that is dropped half way ends its turn.
+        known.append(weakref.ref(events))
+        return events
+
+    def _turn(
+        self, start: Callable[[], Generator[Event, None, TurnResult]], known: list[Callable[[], Events | None]]
+    ) -> Events:
+        """Run a turn as its events are asked for. known: where this generator is found."""
+        self._check_ready()
+        if not self._lock.acquire(blocking=False):
+            raise UsageError(_RUNNING)
+        self.result, self._callbacks.error, self._events = None, None, known[0]
+        try:
+            self._thread = threading.get_ident()
+            run = start()
+            while True:
+                self._thread = threading.get_ident()
+                try:
+                    event = next(run)
+                except StopIteration as stop:
+                    self._ended(stop.value)
+                    break
+                try:
+                    yield event
+                except BaseException:
+                    self._ended(self._wind_up(run))
+                    raise
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+        except BaseException:
+            if self.result is None:
+                # The next message answers the calls that were left open.
+                self._agent.conversation.closing = BROKEN_OFF
+            raise
+        finally:
+            self._lock.release()
+        if self._callbacks.error is not None:
+            raise self._callbacks.error
+
+    def _wind_up(self, run: Generator[Event, None, TurnResult]) -> TurnResult:
+        """Interrupt a turn whose events nobody wants any more, and run it to its end."""
+        while True:
+            # Before each step: what comes before the turn itself can be interrupted, too, and forgets it.
+            self._agent.conversation.interrupt()
+            try:
+                next(run)
+            except StopIteration as stop:
+                result: TurnResult = stop.value
+                return result
+
+    def _ended(self, ended: TurnResult) -> None:
+        if isinstance(ended, Suspended):
+            restored = self._restored()
+            self._waiting = restored.waiting if restored is not None else self._replay.waiting()
+            if self._waiting is not None:
+                # The grants of this process hold already.
+                take_up(self._agent, self._waiting.but(grants=()), *self._callbacks.pair())
+        self.result = result_of(ended, self.session_id, self.pending(), structured=self._agent.structured)
+
+    def _restored(self) -> Restored | None:
+        """What the log says of this session; None where there is none."""
+        if not self._agent.settings.save_sessions:
+            return None
+        try:
+            return project_store(self._agent.place).load(self.session_id)
+        except SessionNotFoundError:
+            return None
+
+    def _chosen(self, call_id: str) -> list[Pending]:
+        """The one that is named of what waits, or all. Raises UsageError."""
+        self._check_ready()
+        waiting = self.pending()
+        if not waiting:
+            raise UsageError("Nothing waits for a decision in this session.")
+        chosen = [asked for asked in waiting if call_id in ("", asked.call_id)]
+        if not chosen:
+            names = ", ".join(asked.call_id for asked in waiting)
+            raise UsageError(f"{call_id} does not wait for a decision in this session; what does: {names}.")
+        return chosen
+
+    def _decide(self, asked: Pending, word: str, text: str = "", mode: str = "") -> None:
+        """Record a decision. Raises UsageError for a plan that has expired."""
+        waiting, ttl = self._waiting, self._agent.settings.plan_ttl
+        assert waiting is not None
+        is_plan = isinstance(asked, QuestionAsked) and asked.kind == "plan"
+        if is_plan and word != "reject" and expired_at(waiting.asked_at, ttl):
+            raise UsageError(f"{expired_words(ttl)} Reject it, and ask for a new one.")
+        decide(self._agent, waiting, asked.call_id, word, text=text, mode=mode)
