@@ -15,7 +15,6 @@ from agent_cli.attach import attach_images
 from agent_cli.config.commands import expand_message
 from agent_cli.config.layers import Layers
 from agent_cli.config.memory import Memory, load_memory
-from agent_cli.config.mentions import mentioned_images
 from agent_cli.config.nearby import NestedMemory
 from agent_cli.config.prompts import prompt
 from agent_cli.config.schema import Settings
@@ -57,7 +56,6 @@ from agent_cli.wires import check_price, choose_model, debugged, later_model, op
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.builtin import BUILTIN
 from agent_tools.lent import Prompted
-from agent_tools.media import Media
 from agent_tools.values import to_plain
 from agent_tools.workspace import Workspace
 
@@ -115,11 +113,6 @@ class Agent:
         """Why what was said is not on disk, for as long as it is not; empty where it is, or should not be."""
         return self._log.warning if self._log is not None else ""
 
-    def images_of(self, text: str) -> tuple[Media, ...]:
-        """Return the images that a message mentions as `@path`. Raises UsageError for one the model cannot be shown."""
-        context = self.conversation.kit.context
-        return attach_images(mentioned_images(text, context), context.workspace, self.model.name, context.takes, "")
-
     def begin(self, after: float = 0.0) -> None:
         """Start what may be made ready beside the prompt, so many seconds from now."""
         if self.mcp is not None:
@@ -149,10 +142,7 @@ def build(
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
-    """Join everything for one run. Raises UsageError.
-
-    embedded: what the program that embeds the agent adds.
-    """
+    """Join everything for one run. embedded: what the program that embeds the agent adds. Raises UsageError."""
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     store = SessionStore(state_folder(place.env), place.root)

@@ -1,11 +1,12 @@
-"""Images that the command line names, for the first message."""
+"""Images that the command line names, for the first message, and those that a message mentions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agent_cli.config.mentions import mentioned_images
 from agent_cli.place import UsageError
-from agent_tools.base import ToolError
+from agent_tools.base import ToolContext, ToolError
 from agent_tools.clipping import one_line
 from agent_tools.media import Media, MediaKind
 from agent_tools.workspace import Workspace
@@ -19,6 +20,11 @@ def attach_images(
     Raises UsageError for one that cannot
     be shown to it."""
     return tuple(_attach(path, workspace, model, takes, named) for path in paths)
+
+
+def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media, ...]:
+    """Return the images that a message mentions as `@path`. Raises UsageError for one the model cannot be shown."""
+    return attach_images(mentioned_images(text, context), context.workspace, model, context.takes, "")
 
 
 def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:

@@ -6,7 +6,6 @@ never ended; a mistake is a `UsageError` with one sentence.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
 from agent_cli.assembly import BROKEN_OFF, Agent, build
+from agent_cli.attach import attach_mentioned
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.outcome import Suspended, TurnResult
@@ -26,6 +26,7 @@ from agent_cli.embedding.callbacks import (
     HookFunctions,
     read_hooks,
     read_tools,
+    spell_json,
 )
 from agent_cli.embedding.result import Pending, Result, result_of
 from agent_cli.extending import Embedded
@@ -39,6 +40,9 @@ from agent_tools.base import ToolError
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
+# What the messages of the program call options.
+_PARAMETERS = {"--settings:1:": "settings:", "--settings": "settings", "--json-schema": "schema",
+               "--fork-session": "fork=True"}  # fmt: skip
 _RUNNING = "A turn of this session is running: wait for its end, or close its stream."
 
 
@@ -74,13 +78,14 @@ def open_agent(
         raise UsageError(f'approve: expected a function, "deny" or "suspend", not {approve!r}.')
     if fork and not resume:
         raise UsageError("fork: name the session to copy with resume.")
+    paths = (os.fspath(settings),) if isinstance(settings, str | os.PathLike) else ()
     options = RunOptions(
         model=model,
-        settings=_settings_option(settings),
+        settings=(spell_json(settings, "settings"),) if isinstance(settings, Mapping) else paths,
         resume=resume if isinstance(resume, str) else None,
         continue_=resume is True,
         fork_session=fork,
-        json_schema=_spelled(schema, "schema") if schema is not None else None,
+        json_schema=spell_json(schema, "schema") if schema is not None else None,
         no_session_persistence=not save,
         bare=bare,
         on_ask="deny" if approve == "deny" else "suspend",
@@ -89,29 +94,18 @@ def open_agent(
     try:
         return AgentSession(options, find_place(os.environ, cwd), Callbacks(approve, answer), embedded)
     except UsageError as error:
-        # What the program takes as options are parameters here.
-        text = str(error).replace("--settings", "settings").replace("--json-schema", "schema")
-        raise type(error)(text, *error.args[1:]) from None if text != str(error) else error
-
-
-def _settings_option(settings: Mapping[str, Any] | str | os.PathLike[str] | None) -> tuple[str, ...]:
-    if isinstance(settings, Mapping):
-        return (_spelled(settings, "settings"),)
-    return () if settings is None else (os.fspath(settings),)
-
-
-def _spelled(data: Mapping[str, Any], name: str) -> str:
-    try:
-        return json.dumps(dict(data), default=os.fspath)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{name}: cannot be spelled as JSON: {error}.") from None
+        text = str(error)
+        for option, parameter in _PARAMETERS.items():
+            text = text.replace(option, parameter)
+        error.args = (text,)
+        raise
 
 
 class AgentSession:
-    """A conversation with the agent; made by `open_agent`. It is a context manager that closes itself.
+    """A conversation with the agent, made by `open_agent`; a context manager that closes itself.
 
-    One turn runs at a time; any thread may run it, and any other may `interrupt` it. warnings: what a user should know
-    of the settings and the session, in sentences. result: how the latest turn ended; None while one runs.
+    One turn runs at a time, on any thread; any other may `interrupt` it. warnings: what a user should know of settings
+    and session, in sentences. result: how the latest turn ended; None while one runs.
     """
 
     def __init__(self, options: RunOptions, place: Place, callbacks: Callbacks, embedded: Embedded) -> None:
@@ -133,9 +127,8 @@ class AgentSession:
         if self._options.fork_session:
             refuse_fork(self._options, layers.settings(), self._place)
         approver, asker = self._callbacks.pair()
-        agent = build(
-            self._options, self._place, layers, approver, self.warnings.append, asker=asker, embedded=self._embedded
-        )
+        warn, embedded = self.warnings.append, self._embedded
+        agent = build(self._options, self._place, layers, approver, warn, asker=asker, embedded=embedded)
         restored = agent.restored
         if not agent.settings.save_sessions:
             agent.conversation.record = self._remember
@@ -146,10 +139,8 @@ class AgentSession:
         agent.close()
         if not agent.settings.save_sessions:
             raise UsageError("This session waits for a decision, which is saved with it: open it with save=True.")
-        return reopen(
-            agent.header.session_id, self._place, self._options, self._callbacks.pair, self.warnings.append,
-            embedded=self._embedded,
-        )  # fmt: skip
+        answering = self._callbacks.pair
+        return reopen(agent.header.session_id, self._place, self._options, answering, warn, embedded=embedded)
 
     def _remember(self, event: Event) -> None:
         """Take down what a log would, for a session that has none."""
@@ -169,7 +160,7 @@ class AgentSession:
 
         Raises UsageError where it cannot be sent, and whatever a function of yours that is asked raises.
         """
-        return self._exhaust(self.stream(text))
+        return self._to_the_end(self.stream(text))
 
     def stream(self, text: str) -> Events:
         """Send a message; yields the events of the turn it starts as they happen. `result` is how it ended.
@@ -182,7 +173,10 @@ class AgentSession:
                 f"{len(self._waiting.calls)} calls of this session wait, and the message was not sent: decide with "
                 "approve, reject or answer, then call resume."
             )
-        return self._begin(lambda: self._agent.conversation.say_events(text, self._agent.images_of(text)))
+        conversation, model = self._agent.conversation, self._agent.model.name
+        return self._begin(
+            lambda: conversation.say_events(text, attach_mentioned(text, conversation.kit.context, model))
+        )
 
     def pending(self) -> tuple[Pending, ...]:
         """What waits for a decision: calls to approve or reject, and questions, plans and reviews to answer."""
@@ -206,18 +200,12 @@ class AgentSession:
             self._decide(asked, "approve", mode=mode or "")
 
     def reject(self, call_id: str = "", reason: str = "") -> None:
-        """Reject a call that waits, a plan or a question; without an ID all. reason: what the model reads.
-
-        Raises UsageError.
-        """
+        """Reject what waits, without an ID all of it. reason: what the model reads. Raises UsageError."""
         for asked in self._chosen(call_id):
             self._decide(asked, "reject", reason)
 
     def answer(self, call_id: str, *words: str) -> None:
-        """Answer a question that waits: a text, label or number for each, or say what to change of a plan or review.
-
-        Raises UsageError.
-        """
+        """Answer questions (a text, label or number for each), or say what to change of a plan. Raises UsageError."""
         asked = self._chosen(call_id)[0]
         if not isinstance(asked, QuestionAsked):
             raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
@@ -230,7 +218,7 @@ class AgentSession:
 
     def resume(self) -> Result:
         """Continue the turn that waited, once all is decided, or that was interrupted. Raises UsageError."""
-        return self._exhaust(self.resume_stream())
+        return self._to_the_end(self.resume_stream())
 
     def resume_stream(self) -> Events:
         """The same as `resume`, with the events as `stream` yields them."""
@@ -307,7 +295,7 @@ class AgentSession:
         if self._lock.locked():
             raise UsageError(_RUNNING)
 
-    def _exhaust(self, events: Events) -> Result:
+    def _to_the_end(self, events: Events) -> Result:
         for _ in events:
             pass
         assert self.result is not None

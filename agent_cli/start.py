@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_cli.__main__ import COMMANDS
 from agent_cli.assembly import Agent, build
+from agent_cli.attach import attach_mentioned
 from agent_cli.config.commands import split_call
 from agent_cli.config.schema import Settings
 from agent_cli.core.answers import Approver, Asker, Defer, assents, later
@@ -78,7 +79,9 @@ def one_shot(options: RunOptions) -> int:
         return agent.conversation, report_of(agent)
 
     try:
-        return run_headless(asked, begin, lambda text: built[0].images_of(text))
+        return run_headless(
+            asked, begin, lambda text: attach_mentioned(text, built[0].conversation.kit.context, built[0].model.name)
+        )
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:

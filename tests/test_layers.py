@@ -162,9 +162,9 @@ def test_files_stay_short() -> None:
 
 def test_no_two_classes_and_no_two_public_functions_share_a_name() -> None:
     """A name that is grepped for leads to one place. `main` is the entry of a program of its own."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, set[str]] = {}
     for module, path in MODULES.items():
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(module)
+                found.setdefault(node.name, set()).add(module)
     assert {name: paths for name, paths in found.items() if len(paths) > 1 and name != "main"} == {}

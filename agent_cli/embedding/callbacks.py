@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -46,14 +48,16 @@ class Callbacks:
             return Defer()
         if not callable(self._approve):
             return deny(request)
+        changed = self._changed.pop(request.call_id, None)
+        if changed is not None and request.arguments == changed:
+            return Approve()
         said = self._call(self._approve, request)
         if isinstance(said, bool):
             return Approve() if said else Reject()
         if isinstance(said, EditedCall):
-            # A changed call is asked about again; the same change once more means that it is to run.
-            before = self._changed.get(request.call_id)
+            # What a changed call would do is decided anew, and may be asked about: it is what the function chose.
             self._changed[request.call_id] = said.arguments
-            return Approve() if said.arguments in (before, request.arguments) else said
+            return Approve() if said.arguments in (changed, request.arguments) else said
         if isinstance(said, Approve | Reject | Defer):
             return said
         raise self._faulty("approve", said, "True, False, Approve, Reject, EditedCall and Defer")
@@ -114,3 +118,11 @@ def read_hooks(hooks: HookFunctions) -> tuple[Function, ...]:
         # One that fails blocks: a guard that is broken must not let everything through.
         found += [Function(kind, function, matcher, strict=True) for function in every]
     return tuple(found)
+
+
+def spell_json(data: Mapping[str, Any], name: str) -> str:
+    """The value of a parameter as JSON. Raises UsageError."""
+    try:
+        return json.dumps(dict(data), default=os.fspath)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}: cannot be spelled as JSON: {error}.") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -86,7 +85,7 @@ def test_an_approver(tmp_path: Path) -> None:
     ]
     assert "jobs 2" in results[0]
     assert "Two jobs at most." in results[0]
-    assert sorted(os.listdir(tmp_path / "work")) == ["Makefile", "NOTES.md"]
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["Makefile", "NOTES.md"]
 
 
 def test_events_to_a_web_socket(tmp_path: Path) -> None:
