@@ -25,6 +25,9 @@ ALLOWED: dict[str, set[str]] = {
     "agent_cli.engine": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.permission", "agent_cli.model.transport"},
     "agent_cli.headless": LEAF | {"agent_cli.core", "agent_cli.config", "agent_cli.engine.drive", "agent_cli.session"},
+    "agent_cli.embedding": LEAF
+    | {"agent_cli.core", "agent_cli.extensions.hooks", "agent_cli.headless.run", "agent_cli.place",
+       "agent_cli.plugins"},
     "agent_cli.extensions": LEAF
     | {"agent_cli.core", "agent_cli.config", "agent_cli.engine", "agent_cli.permission", "agent_cli.options",
        "agent_cli.place", "agent_cli.model.transport"},
