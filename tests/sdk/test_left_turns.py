@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -169,3 +171,18 @@ def test_interrupt_signals_are_left_to_the_program(work: Path) -> None:
                     signal.raise_signal(signal.SIGINT)
         assert session.result is not None
         assert session.result.outcome == "interrupted"
+
+
+def children() -> str:
+    """The command lines of the processes that this one has started."""
+    done = subprocess.run(["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True)
+    return done.stdout
+
+
+def test_servers_end_with_the_session(work: Path) -> None:
+    clock = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
+    model = scripted(work, {"calls": [call("mcp__clock__get_current_time", timezone="UTC")]}, {"text": "It is late."})
+    with open_agent(work, model, lambda request: True, settings={"mcp": {"servers": {"clock": clock}}}) as session:
+        assert '"timezone": "UTC"' in str(list(session.stream("what time is it?"))).replace("\\n", "")
+        assert "mcp_server_time" in children()
+    assert "mcp_server_time" not in children()
