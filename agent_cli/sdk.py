@@ -37,6 +37,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_cli.waiting import decide, project_store, refuse_fork, reopen, take_up
 from agent_tools.base import ToolError
+from agent_tools.clipping import counted
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
@@ -169,9 +170,10 @@ class AgentSession:
         """
         self._check_ready()
         if self._waiting is not None:
+            waits = counted(len(self._waiting.calls), "call")
             raise UsageError(
-                f"{len(self._waiting.calls)} calls of this session wait, and the message was not sent: decide with "
-                "approve, reject or answer, then call resume."
+                f"The message was not sent, as this session waits for a decision about {waits}: use approve, reject or "
+                "answer, then resume."
             )
         conversation, model = self._agent.conversation, self._agent.model.name
         return self._begin(
@@ -225,21 +227,22 @@ class AgentSession:
         self._check_ready()
         conversation, waiting = self._agent.conversation, self._waiting
         if waiting is not None and waiting.undecided and not self._callbacks.attended:
-            raise UsageError(
-                f"{len(waiting.undecided)} calls of this session wait for a decision: use approve, reject or answer."
-            )
+            waits = counted(len(waiting.undecided), "call")
+            raise UsageError(f"This session waits for a decision about {waits}: use approve, reject or answer.")
         if waiting is None:
             restored = self._restored()
             turn = restored.interrupted if restored is not None else self._replay.interrupted()
             if turn is None:
                 raise UsageError("There is nothing to resume: the last turn of this session has ended.")
-            take_up(self._agent, turn.but(grants=()), *self._callbacks.pair())
-            conversation.pick_up()
         else:
             turn = waiting
-            take_plan(project_store(self._agent.place).folder, self.session_id)
 
         def begin() -> Generator[Event, None, TurnResult]:
+            if waiting is None:
+                take_up(self._agent, turn.but(grants=()), *self._callbacks.pair())
+                conversation.pick_up()
+            else:
+                take_plan(project_store(self._agent.place).folder, self.session_id)
             self._waiting = None
             return conversation.resume_events(turn.spent)
 
@@ -254,7 +257,8 @@ class AgentSession:
             raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
         said = bool(self._agent.conversation.history)
         options = self._options.but(resume=self.session_id if said else None, fork_session=said)
-        copy = AgentSession(options.but(model=self.model), self._agent.place, self._callbacks, self._embedded)
+        callbacks = self._callbacks.anew()
+        copy = AgentSession(options.but(model=self.model), self._agent.place, callbacks, self._embedded)
         copy._agent.conversation.kit.policy.mode = self._agent.conversation.kit.policy.mode
         return copy
 

@@ -34,6 +34,10 @@ class Callbacks:
         self.error: Exception | None = None
         self._changed: dict[str, dict[str, Any]] = {}
 
+    def anew(self) -> Callbacks:
+        """The same functions for another session."""
+        return Callbacks(self._approve, self._answer)
+
     @property
     def attended(self) -> bool:
         """Whether a function decides about calls."""

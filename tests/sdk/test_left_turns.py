@@ -15,6 +15,7 @@ import pytest
 from agent_cli import (
     AgentSession,
     ApprovalRequested,
+    MessageAdded,
     TextDelta,
     ToolStarted,
     UsageError,
@@ -186,3 +187,19 @@ def test_servers_end_with_the_session(work: Path) -> None:
         assert '"timezone": "UTC"' in str(list(session.stream("what time is it?"))).replace("\\n", "")
         assert "mcp_server_time" in children()
     assert "mcp_server_time" not in children()
+
+
+@pytest.mark.parametrize("save", [True, False])
+def test_an_interrupted_turn_is_resumed(work: Path, save: bool) -> None:
+    replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="It says hello.")]
+    with ModelServer(replies) as server:
+        os.environ |= {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        with open_agent(work, "openai/x", save=save) as session:
+            for event in session.stream("read it"):
+                if isinstance(event, MessageAdded):
+                    session.interrupt()
+            assert session.result is not None
+            assert session.result.outcome == "interrupted"
+            assert session.resume().text == "It says hello."
+        said = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "user"]
+    assert said == ["read it"]

@@ -97,10 +97,12 @@ def test_calls_wait_and_are_decided_in_the_same_process(work: Path, save: bool) 
         result = session.run("write")
         assert (result.outcome, [p.call_id for p in result.pending]) == ("suspended", ["call-1-1", "call-1-2"])
         assert session.pending() == result.pending
-        with pytest.raises(UsageError, match="2 calls of this session wait, and the message was not sent"):
+        with pytest.raises(
+            UsageError, match="The message was not sent, as this session waits for a decision about 2 calls"
+        ):
             session.run("more")
         session.approve("call-1-1")
-        with pytest.raises(UsageError, match="1 calls of this session wait for a decision"):
+        with pytest.raises(UsageError, match="This session waits for a decision about 1 call: use approve"):
             session.resume()
         with pytest.raises(UsageError, match="call-1-1 does not wait for a decision in this session; what does: call"):
             session.reject("call-1-1")
