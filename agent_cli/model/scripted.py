@@ -4,7 +4,7 @@ A script is TOML: a list of `[[reply]]` tables, one per request, each with any o
 
     thinking = "..."                 text = "..."
     calls    = [{ name = "Read", arguments = { file_path = "a.py" } }]
-    expect   = "words that the newest message must contain"
+    expect   = "words that must have come since the last answer"
     usage    = { input = 900, output = 40 }
     stop     = "max_tokens"          pause = 0.5   (seconds before each chunk)
     error    = { kind = "overloaded", message = "...", retryable = true }
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -94,10 +95,11 @@ class Scripted:
     def _reply(
         self, reply: dict[str, Any], number: int, request: Request, cancel: CancelToken, *, counts: bool = True
     ) -> Iterator[Chunk]:
-        newest = getattr(request.messages[-1], "text", "") if request.messages else ""
+        new = list(takewhile(lambda m: not isinstance(m, AssistantMessage), reversed(request.messages)))
+        newest = "\n".join(getattr(message, "text", "") for message in reversed(new))
         if reply.get("expect", "") not in newest:
-            raise _mistake(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest message, "
-                           f"which is {newest[:200]!r}.")  # fmt: skip
+            raise _mistake(f"Reply {number} of {self.name} expects {reply['expect']!r} in the newest messages, "
+                           f"which are {newest[:200]!r}.")  # fmt: skip
         yield Started(f"reply-{number}", self.name)
         for chunk in _chunks(reply, number):
             if pause := reply.get("pause", 0):
