@@ -33,7 +33,7 @@ def test_an_image_goes_with_the_first_message(work: Path) -> None:
     (work / "shot.png").write_bytes(png())
     model = script(work.parent / "s.toml", [{"text": "A dot."}, {"text": "Still a dot."}])
     refused = Terminal(["-i", "shot.png", "--model", model], work)
-    refused.expect("takes no")
+    refused.expect("known")
     refused.end()
     assert refused.exit_code == 2
     terminal = Terminal(["-i", "shot.png", "--model", model], work, AGENT_MODEL_TAKES="image")
