@@ -32,10 +32,10 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
-	  $(BIN)/pytest -n $(JOBS) tests/permission/test_fuzz.py tests/permission/test_differential.py \
-	  tests/permission/test_proof.py tests/permission/test_corpus.py tests/permission/test_git_standing.py \
-	  tests/permission/test_hostile.py tests/permission/test_hostile_git.py \
-	  tests/permission/test_hostile_commands.py tests/races
+	  $(BIN)/pytest -n $(JOBS) tests/permissions/test_fuzz.py tests/permissions/test_differential.py \
+	  tests/permissions/test_proof.py tests/permissions/test_corpus.py tests/permissions/test_git_standing.py \
+	  tests/permissions/test_hostile.py tests/permissions/test_hostile_git.py \
+	  tests/permissions/test_hostile_commands.py tests/races
 	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rl 'max_examples=examples(' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
@@ -53,7 +53,7 @@ mcp: $(VENV)/.dev
 
 # Undo: sequences of edits, commands, people and crashes by chance, each undone and compared with the truth.
 undo-fuzz: $(VENV)/.dev
-	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/snapshots/test_random.py
+	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/checkpoints/test_random.py
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

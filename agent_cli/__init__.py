@@ -3,15 +3,17 @@
 Importing this package does nothing: the names of the API are loaded when they are first asked for.
 """
 
-__version__ = "0.1.0"
+from agent_cli.core.version import __version__ as __version__
 
 # The stable names, each with the module that has it.
 _PLACES = {
     "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
     "Result": "agent_cli.embedding.result",
-    "SessionInUseError": "agent_cli.opening", "UsageError": "agent_cli.place",
-    "Approve": "agent_cli.core.answers", "Defer": "agent_cli.core.answers", "EditedCall": "agent_cli.core.answers",
-    "QuestionReply": "agent_cli.core.answers", "Reject": "agent_cli.core.answers",
+    "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.place",
+    "Approve": "agent_cli.core.approvals", "Defer": "agent_cli.core.approvals",
+    "EditedCall": "agent_cli.core.approvals",
+    "QuestionReply": "agent_cli.core.approvals",
+    "Reject": "agent_cli.core.approvals",
     "AnswerRestarted": "agent_cli.core.events", "ApprovalRequested": "agent_cli.core.events",
     "ApprovalResolved": "agent_cli.core.events", "Compacted": "agent_cli.core.events",
     "Event": "agent_cli.core.events", "MessageAdded": "agent_cli.core.events", "PlanChanged": "agent_cli.core.events",
@@ -21,10 +23,10 @@ _PLACES = {
     "ToolProgress": "agent_cli.core.events", "ToolRequested": "agent_cli.core.events",
     "ToolStarted": "agent_cli.core.events", "TurnFinished": "agent_cli.core.events",
     "TurnStarted": "agent_cli.core.events", "UsageAdded": "agent_cli.core.events", "Warned": "agent_cli.core.events",
-    "Denial": "agent_cli.core.outcome", "Diagnostics": "agent_cli.core.outcome", "Usage": "agent_cli.core.usage",
+    "Denial": "agent_cli.core.results", "Diagnostics": "agent_cli.core.results", "Usage": "agent_cli.core.results",
     "Effect": "agent_tools.base", "Progress": "agent_tools.base", "Tool": "agent_tools.base",
     "ToolContext": "agent_tools.base", "ToolError": "agent_tools.base", "ToolResult": "agent_tools.base",
-    "tool": "agent_tools.function_tool", "Value": "agent_tools.values", "to_plain": "agent_tools.values",
+    "tool": "agent_tools.function_tool", "Value": "agent_tools.record", "to_plain": "agent_tools.record",
 }  # fmt: skip
 TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 __all__ = (
@@ -73,7 +75,7 @@ __all__ = (
 )
 
 if TYPE_CHECKING:
-    from agent_cli.core.answers import Approve, Defer, EditedCall, QuestionReply, Reject
+    from agent_cli.core.approvals import Approve, Defer, EditedCall, QuestionReply, Reject
     from agent_cli.core.events import (
         AnswerRestarted,
         ApprovalRequested,
@@ -96,15 +98,14 @@ if TYPE_CHECKING:
         UsageAdded,
         Warned,
     )
-    from agent_cli.core.outcome import Denial, Diagnostics
-    from agent_cli.core.usage import Usage
+    from agent_cli.core.place import UsageError
+    from agent_cli.core.results import Denial, Diagnostics, Usage
     from agent_cli.embedding.result import Result
-    from agent_cli.opening import SessionInUseError
-    from agent_cli.place import UsageError
+    from agent_cli.runtime.session import SessionInUseError
     from agent_cli.sdk import AgentSession, open_agent
     from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
     from agent_tools.function_tool import tool
-    from agent_tools.values import Value, to_plain
+    from agent_tools.record import Value, to_plain
 else:
 
     def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 
-from agent_cli import __version__
+from agent_cli.core.version import __version__
 
 # The first word that names a command; the table itself is in cli.py, and a test holds this to it.
 COMMANDS = (
@@ -24,7 +24,7 @@ def main() -> None:
     # What starting makes stays; looking through it for garbage every 700 objects takes a twentieth of a short run.
     gc.set_threshold(50_000)
     if sys.argv[1:] not in _VERSION:
-        from agent_tools.own_process import protect
+        from agent_tools.process.hardening import protect
 
         protect()
     _fill_closed_streams()
@@ -88,14 +88,14 @@ def dispatch(argv: list[str]) -> int:
         sys.stdout.write(f"agent {__version__}\n")
         return 0
     if "_AGENT_COMPLETE" not in os.environ and (not argv or argv[0] not in COMMANDS):
-        from agent_cli.options import parse_options
+        from agent_cli.config.run_options import parse_options
 
         options = parse_options(argv)
         if options is not None:
-            from agent_cli.start import start
+            from agent_cli.cli.run import start
 
             return start(options, typed=argv)
-    from agent_cli.cli import run_cli
+    from agent_cli.cli.app import run_cli
 
     return run_cli(argv)
 
@@ -105,10 +105,10 @@ def _tell(error: Exception, debug: bool) -> int:
 
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """
-    from agent_cli.core.output import OutputError
+    from agent_cli.core.output_errors import OutputError
+    from agent_cli.core.place import UsageError
     from agent_cli.core.redact import Redactor
-    from agent_cli.place import UsageError
-    from agent_tools.inert import inert
+    from agent_tools.text import inert
 
     code = 2 if isinstance(error, UsageError) else 1
     if isinstance(error, OutputError):
@@ -120,7 +120,7 @@ def _tell(error: Exception, debug: bool) -> int:
     elif code == 2 or isinstance(error, OutputError):
         text = f"agent: {error}"
     else:
-        from agent_cli.crash import write_report
+        from agent_cli.session.crash import write_report
 
         report = write_report(error, os.environ)
         where = f"; described in {report}" if report else ""

@@ -13,11 +13,11 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
-from agent_cli.assembly import BROKEN_OFF, Agent, build
-from agent_cli.attach import attach_mentioned
+from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.outcome import Suspended, TurnResult
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.results import Suspended, TurnResult
 from agent_cli.embedding.callbacks import (
     AnswerFunction,
     AnyTool,
@@ -29,15 +29,16 @@ from agent_cli.embedding.callbacks import (
     spell_json,
 )
 from agent_cli.embedding.result import Pending, Result, result_of
-from agent_cli.extending import Embedded
-from agent_cli.options import RunOptions
-from agent_cli.place import Place, UsageError, find_place, read_settings
-from agent_cli.session.plans import expired_at, expired_words, take_plan
+from agent_cli.extensions.loader import Embedded
+from agent_cli.runtime.attachments import attach_mentioned
+from agent_cli.runtime.builder import BROKEN_OFF, Agent, build
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.pending import decide, project_store, refuse_fork, reopen, take_up
+from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
-from agent_cli.waiting import decide, project_store, refuse_fork, reopen, take_up
 from agent_tools.base import ToolError
-from agent_tools.clipping import counted
+from agent_tools.text import counted
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
@@ -213,7 +214,7 @@ class AgentSession:
             raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
         text = " ".join(words)
         if asked.kind == "questions":
-            from agent_cli.commands.answering import read_answers  # few sessions wait for words
+            from agent_cli.cli.commands.approvals import read_answers  # few sessions wait for words
 
             text = read_answers(asked.data["questions"], words)
         self._decide(asked, "answer", text)

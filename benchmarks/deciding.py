@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.permission import command_rules, matcher, shell, shell_parse
+from agent_cli.permissions import command_rules, matcher
+from agent_cli.permissions.shell import analysis, parser
 from benchmarks.stage import Stage
 from benchmarks.table import Row
-from tests.permission.corpus import Case
-from tests.permission.corpus.place import build, decide
-from tests.permission.corpus.tables import CASES
+from tests.permissions.corpus import Case
+from tests.permissions.corpus.place import build, decide
+from tests.permissions.corpus.tables import CASES
 
 
 def decisions(stage: Stage, runs: int) -> Iterator[Row]:
@@ -24,7 +25,7 @@ def decisions(stage: Stage, runs: int) -> Iterator[Row]:
     root = build(stage.home / "decisions")
     repeats = max(3, runs // 2)
     decide(CASES[0], root)
-    shell_parse.find_shfmt()
+    parser.find_shfmt()
     taken = [[_once(case, root) for _ in range(repeats)] for case in CASES]
     walls = sorted(median(wall for wall, _ in samples) * 1000 for samples in taken)
     cpus = sorted(median(cpu for _, cpu in samples) * 1000 for samples in taken)
@@ -38,7 +39,7 @@ def decisions(stage: Stage, runs: int) -> Iterator[Row]:
 
 def _once(case: Case, root: Path) -> tuple[float, float]:
     """Seconds and seconds of CPU for one decision."""
-    for known in (shell.analyse, shell_parse.parse_tree, command_rules._prefix, matcher.glob_regex):
+    for known in (analysis.analyse, parser.parse_tree, command_rules._prefix, matcher.glob_regex):
         known.cache_clear()
     began, used = time.perf_counter(), _cpu()
     decide(case, root)

@@ -10,11 +10,11 @@ from statistics import median
 
 from agent_cli.core.events import Event, MessageAdded, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.session.lines import VERSION, sealed
+from agent_cli.session.codec import VERSION, sealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
-from agent_tools.values import to_plain
+from agent_tools.record import to_plain
 from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row

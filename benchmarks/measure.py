@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 LONGEST = 120.0

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import UserMessage
-from agent_cli.engine.drive import drive
+from agent_cli.core.results import Limits
+from agent_cli.engine.conversation import drive
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, TurnOptions
 from agent_cli.headless.run import deny
-from agent_cli.model.transport import CallDelta, CallStart, Chunk, Request, Started, Stopped, TextChunk
-from agent_cli.permission.policy import Policy
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.base import CallDelta, CallStart, Chunk, Request, Started, Stopped, TextChunk
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
-from agent_tools.values import Value
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
 from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row

@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent_cli.permission.policy import Policy
+from agent_cli.permissions.policy import Policy
 from agent_tools.base import ToolContext
-from agent_tools.builtin import BUILTIN
-from agent_tools.ripgrep import find_rg
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
+from agent_tools.search.ripgrep import find_rg
 from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.snapshots.scan import Bounds
-from agent_cli.snapshots.store import Store, Where
+from agent_cli.checkpoints.scanner import Bounds
+from agent_cli.checkpoints.store import Store, Where
 from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
 from benchmarks.stage import Stage

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measure import Sample, expect, measured
-from tests.model.server import Call, ModelServer, Received, Reply
+from tests.providers.server import Call, ModelServer, Received, Reply
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOOR = Path(__file__).with_name("floor.py")

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 
 class Row(Value):

@@ -34,14 +34,29 @@ _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
 # Imported before the fork: the program, and what a session in a terminal needs of libraries.
 _IMPORTED = (
-    "agent_cli.attach", "agent_cli.cli", "agent_cli.commands.decide", "agent_cli.commands.doctor",
-    "agent_cli.commands.sessions", "agent_cli.extensions.mcp.http", "agent_cli.extensions.mcp.sdk",
-    "agent_cli.headless.run", "agent_cli.model.scripted", "agent_cli.permission.saved_rules",
-    "agent_cli.snapshots.prune", "agent_cli.snapshots.undoing", "agent_cli.start",
-    "agent_cli.terminal.blocks", "agent_cli.terminal.highlight", "agent_cli.terminal.live_repl",
-    "agent_cli.terminal.markdown", "agent_tools.own_process", "ctypes", "markdown_it", "prompt_toolkit.input.vt100",
-    "pygments.lexers.python", "tomllib",
-)  # fmt: skip
+    "agent_cli.checkpoints.prune",
+    "agent_cli.checkpoints.undo",
+    "agent_cli.cli.app",
+    "agent_cli.cli.commands.approvals",
+    "agent_cli.cli.commands.sessions",
+    "agent_cli.cli.run",
+    "agent_cli.doctor.report",
+    "agent_cli.headless.run",
+    "agent_cli.mcp.client",
+    "agent_cli.permissions.rule_store",
+    "agent_cli.providers.scripted",
+    "agent_cli.runtime.attachments",
+    "agent_cli.terminal.app.session",
+    "agent_cli.terminal.render.blocks",
+    "agent_cli.terminal.render.code",
+    "agent_cli.terminal.render.markdown",
+    "agent_tools.process.hardening",
+    "ctypes",
+    "markdown_it",
+    "prompt_toolkit.input.vt100",
+    "pygments.lexers.python",
+    "tomllib",
+)
 # By the language, which Python reads at its start.
 _servers: dict[str | None, _Server | None] = {}
 
@@ -149,7 +164,7 @@ def _serve(control: socket.socket) -> None:
     """Fork for each request, and return in the new process; the server itself ends here when the tests have."""
     for name in _IMPORTED:
         importlib.import_module(name)
-    sys.modules["agent_cli.cli"].as_typer_reads()
+    sys.modules["agent_cli.cli.app"].as_typer_reads()
     gc.collect()
     gc.freeze()
     connections: dict[int, socket.socket] = {}

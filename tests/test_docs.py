@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli import options
 from agent_cli.__main__ import COMMANDS
+from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.core import events
 from agent_cli.core.rules import read_rule
-from agent_cli.headless import exits
-from agent_cli.model.providers import PROVIDERS
-from agent_cli.model.scripted import KEYS
-from agent_cli.permission import git_reads, reading
-from agent_cli.permission.decision import Level
-from agent_cli.permission.policy import Policy
+from agent_cli.headless import result
+from agent_cli.permissions import readonly_programs
+from agent_cli.permissions.decision import Level
+from agent_cli.permissions.git import reads
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.registry import PROVIDERS
+from agent_cli.providers.scripted import KEYS
 from agent_cli.terminal.commands import REGISTRY
 from agent_tools.base import Effect
-from agent_tools.builtin import BUILTIN
-from agent_tools.values import Value
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
 from tests.helpers import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,8 +48,8 @@ def fences(text: str, language: str) -> list[str]:
 
 
 def known_flags() -> set[str]:
-    named = {name for flag, _ in options.flags().values() for name in flag.names}
-    places = [ROOT / "agent_cli/cli.py", *(ROOT / "agent_cli/entries").glob("*.py")]
+    named = {name for flag, _ in run_options.flags().values() for name in flag.names}
+    places = [ROOT / "agent_cli/cli/app.py", *(ROOT / "agent_cli/cli/groups").glob("*.py")]
     written = "".join(path.read_text("utf-8") for path in places)
     return named | TYPER | set(re.findall(r'"(--?[a-z][\w-]*)"', written))
 
@@ -77,7 +78,7 @@ def test_every_flag_of_agent_exists(path: Path) -> None:
 def test_the_headless_page_has_every_flag() -> None:
     left_out = {"--plain"}
     shown = set(re.findall(r"(--?[a-zA-Z][\w-]*)", page("headless.md")))
-    assert {n for flag, _ in options.flags().values() for n in flag.names} - left_out <= shown
+    assert {n for flag, _ in run_options.flags().values() for n in flag.names} - left_out <= shown
 
 
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
@@ -101,11 +102,11 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
     section = page("headless.md").partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", section, re.MULTILINE)
     table = {int(code): set(filter(None, words.strip().split(", "))) for code, words in rows}
-    words = exits.Outcome.__args__  # type: ignore[attr-defined]
-    told: dict[int, set[str]] = {exits.USAGE: set(), exits.PIPE: set()}
+    words = result.Outcome.__args__  # type: ignore[attr-defined]
+    told: dict[int, set[str]] = {result.USAGE: set(), result.PIPE: set()}
     for word in words:
         for degraded in (False, True):
-            told.setdefault(exits.exit_code(word, fail_on_degraded=degraded), set()).add(word)
+            told.setdefault(result.exit_code(word, fail_on_degraded=degraded), set()).add(word)
     assert table == told
 
 
@@ -159,8 +160,8 @@ def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:
 
 def test_all_programs_that_only_read_are_named() -> None:
     told = set(re.findall(r"[\w:\[-]+", " ".join(re.findall("`([^`]+)`", judged()))))
-    assert told >= reading.READERS | reading.BUILTINS
-    assert told >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
+    assert told >= readonly_programs.READERS | readonly_programs.BUILTINS
+    assert told >= reads._SUBCOMMANDS.keys() | {word for pair in reads._NESTED for word in pair}
 
 
 def test_the_table_of_events_is_complete() -> None:
@@ -174,12 +175,24 @@ def test_the_table_of_events_is_complete() -> None:
     assert shown == kinds
 
 
-def test_files_named_in_the_architecture_exist() -> None:
-    tree = page("architecture.md").partition("\n## Tree\n")[2].partition("\n## ")[0]
-    names = set(re.findall(r"[\w/]+\.(?:py|md)", tree))
-    there = {p.name for folder in ("agent_cli", "tools", "prompts") for p in (ROOT / folder).rglob("*.*")}
-    assert len(names) > 30
-    assert not {n for n in names if n.rpartition("/")[2] not in there}
+def test_the_tree_of_the_architecture_is_that_of_the_folders() -> None:
+    block = page("architecture.md").partition("\n## Tree\n")[2].partition("```text\n")[2].partition("```")[0]
+    found: set[str] = set()
+    folders: list[str] = []
+    for line in block.partition("agent_cli/\n")[2].splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        first, *others = line.split()
+        if first.endswith("/"):
+            folders[max(depth - 1, 0) if folders and folders[0] != "tools" else depth :] = [first.rstrip("/")]
+        else:
+            found |= {"/".join([*folders, name]) for name in (first, *others)}
+    there = {
+        str(p.relative_to(ROOT).with_suffix("" if p.suffix == ".py" else p.suffix)).removeprefix("agent_cli/")
+        for base in ("agent_cli", "tools/agent_tools")
+        for p in (ROOT / base).rglob("*.*")
+        if p.suffix in (".py", ".bash", ".json") and p.name != "__init__.py" and "project" not in p.parts
+    }
+    assert {name for name in found if not name.startswith("tests")} == there
 
 
 def test_the_tests_that_prove_security_are_there() -> None:

@@ -1,4 +1,6 @@
-"""Files are opened through `agent_tools.regular` and `agent_tools.files`, programs started through `agent_tools.child`.
+"""Files are opened through `agent_tools.fs.safe_read` and `agent_tools.fs.files`.
+
+Programs are started through `agent_tools.process.child`.
 
 Whatever else opens or starts something is listed here with the reason why it may.
 """
@@ -12,62 +14,68 @@ from pathlib import Path
 from tests.helpers import ROOT
 from tests.test_layers import MODULES
 
-FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("regular", "files", "nofollow")}
-CHILD_DOOR = "tools/agent_tools/child.py"
+FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("fs/safe_read", "fs/files", "fs/nofollow")}
+CHILD_DOOR = "tools/agent_tools/process/child.py"
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
 OPENS = {
     ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
     ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",
-    ("agent_cli/commands/mcp_login.py", "_open"): "an address in the browser",
-    ("agent_cli/engine/checking.py", "_content"): "a descriptor from `files.open_file`",
-    ("agent_cli/permission/effects_archive.py", "members"): "an archive from memory",
-    ("agent_cli/engine/structured.py", "read_schema"): "the user names it on the command line: `<(...)` is a pipe",
-    ("agent_cli/session/private.py", "sync_folder"): "a folder, which is only synced",
-    ("agent_cli/session/mend.py", "_make"): "a new file: O_EXCL",
-    ("agent_cli/session/export/write.py", "write_document"): "a new file: O_EXCL",
-    ("agent_cli/snapshots/capture.py", "_look"): "O_NONBLOCK, and looked at before it is read",
-    ("agent_cli/snapshots/restore.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/cli/commands/mcp_login.py", "_open"): "an address in the browser",
+    ("agent_cli/engine/tool_call.py", "_content"): "a descriptor from `files.open_file`",
+    ("agent_cli/permissions/effects/archive.py", "members"): "an archive from memory",
+    ("agent_cli/engine/structured_output.py", "read_schema"): (
+        "the user names it on the command line: `<(...)` is a pipe"
+    ),
+    ("agent_cli/session/permissions.py", "sync_folder"): "a folder, which is only synced",
+    ("agent_cli/session/codec.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/session/export/formats.py", "write_document"): "a new file: O_EXCL",
+    ("agent_cli/checkpoints/store.py", "_look"): "O_NONBLOCK, and looked at before it is read",
+    ("agent_cli/checkpoints/undo.py", "_make"): "a new file: O_EXCL",
     ("agent_cli/terminal/commands/status.py", "_bug"): "a new file: O_EXCL",
-    ("agent_cli/terminal/pictures.py", "clipboard_image"): "a new file with a name by chance in a folder of ours",
-    ("agent_cli/commits/repository.py", "_diff"): "a new file in a new temporary folder",
-    ("agent_cli/worktrees.py", "bring_settings"): "a new file in a worktree just made",
+    ("agent_cli/terminal/app/attachments.py", "clipboard_image"): (
+        "a new file with a name by chance in a folder of ours"
+    ),
+    ("agent_cli/git/repository.py", "_diff"): "a new file in a new temporary folder",
+    ("agent_cli/git/worktree.py", "bring_settings"): "a new file in a worktree just made",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/demo/run.py", "*"): "files of the package, into a new temporary folder",
     ("tools/agent_tools/generate.py", ""): "run by hand: writes schemas.json",
-    ("tools/agent_tools/images.py", "show_image"): "an image from memory",
-    ("tools/agent_tools/own_process.py", "_hide_secrets"): "/proc/self",
-    ("tools/agent_tools/private.py", "write_whole"): "a new file: O_EXCL",
-    ("tools/agent_tools/process.py", "end_strays"): "/proc",
-    ("tools/agent_tools/sandbox_bwrap.py", "*"): "/dev/null",
-    ("tools/agent_tools/sandbox_holders.py", "*"): "folders; new files: O_EXCL",
-    ("tools/agent_tools/sandbox_inside.py", "*"): "/proc; in an empty directory of its own",
-    ("tools/agent_tools/sandbox_temp.py", "*"): "folders: O_DIRECTORY",
-    ("tools/agent_tools/sandbox_launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
-    ("tools/agent_tools/sandbox_mounts.py", "*"): "/proc",
-    ("tools/agent_tools/sandbox_session.py", "_view"): "/proc",
-    ("tools/agent_tools/sandbox_wrapped.py", "*"): "a file in memory",
-    ("tools/agent_tools/search_check.py", "_open"): "O_NONBLOCK, and looked at before it is read",
-    ("tools/agent_tools/spill.py", "__init__"): "a new file: O_EXCL",
-    ("tools/agent_tools/spill.py", "_make"): "a new file: O_EXCL",
+    ("tools/agent_tools/documents/images.py", "show_image"): "an image from memory",
+    ("tools/agent_tools/process/hardening.py", "_hide_secrets"): "/proc/self",
+    ("tools/agent_tools/fs/private.py", "write_whole"): "a new file: O_EXCL",
+    ("tools/agent_tools/shell/process.py", "end_strays"): "/proc",
+    ("tools/agent_tools/sandbox/bwrap.py", "*"): "/dev/null",
+    ("tools/agent_tools/sandbox/placeholders.py", "*"): "folders; new files: O_EXCL",
+    ("tools/agent_tools/sandbox/inside.py", "*"): "/proc; in an empty directory of its own",
+    ("tools/agent_tools/sandbox/temp.py", "*"): "folders: O_DIRECTORY",
+    ("tools/agent_tools/sandbox/launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
+    ("tools/agent_tools/sandbox/mounts.py", "*"): "/proc",
+    ("tools/agent_tools/sandbox/session.py", "_view"): "/proc",
+    ("tools/agent_tools/sandbox/wrapped.py", "*"): "a file in memory",
+    ("tools/agent_tools/search/containment.py", "_open"): "O_NONBLOCK, and looked at before it is read",
+    ("tools/agent_tools/shell/output_file.py", "__init__"): "a new file: O_EXCL",
+    ("tools/agent_tools/shell/output_file.py", "_make"): "a new file: O_EXCL",
 }
 STARTS = {
-    ("agent_cli/model/litellm_wire.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
+    ("agent_cli/providers/litellm.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
     (
         "agent_cli/terminal/editor.py",
         "edited_text",
     ): "the user's editor, which has the terminal",
-    ("agent_cli/terminal/dialogs.py", "in_pager"): "the user's pager, likewise",
+    ("agent_cli/terminal/dialogs/base.py", "in_pager"): "the user's pager, likewise",
     ("agent_cli/demo/run.py", "run_tests"): "commands of the demo: with a clock",
-    ("agent_cli/extensions/mcp/pipes.py", "pipe"): "servers: bounded in time and output there",
-    ("tools/agent_tools/pages.py", "_html"): "a worker that limits its own memory; with a clock",
-    ("tools/agent_tools/pdf.py", "_ask_worker"): "a worker that limits its own memory; with a clock",
-    ("tools/agent_tools/process.py", "__init__"): "commands of the user, hooks: with the clocks of their settings",
-    ("tools/agent_tools/reaper.py", "_start"): "a shell that reads only what we write, and ends with us",
-    ("tools/agent_tools/sandbox.py", "_trial"): "runs `true`, with a clock",
-    ("tools/agent_tools/sandbox_space.py", "__init__"): "holds the namespace of a session and ends with it",
-    ("tools/agent_tools/sandbox_space.py", "_try"): "the trial of that namespace",
-    ("tools/agent_tools/sandbox_launch.py", "main"): "becomes the command of the user",
+    ("agent_cli/mcp/stdio.py", "pipe"): "servers: bounded in time and output there",
+    ("tools/agent_tools/web/cache.py", "_html"): "a worker that limits its own memory; with a clock",
+    ("tools/agent_tools/documents/pdf.py", "_ask_worker"): "a worker that limits its own memory; with a clock",
+    ("tools/agent_tools/shell/process.py", "__init__"): (
+        "commands of the user, hooks: with the clocks of their settings"
+    ),
+    ("tools/agent_tools/process/reaper.py", "_start"): "a shell that reads only what we write, and ends with us",
+    ("tools/agent_tools/sandbox/sandbox.py", "_trial"): "runs `true`, with a clock",
+    ("tools/agent_tools/sandbox/space.py", "__init__"): "holds the namespace of a session and ends with it",
+    ("tools/agent_tools/sandbox/space.py", "_try"): "the trial of that namespace",
+    ("tools/agent_tools/sandbox/launch.py", "main"): "becomes the command of the user",
 }
 
 
@@ -126,13 +134,13 @@ def _key(file: str, name: str, listed: dict[tuple[str, str], str]) -> tuple[str,
 
 def test_files_are_opened_through_the_door() -> None:
     found = {_key(f, name, OPENS) for f, name, call in calls() if opens(call) and f not in FILE_DOORS}
-    assert found - OPENS.keys() == set(), "read_regular or open_regular of agent_tools.regular opens files"
+    assert found - OPENS.keys() == set(), "read_regular or open_regular of agent_tools.fs.safe_read opens files"
     assert OPENS.keys() - found == set(), "exceptions that are no longer needed"
 
 
 def test_programs_are_started_through_the_door() -> None:
     found = {(f, name) for f, name, call in calls() if starts(call) and f != CHILD_DOOR}
-    assert found - STARTS.keys() == set(), "run_child or start_child of agent_tools.child starts programs"
+    assert found - STARTS.keys() == set(), "run_child or start_child of agent_tools.process.child starts programs"
     assert STARTS.keys() - found == set(), "exceptions that are no longer needed"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import clean_env
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 
 HEAVY = {
     "litellm", "prompt_toolkit", "git", "openai", "anthropic", "httpx", "mcp", "asyncio", "pydantic", "typer", "rich",
@@ -61,15 +61,15 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
         modules = loaded(tmp_path, "-p", "--model", "openai/x", "hi", **env)
     assert not modules & {
-        "agent_cli.engine.executor", "agent_cli.engine.checking", "agent_cli.session.restore",
-        "agent_cli.headless.stream_json", "agent_cli.extensions.hooks", "agent_cli.model.discover",
-        "agent_tools.matching", "agent_tools.change", "agent_tools.after_edit", "agent_tools.diffing",
+        "agent_cli.engine.executor", "agent_cli.engine.tool_call", "agent_cli.session.restore",
+        "agent_cli.headless.stream_json", "agent_cli.hooks", "agent_cli.providers.discover",
+        "agent_tools.edit.matching", "agent_tools.edit.change", "agent_tools.edit.formatters", "agent_tools.edit.diff",
     }  # fmt: skip
 
 
 def test_the_version_imports_nothing_of_ours_but_the_package(tmp_path: Path) -> None:
     found = [m for m in sorted(loaded(tmp_path, "--version")) if m.startswith("agent")]
-    assert found == ["agent_cli", "agent_cli.__main__"]
+    assert found == ["agent_cli", "agent_cli.__main__", "agent_cli.core", "agent_cli.core.version"]
 
 
 @pytest.mark.parametrize("rules", [[], ["--allowedTools", "Bash(npm test:*) Read", "--disallowedTools", "Bash(rm:*)"]])
@@ -78,9 +78,9 @@ def test_the_analysis_of_commands_is_not_loaded_before_the_first_command(tmp_pat
     with ModelServer([Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="Ok.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
         modules = loaded(tmp_path, "-p", "--model", "openai/x", *rules, "hi", **env)
-    ours = [m for m in modules if m.startswith("agent_cli.permission.")]
-    assert "agent_cli.permission.policy" in ours
-    heavy = ("shell", "command", "reading", "wrappers", "git_reads")
+    ours = [m for m in modules if m.startswith("agent_cli.permissions.")]
+    assert "agent_cli.permissions.policy" in ours
+    heavy = ("shell", "analysis", "command", "readonly", "wrappers", "reads")
     assert not [m for m in ours if m.rpartition(".")[2].startswith(heavy)]
 
 
@@ -100,5 +100,5 @@ def test_an_ordinary_repository_is_opened_without_starting_git(tmp_path: Path) -
     with ModelServer([Reply(text="Ok.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "PATH": path}
         modules = loaded(work, "-p", "--model", "openai/x", "hello", **env)
-    assert "agent_cli.permission.git_standing" in modules
+    assert "agent_cli.permissions.git.standing" in modules
     assert not (tmp_path / "started").exists()

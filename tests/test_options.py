@@ -9,10 +9,10 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli import cli, start
 from agent_cli.__main__ import COMMANDS
-from agent_cli.options import RunOptions, flags, parse_options, spell_out
-from agent_tools.values import Value
+from agent_cli.cli import app, run
+from agent_cli.config.run_options import RunOptions, flags, parse_options, spell_out
+from agent_tools.record import Value
 from tests.helpers import examples
 
 
@@ -24,9 +24,9 @@ def by_typer(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions | N
         seen.append(options)
         return 0
 
-    monkeypatch.setattr(start, "start", note)
+    monkeypatch.setattr(run, "start", note)
     try:
-        typer.main.get_command(cli.app).main(args=spell_out(argv), prog_name="agent", standalone_mode=False)
+        typer.main.get_command(app.app).main(args=spell_out(argv), prog_name="agent", standalone_mode=False)
     except Exception:
         return None
     return seen[0] if seen else None
@@ -108,7 +108,7 @@ def test_rules_after_a_flag_never_swallow_the_prompt() -> None:
 
 
 def test_the_commands_are_those_that_typer_knows() -> None:
-    command: Any = typer.main.get_command(cli.app)
+    command: Any = typer.main.get_command(app.app)
     assert set(COMMANDS) == {n for n, c in command.commands.items() if not c.hidden}
 
 

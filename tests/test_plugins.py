@@ -62,7 +62,7 @@ def test_a_project_cannot_name_plugins(work: Path) -> None:
 
 TOOL = """
 from agent_tools.base import Tool, ToolResult
-from agent_tools.values import Value
+from agent_tools.record import Value
 class Args(Value):
     pass
 class One(Tool):

@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_in_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "agent_cli/_prompts/system.md" in names
-    assert {"agent_tools/schemas.json", "agent_tools/carry.bash", "agent_tools/reaper.bash"} <= set(names)
+    assert {"agent_tools/schemas.json", "agent_tools/shell/carry.bash", "agent_tools/process/reaper.bash"} <= set(names)
     # Type checkers believe the annotations of a package only with this file.
     assert {"agent_cli/py.typed", "agent_tools/py.typed"} <= set(names)
     tops = {n.split("/")[0] for n in names}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.config.schema import Settings
-from agent_cli.model.catalog import ModelInfo, lookup
-from agent_cli.wires import taken_by
+from agent_cli.providers.catalog import ModelInfo, lookup
+from agent_cli.runtime.models import taken_by
 
 
 @pytest.mark.parametrize(

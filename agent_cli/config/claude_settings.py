@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers, Voice, Where
-from agent_cli.config.reading import RULES_LIMIT, SettingsError, decode_json, key_locations
+from agent_cli.config.parsing import RULES_LIMIT, SettingsError, decode_json, key_locations
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule
-from agent_tools.clipping import shorten
+from agent_tools.text import shorten
 
 _LISTS = ("deny", "ask", "allow")
 _TOLD = 10

@@ -15,11 +15,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.reading import nearest_key_hint
+from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.core.hooks import BLOCKS, EVENTS, MATCHED, SECONDS, Hook
 from agent_cli.core.rules import RuleError, read_rule
-from agent_tools.clipping import shorten
-from agent_tools.regular import NotRegularFileError, resolve_inside
+from agent_tools.fs.safe_read import NotRegularFileError, resolve_inside
+from agent_tools.text import shorten
 
 MOST = 500
 _LONGEST = 86_400.0
@@ -170,7 +170,7 @@ def _bad_command(fields: dict[str, Any]) -> str:
 def _bad_server(fields: dict[str, Any]) -> str:
     # Only with such a hook.
     from agent_tools.base import ToolError
-    from agent_tools.urls import split_url
+    from agent_tools.net.urls import split_url
 
     headers = fields.get("headers") or {}
     if not isinstance(headers, dict) or not all(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.config.reading import (
+from agent_cli.config.parsing import (
     LIMIT,
     RULES_LIMIT,
     SettingsError,
@@ -34,8 +34,8 @@ from agent_cli.config.schema import (
 from agent_cli.core.hooks import Hook
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule
 from agent_cli.core.trust import Trust
-from agent_tools.regular import NotRegularFileError, outside_notice, read_regular
-from agent_tools.values import Value, hints_of
+from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_regular
+from agent_tools.record import Value, hints_of
 
 # Who speaks: the user, a project that they trust, or one that they do not.
 Voice = Literal["own", "trusted", "project"]

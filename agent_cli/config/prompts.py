@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from agent_tools.regular import read_regular, read_text
+from agent_tools.fs.safe_read import read_regular, read_text
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GIT_LIMIT = 4096

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.schema import Settings, SettingScope, tables
-from agent_tools.values import hints_of, name_of
+from agent_tools.record import hints_of, name_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _WHO = {"trusted": "if trusted", "tighten": "stricter; all if trusted", "user": "no"}

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from agent_cli.core.hooks import Hook
 from agent_cli.core.modes import Effort, Mode
-from agent_tools.values import Value, hints_of
+from agent_tools.record import Value, hints_of
 
 
 class SettingScope(Value):

@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from agent_cli.core.messages import Message
-from agent_cli.core.outcome import Diagnostics, Failure
-from agent_cli.core.spent import Spent
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Diagnostics, Failure, Spent, Usage
 from agent_tools.base import Effect, ToolResult
 from agent_tools.display import Display, TodoItem
-from agent_tools.shell_state import Carried
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.shell.state import Carried
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
 

@@ -11,9 +11,8 @@ from typing import Any, Literal, Protocol, get_args
 
 from agent_cli.core.events import Event, HookRan
 from agent_tools.cancel import CancelToken
-from agent_tools.clipping import shorten
-from agent_tools.inert import inert
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.text import inert, shorten
 
 HookEvent = Literal[
     "PreToolUse",

@@ -1,4 +1,7 @@
-"""Words that several rooms share."""
+"""Words that several rooms share.
+
+How much room an answer wants: what a level of effort means in tokens of reasoning, and what is left for words.
+"""
 
 from __future__ import annotations
 
@@ -7,3 +10,20 @@ from typing import Literal, get_args
 Mode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+BUDGETS: dict[Effort, int] = {
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 10000,
+    "high": 20000,
+    "xhigh": 32000,
+    "max": 48000,
+}
+# Beside the reasoning.
+WORDS = 4096
+
+
+def thinking_budget(effort: Effort | None, tokens: int | None) -> int:
+    """The tokens to think with; those that are named win."""
+    return tokens or BUDGETS.get(effort or "none", 0)

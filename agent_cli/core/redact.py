@@ -1,6 +1,6 @@
 """Secrets made unreadable, by value and by pattern; the one place that logs, exports and reports go through.
 
-The shapes of keys are in `agent_tools.key_shapes`.
+The shapes of keys are in `agent_tools.secret_patterns`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from agent_tools.key_shapes import MARKS, is_secret, passwords_in, shapes
+from agent_tools.secret_patterns import MARKS, is_secret, passwords_in, shapes
 
 HIDDEN = "[redacted]"
 _SHORTEST = 8

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from agent_tools.base import EffectKind
-from agent_tools.builtin import BUILTIN, tool_class, tool_name
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN, tool_class, tool_name
 
 # Tools that rules may name: the built-in ones, also as Claude Code calls them, and those that a session makes itself.
 KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {

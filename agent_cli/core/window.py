@@ -2,16 +2,19 @@
 
 A compaction puts a few messages (its head) in the place of the older ones, or shortens old results. Its record in the
 log counts from the end of the history, so that a record lost before it moves nothing.
+
+What a compaction did, in a line for a user; every front end has the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent_cli.core.events import Compacted, Pinned, Uncompacted
+from agent_cli.core.events import Compacted, Compacting, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage
-from agent_cli.core.usage import Usage
-from agent_tools.values import Value
+from agent_cli.core.results import Usage
+from agent_tools.record import Value
+from agent_tools.text import counted, inert
 
 
 class Compaction(Value):
@@ -103,3 +106,31 @@ def _cut(message: Message, cuts: dict[str, str]) -> Message:
     if isinstance(message, ToolMessage) and message.call_id in cuts:
         return message.but(text=cuts[message.call_id], media=())
     return message
+
+
+_WHY = {"auto": "the window is nearly full", "manual": "you asked", "too_long": "the provider refused it as too long"}
+
+
+def compacting_line(event: Compacting) -> str:
+    return f"compacting the conversation ({event.tokens:,} tokens): {_WHY[event.trigger]}"
+
+
+def compacted_line(event: Compacted) -> str:
+    """How much smaller it is, what went, what stayed."""
+    said = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
+    if not event.head:
+        return f"{said}; {counted(len(event.cuts), 'old result')} cut, all else stays"
+    by = "" if event.by == "model" else " (made by the program, as no model could write it)"
+    parts = [
+        f"{counted(event.dropped, 'message')} became a summary{by}",
+        f"the newest {event.kept} stay" if event.kept > 1 else "the newest stays",
+    ]
+    if event.cuts:
+        parts.append(f"{counted(len(event.cuts), 'long result')} cut")
+    if event.restated:
+        parts.append(f"carried over: {inert(', '.join(event.restated))}")
+    return "; ".join([said, *parts])
+
+
+def uncompacted_line(event: Uncompacted) -> str:
+    return f"the last compaction is undone: about {event.tokens:,} tokens"

@@ -17,23 +17,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.assembly import Agent, build
 from agent_cli.config.layers import Layers
-from agent_cli.core.answers import Answer, Approver, Reject
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.approvals import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.outcome import Complete, TurnResult
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.results import Complete, TurnResult
 from agent_cli.core.rules import rule_for
 from agent_cli.headless.run import Signals, deny
-from agent_cli.model.scripted import Scripted
-from agent_cli.model.transport import Chunk, Request
-from agent_cli.options import RunOptions
-from agent_cli.place import Place, UsageError
-from agent_cli.terminal.approval import AskInLines
-from agent_cli.terminal.console import make_console, prose, styled
-from agent_cli.terminal.input import read_line
-from agent_cli.terminal.show import Show
-from agent_tools.builtin import SHELL
+from agent_cli.providers.base import Chunk, Request
+from agent_cli.providers.scripted import Scripted
+from agent_cli.runtime.builder import Agent, build
+from agent_cli.terminal.dialogs.lines import AskInLines
+from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.render.console import make_console, prose, styled
+from agent_cli.terminal.render.plain import Show
 from agent_tools.cancel import CancelToken
+from agent_tools.registry import SHELL
 
 HERE = Path(__file__).resolve().parent
 TASK = "One test of this project fails. Find out why and repair it."

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from agent_cli.core.answers import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, later
+from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, later
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import EVENTS, MATCHED
-from agent_cli.extensions.hooks import Function
+from agent_cli.core.place import UsageError
+from agent_cli.extensions.loader import tool_problem
 from agent_cli.headless.run import decide_alone, deny
-from agent_cli.place import UsageError
-from agent_cli.plugins import tool_problem
+from agent_cli.hooks import Function
 from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError
 from agent_tools.function_tool import FunctionTool

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.outcome import Complete, Denial, Diagnostics, Failed, MaxIterations, Suspended, TurnResult
-from agent_cli.core.usage import Usage
-from agent_tools.values import Value
+from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, MaxIterations, Suspended, TurnResult, Usage
+from agent_tools.record import Value
 
 Pending = ApprovalRequested | QuestionAsked
 Ending = Literal["complete", "suspended", "error", "limit", "interrupted"]

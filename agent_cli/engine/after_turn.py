@@ -9,15 +9,15 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, HookRan, HookStarted, Warned
-from agent_cli.core.spent import Check
+from agent_cli.core.results import Check
 from agent_cli.engine.turn import Turn
 from agent_tools.cancel import CancelledError
-from agent_tools.clipping import HeadTail, counted, shorten
-from agent_tools.shell import find_bash
-from agent_tools.shell_env import command_env
+from agent_tools.shell.bash import find_bash
+from agent_tools.shell.env import command_env
+from agent_tools.text import HeadTail, counted, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.process import Ending
+    from agent_tools.shell.process import Ending
 
 _HEAD, _TAIL = 2_000, 6_000
 _NAME = "after_turn"
@@ -69,7 +69,7 @@ def _passed_already(turn: Turn, command: str) -> bool:
 
 def _run(turn: Turn, command: str) -> tuple[Ending, str]:
     """Run it at the root of the workspace. Raises OSError."""
-    from agent_tools.process import run_process
+    from agent_tools.shell.process import run_process
 
     context = turn.kit.context
     bash = find_bash(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from agent_cli.core.events import Checkpoint, Event
-from agent_cli.engine.lending import kept
+from agent_cli.engine.prompt_overrides import kept
 from agent_cli.engine.turn import Turn
 
 

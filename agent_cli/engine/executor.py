@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.core.answers import Answer, Approve, Defer, EditedCall, Reject
+from agent_cli.core.approvals import Answer, Approve, Defer, EditedCall, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -21,22 +21,20 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolCall
-from agent_cli.core.spent import Action
-from agent_cli.engine.approved import ShownCalls
-from agent_cli.engine.asks import Asks
+from agent_cli.core.results import Action
+from agent_cli.engine.approvals import CANCELLED, Asks, ShownCalls, ask_person
 from agent_cli.engine.barrier import caught, close_call
-from agent_cli.engine.checking import Checked, Prepared, approval_request, check, proposals
 from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.questions import CANCELLED, ask_person
-from agent_cli.engine.running import execute_call, fail_call, refuse, skip
+from agent_cli.engine.execute import execute_call, fail_call, refuse, skip
+from agent_cli.engine.tool_call import Checked, Prepared, approval_request, check, proposals
 from agent_cli.engine.turn import Turn
-from agent_cli.permission.decision import Level
+from agent_cli.permissions.decision import Level
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 if TYPE_CHECKING:
-    from agent_cli.engine.ahead import Begun
+    from agent_cli.engine.parallel import Begun
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
@@ -123,7 +121,7 @@ class Round:
     def _begin(self, first: Checked) -> Generator[Event, None, None]:
         """Start the next calls side by side, where they only look; each still gets its result in its turn."""
         # Threads, which most rounds do without.
-        from agent_cli.engine.ahead import can_go_ahead, start_parallel
+        from agent_cli.engine.parallel import can_go_ahead, start_parallel
 
         group: list[Prepared] = []
         known: list[ToolCall] = []

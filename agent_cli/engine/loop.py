@@ -2,11 +2,15 @@
 
 `run_turn` yields what happens and returns how it ended. It prints nothing and stores nothing; it copies the history it
 is given. Running it on a history that ends in unanswered calls resumes there, with the budget that is left.
+
+The account of a turn that needs no model: what ran, in order, and how it ended.
+The time limit of a turn, held against a running call and a silent model: when it passes, the turn is cancelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.config.prompts import prompt
@@ -20,15 +24,10 @@ from agent_cli.core.events import (
     TurnStarted,
     Warned,
 )
-from agent_cli.core.limits import Cap
-from agent_cli.core.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    UserMessage,
-    pending_calls,
-)
-from agent_cli.core.outcome import (
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, UserMessage, pending_calls
+from agent_cli.core.results import (
+    Action,
+    Cap,
     Complete,
     Failed,
     Failure,
@@ -37,20 +36,60 @@ from agent_cli.core.outcome import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.deadline import deadline
-from agent_cli.engine.lending import begin_overrides, give_back, kept
-from agent_cli.engine.plan_guard import continuation, failing_check, left_open, unfinished, verified
-from agent_cli.engine.room import make_room, make_room_after
+from agent_cli.engine.compaction.trigger import make_room, make_room_after
+from agent_cli.engine.plan import continuation, failing_check, left_open, unfinished, verified
+from agent_cli.engine.prompt_overrides import begin_overrides, give_back, kept
 from agent_cli.engine.sampling import build_request, sample
-from agent_cli.engine.summary import recap
-from agent_cli.engine.turn import Kit, Turn, TurnOptions
-from agent_cli.model.transport import ModelError
+from agent_cli.engine.turn import OUT_OF_TIME, Kit, Turn, TurnOptions
+from agent_cli.providers.base import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.values import to_plain
+from agent_tools.record import to_plain
 
 if TYPE_CHECKING:
     from agent_cli.engine.executor import BatchOutcome, Steps
+
+_SHOWN = 30
+
+
+def recap(actions: Sequence[Action], opening: str) -> str:
+    """A short markdown text: the opening sentence, then one line per call that was made."""
+    if not actions:
+        return opening
+    words = {"done": "done", "failed": "failed", "refused": "refused"}
+    lines = [f"- {a.summary} ({words[a.outcome]})" for a in actions[-_SHOWN:]]
+    left_out = len(actions) - len(lines)
+    earlier = [f"- {left_out} earlier calls"] if left_out else []
+    return "\n".join([opening, "", "Before that:", *earlier, *lines])
+
+
+# How often the clock is looked at while the user is asked, which stops it.
+_RECHECK_SECONDS = 1.0
+
+
+@contextmanager
+def deadline(turn: Turn, seconds: float) -> Iterator[None]:
+    """Cancel the turn once its working time reaches `seconds`; 0: never. Time at a question does not count."""
+    if not seconds:
+        yield
+        return
+    import threading  # costs a one-shot run a millisecond, and few turns have a limit
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        while (left := seconds - turn.budget.seconds) > 0:
+            if ended.wait(min(left, _RECHECK_SECONDS)):
+                return
+        if not ended.is_set():
+            turn.kit.context.cancel.cancel(OUT_OF_TIME)
+
+    threading.Thread(target=watch, name="deadline", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
 
 LAST_ROUND = (
     "<reminder>\nThe limit of this turn ({cap}) is reached and no more tools can be called. Say in a few lines what "
@@ -123,7 +162,7 @@ def _rounds(turn: Turn) -> Run:
         turn.kit.context.cancel.check()
         texts = turn.kit.inbox()
         if texts and turn.kit.hooks.wants("UserPromptSubmit"):
-            from agent_cli.engine.session_hooks import incoming
+            from agent_cli.engine.hook_points import incoming
 
             texts = yield from incoming(turn.kit, texts)
         for text in [*texts, *turn.kit.context.notices(), *_stuck(turn)]:
@@ -131,7 +170,7 @@ def _rounds(turn: Turn) -> Run:
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()
         if cap and cap in ASKED_AT and turn.kit.attended and turn.kit.depth == 0:
-            from agent_cli.engine.questions import ask_to_continue
+            from agent_cli.engine.approvals import ask_to_continue
 
             cap = yield from ask_to_continue(turn, cap)
         if cap:
@@ -200,7 +239,7 @@ def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, No
         if more := (yield from failing(turn)):
             return more
     if turn.kit.hooks.wants("SubagentStop" if turn.kit.depth else "Stop"):
-        from agent_cli.engine.hooked import closing
+        from agent_cli.engine.hook_points import closing
 
         return (yield from closing(turn, answer.text if answer else ""))
     return None

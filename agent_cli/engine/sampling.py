@@ -12,15 +12,13 @@ import re
 from collections.abc import Generator, Iterable, Sequence
 from typing import Literal
 
-from agent_cli.core.counting import tokens_of_text
 from agent_cli.core.events import AnswerRestarted, Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
-from agent_cli.core.media import only_taken
-from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage
-from agent_cli.core.outcome import Failure
-from agent_cli.core.usage import Usage
+from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage, only_taken
+from agent_cli.core.results import Failure, Usage
+from agent_cli.core.tokens import tokens_of_text
 from agent_cli.engine.barrier import caught
 from agent_cli.engine.turn import Turn, TurnOptions
-from agent_cli.model.transport import (
+from agent_cli.providers.base import (
     CallDelta,
     CallStart,
     Chunk,
@@ -234,7 +232,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
     """What an answer used that broke off before the provider could report it; None where nothing had come of it."""
     if not (received := draft.tokens):
         return None
-    from agent_cli.engine.measuring import scaled, used_tokens  # most answers come to their end
+    from agent_cli.engine.compaction.measure import scaled, used_tokens  # most answers come to their end
 
     window = turn.kit.window
     return Usage(used_tokens(window, turn.options, turn.history), scaled(window, received), estimated=True)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended, TurnResult
+from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
-from agent_cli.engine.checking import Prepared
 from agent_cli.engine.checkpoints import outer
+from agent_cli.engine.tool_call import Prepared
 from agent_cli.engine.turn import Kit, Turn
-from agent_cli.model.transport import ModelError
+from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.lent import Lent
+from agent_tools.overrides import Lent
 
 if TYPE_CHECKING:
-    from agent_cli.config.agent_types import AgentType
+    from agent_cli.core.agent_type import AgentType
 
 MOST_DEPTH = 2
 FINDERS = ("ToolSearch", "UseTool")

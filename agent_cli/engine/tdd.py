@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent_cli.core.spent import Check
-from agent_cli.engine.plan_guard import asks_back
-from agent_cli.permission.decision import Decision, Level
+from agent_cli.core.results import Check
+from agent_cli.engine.plan import asks_back
+from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.display import CommandOutput
-from agent_tools.values import Value, from_plain, to_plain
+from agent_tools.record import Value, from_plain, to_plain
 
 if TYPE_CHECKING:
-    from agent_cli.engine.checking import Prepared
+    from agent_cli.engine.tool_call import Prepared
     from agent_cli.engine.turn import Turn
 
 Phase = Literal["plan", "tests", "review", "code", "commit", "done"]

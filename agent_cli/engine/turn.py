@@ -7,11 +7,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.answers import Approver, Asker, later
+from agent_cli.core.approvals import Approver, Asker, later
 from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished, Warned
 from agent_cli.core.hooks import NO_HOOKS, Hooks
-from agent_cli.core.limits import Limits
-from agent_cli.core.media import has_media
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
@@ -19,33 +17,31 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     call_ids,
+    has_media,
     was_cut,
     with_open_calls_closed,
 )
 from agent_cli.core.modes import Effort
-from agent_cli.core.outcome import Diagnostics, Failure, TerminalReason, TurnEnd, TurnResult
+from agent_cli.core.results import Diagnostics, Failure, Limits, Spent, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.core.rules import Rule
-from agent_cli.core.spent import Spent
-from agent_cli.core.usage import Usage
 from agent_cli.core.window import Window
-from agent_cli.engine.budget import Budget
-from agent_cli.engine.plan_guard import open_steps, reminder
-from agent_cli.engine.repeats import Repeats
-from agent_cli.engine.verify import Checks
-from agent_cli.model.transport import ModelError, ToolSpec, Transport
-from agent_cli.permission.policy import Policy
+from agent_cli.engine.limits import Budget, Repeats
+from agent_cli.engine.plan import open_steps, reminder
+from agent_cli.engine.verification import Checks
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.base import ModelError, ToolSpec, Transport
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.builtin import tool_class
 from agent_tools.display import Diff, TodoItem
-from agent_tools.lent import Lent
 from agent_tools.media import MediaKind
-from agent_tools.shell_state import Carried
-from agent_tools.values import Value
+from agent_tools.overrides import Lent
+from agent_tools.record import Value
+from agent_tools.registry import tool_class
+from agent_tools.shell.state import Carried
 
 if TYPE_CHECKING:
-    from agent_cli.config.agent_types import AgentType
-    from agent_cli.engine.checking import Prepared
-    from agent_cli.engine.gates import Gates
+    from agent_cli.core.agent_type import AgentType
+    from agent_cli.engine.review import Gates
+    from agent_cli.engine.tool_call import Prepared
 
 
 OUT_OF_TIME = "ended at the time limit of this turn"

@@ -1,1 +1,0 @@
-"""What users add to the program: each kind in a room of its own."""

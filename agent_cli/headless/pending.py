@@ -9,17 +9,15 @@ from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, by_person, typed
-from agent_cli.core.outcome import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd
-from agent_cli.core.usage import Usage
-from agent_cli.headless.exits import FAILED, SUSPENDED
+from agent_cli.core.results import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd, Usage
 from agent_cli.headless.printing import print_line, print_notice, print_text
-from agent_cli.headless.result import Tally, result_object
-from agent_cli.session.plans import expiry_of, seconds_of
+from agent_cli.headless.result import FAILED, SUSPENDED, Tally, result_object
+from agent_cli.session.pending_plans import expiry_of, seconds_of
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore
-from agent_tools.inert import inert
 from agent_tools.plan import plan_text
-from agent_tools.values import to_plain
+from agent_tools.record import to_plain
+from agent_tools.text import inert
 
 
 def pending_items(

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.core.output import OutputError
-from agent_tools.inert import inert
+from agent_cli.core.output_errors import OutputError
+from agent_tools.text import inert
 
 
 def print_notice(text: str) -> None:

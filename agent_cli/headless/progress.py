@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent_cli.core.compacting import compacted_line
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalResolved,
@@ -21,8 +20,9 @@ from agent_cli.core.events import (
     innermost,
 )
 from agent_cli.core.hooks import hook_line, is_told
+from agent_cli.core.window import compacted_line
 from agent_tools.display import CommandOutput, Diff, Diffs
-from agent_tools.inert import inert
+from agent_tools.text import inert
 
 
 class ProgressPrinter:

@@ -12,24 +12,21 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.answers import Answer, Defer, QuestionReply, Reject
+from agent_cli.core.approvals import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.core.media import media_of
-from agent_cli.core.outcome import Complete, Suspended, TurnResult
-from agent_cli.core.spent import Spent
-from agent_cli.core.usage import Usage
-from agent_cli.engine.drive import Conversation
-from agent_cli.headless.exits import SUSPENDED, exit_code, outcome_of
+from agent_cli.core.messages import media_of
+from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
+from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.printing import print_line, print_notice, print_text
 from agent_cli.headless.progress import ProgressPrinter
-from agent_cli.headless.result import Tally, result_object
+from agent_cli.headless.result import SUSPENDED, Tally, exit_code, outcome_of, result_object
 from agent_cli.headless.stdin import NotTextError, join, read_stdin
-from agent_cli.session.plans import WaitingPlan, save_plan
+from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
-from agent_tools.inert import inert
 from agent_tools.media import Media
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.text import inert
 
 if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson

@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Callable
 
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 NOTICE_AFTER = 2.0
 _CHUNK = 1 << 16

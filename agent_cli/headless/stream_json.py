@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli import __version__
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -37,9 +36,9 @@ from agent_cli.core.events import (
     decider_word,
     innermost,
 )
-from agent_cli.core.media import claude_blocks
-from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage
-from agent_cli.core.usage import Usage
+from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage, claude_blocks
+from agent_cli.core.results import Usage
+from agent_cli.core.version import __version__
 from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result import new_uuid, usage_object
 from agent_tools.display import CommandOutput

@@ -7,12 +7,15 @@ synced. The first record is the header. Of an answer that is still coming, what 
 a second.
 
 What the disk refuses is kept in memory and follows, in order, as soon as there is room; until then `warning` says so.
+
+The text of an answer while it comes: saved a piece at a time, at most once a second, until the message is there.
 """
 
 from __future__ import annotations
 
-import _thread
+import _thread  # `threading` costs a one-shot run a millisecond
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -35,15 +38,64 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
-from agent_cli.core.usage import Usage
-from agent_cli.session.lines import VERSION, sealed
-from agent_cli.session.owner import claim, holder, release
-from agent_cli.session.partial import Unfinished
-from agent_cli.session.private import sync_folder
+from agent_cli.core.results import Usage
+from agent_cli.session.codec import VERSION, sealed
+from agent_cli.session.lock import claim, holder, release
+from agent_cli.session.permissions import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
-from agent_tools.private import private_folder
-from agent_tools.regular import open_regular
-from agent_tools.values import Value, to_plain
+from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_read import open_regular
+from agent_tools.record import Value, to_plain
+
+SECONDS = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Unfinished:
+    """Gathers the pieces of an answer; `due` is called, on another thread, about a second after something came."""
+
+    def __init__(self, redact: Redactor, due: Callable[[], None], seconds: float = SECONDS) -> None:
+        self._redact = redact
+        self._due = due
+        self._seconds = seconds
+        self._pieces: list[str] = []
+        self._saved = ""
+        self._armed = False
+
+    def feed(self, text: str) -> None:
+        self._pieces.append(text)
+        if not self._armed:
+            self._armed = True
+            # The system may give a signal that comes meanwhile to the new thread, and then it would not end what this
+            # one waits for next.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            try:
+                _thread.start_new_thread(self._wait, ())
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _wait(self) -> None:
+        time.sleep(self._seconds)
+        self._armed = False
+        self._due()
+
+    def end(self) -> None:
+        """The message is there, and its pieces are not needed."""
+        self._pieces, self._saved = [], ""
+
+    def take(self) -> tuple[int, str]:
+        """What can be saved and was not yet: where it begins in the answer, and the text."""
+        # Meanwhile more may come on the other thread: only what was there is replaced, in one step.
+        pieces, count = self._pieces, len(self._pieces)
+        whole = "".join(pieces[:count])
+        pieces[:count] = [whole]
+        ready = self._redact(whole[: self._redact.settled(whole)])
+        start = len(self._saved)
+        if not ready.startswith(self._saved):
+            return start, ""
+        self._saved = ready
+        return start, ready[start:]
+
 
 # How often a session that another process has open is tried again, in seconds.
 _AGAIN = 0.05
@@ -149,7 +201,7 @@ class SessionLog:
         "the file as it was".
         """
         # What few sessions need.
-        from agent_cli.session.mend import mend
+        from agent_cli.session.codec import mend
 
         if self._fd < 0:
             return "was left as it is"

@@ -6,13 +6,11 @@ from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import Message, ToolCall
-from agent_cli.core.outcome import Diagnostics
-from agent_cli.core.spent import Spent
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Diagnostics, Spent, Usage
 from agent_cli.core.window import Compaction, UsageReport
 from agent_tools.display import TodoItem
-from agent_tools.shell_state import Carried
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.shell.state import Carried
 
 
 class SessionNotFoundError(Exception):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
-from agent_cli.session.lines import open_log, read_log
+from agent_cli.session.codec import open_log, read_log
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.private import draft_file, fresh_copy, kept_copies, owner_file
+from agent_cli.session.permissions import draft_file, fresh_copy, kept_copies, owner_file
 from agent_cli.session.records import Restored, SessionInfo, SessionNotFoundError
-from agent_tools.regular import read_start
+from agent_tools.fs.safe_read import read_start
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -125,7 +125,7 @@ class SessionStore:
 
 def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
     """All that lists say of a session, for `--json`."""
-    from agent_cli.session.story import build_timeline, stage_of
+    from agent_cli.session.timeline import build_timeline, stage_of
 
     turns = build_timeline(data)
     calls = [c for t in turns for c in t.calls]

@@ -1,16 +1,23 @@
-"""A text in the user's own editor."""
+"""A text in the user's own editor.
+
+A line that a user types, without an editor.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import subprocess
+import sys
 import tempfile
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from agent_tools.regular import read_regular
-from agent_tools.values import Value
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.record import Value
 
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
@@ -73,3 +80,44 @@ def edited_text(text: str, suffix: str = ".md") -> str | None:
     if done.returncode:
         return None
     return changed if text.endswith("\n") else changed.removesuffix("\n")
+
+
+# Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
+GUARD = 0.6
+
+
+def read_line(prompt: str) -> str:
+    """One line, without NUL characters. Raises EOFError at the end of input, KeyboardInterrupt on Ctrl-C."""
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stdout.write("\n")
+        raise EOFError
+    return line.rstrip("\n").replace("\0", "")
+
+
+def wait_until_quiet() -> None:
+    """Drop what was typed before a question could be seen, and what is being typed when it comes: no answer to it.
+
+    Returns GUARD seconds after the question or the last key, so that a line that is under way cannot answer; at once
+    where nobody types, as with a pipe. Raises KeyboardInterrupt on Ctrl-C.
+    """
+    try:
+        before = termios.tcgetattr(0)
+    except (OSError, termios.error):
+        return
+    quiet = termios.tcgetattr(0)
+    # Each key at once and unseen: a line that is not sent yet could not be told from none.
+    quiet[3] &= ~(termios.ICANON | termios.ECHO)
+    try:
+        termios.tcsetattr(0, termios.TCSAFLUSH, quiet)
+        while select.select([0], [], [], GUARD)[0]:
+            if not os.read(0, 1024):
+                return  # the terminal is gone
+    except (OSError, termios.error):
+        return
+    finally:
+        # Where the terminal is gone by now, the next read tells.
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)

@@ -1,6 +1,8 @@
 """The session on a terminal, line by line: read a message, run the turn, show it, ask where a call needs a user.
 
 Ctrl-C while a turn runs interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
+
+How a turn ended for the user: whether what it left is to be offered to them for taking back.
 """
 
 from __future__ import annotations
@@ -9,48 +11,71 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
-from agent_cli import __version__
-from agent_cli.assembly import Agent, build, switch_model
-from agent_cli.attach import attach_images
 from agent_cli.config.layers import Layers
-from agent_cli.config.mentions import missing_files
-from agent_cli.config.notes import note_in
+from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.answers import Approver, Asker
+from agent_cli.core.approvals import Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.usage import Usage
-from agent_cli.engine.drive import Listener
-from agent_cli.mcp_servers import approvals_of, unapproved
-from agent_cli.options import RunOptions
-from agent_cli.place import Place, UsageError, check_mode, find_place, project_files, read_settings, remember_trust
-from agent_cli.session.plans import take_plan
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
+from agent_cli.core.version import __version__
+from agent_cli.engine.conversation import Listener
+from agent_cli.extensions.mentions import missing_files
+from agent_cli.memory.notes import note_in
+from agent_cli.runtime.attachments import attach_images
+from agent_cli.runtime.builder import Agent, build, switch_model
+from agent_cli.runtime.environment import check_mode, find_place, project_files, read_settings, remember_trust
+from agent_cli.runtime.mcp import approvals_of, unapproved
+from agent_cli.runtime.pending import refuse_fork, reopen
+from agent_cli.runtime.titles import Titles
+from agent_cli.session.pending_plans import take_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
-from agent_cli.terminal.approval import AskInLines
-from agent_cli.terminal.asking import QuestionsInLines
-from agent_cli.terminal.bang import is_bang, run_bang
-from agent_cli.terminal.changeable import Announced, Changeable
+from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.commands.memory import take_note
-from agent_cli.terminal.console import hanging, make_console, shown_path, styled
-from agent_cli.terminal.dialogs import Beginning, Dialogs
-from agent_cli.terminal.first import choose_first_model, choose_sandbox, hints, is_first_start
-from agent_cli.terminal.input import read_line
-from agent_cli.terminal.leaving import how_it_ended
-from agent_cli.terminal.pictures import Pictures
-from agent_cli.terminal.resuming import adopt, greet_back, measure
-from agent_cli.terminal.show import Show
-from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
-from agent_cli.terminal.themes import Tinted
-from agent_cli.terminal.trusting import ask_server, ask_trust
-from agent_cli.terminal.views import display_lines
-from agent_cli.titles import Titles
-from agent_cli.waiting import refuse_fork, reopen
+from agent_cli.terminal.commands.registry import REGISTRY, ExitRequestedError, is_aside, run_slash
+from agent_cli.terminal.dialogs.base import Beginning, Dialogs
+from agent_cli.terminal.dialogs.edit_call import Announced, Changeable
+from agent_cli.terminal.dialogs.lines import AskInLines, QuestionsInLines
+from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.render.console import hanging, make_console, shown_path, styled
+from agent_cli.terminal.render.diff import display_lines
+from agent_cli.terminal.render.plain import Show
+from agent_cli.terminal.render.theme import Tinted
+from agent_cli.terminal.shell_escape import is_bang, run_bang
+from agent_cli.terminal.startup import (
+    adopt,
+    ask_server,
+    ask_trust,
+    choose_first_model,
+    choose_sandbox,
+    greet_back,
+    hints,
+    is_first_start,
+    measure,
+)
 from agent_tools.base import ToolError
-from agent_tools.clipping import one_line
 from agent_tools.display import Display, TodoView
+from agent_tools.text import one_line
+
+
+def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
+    """badly: it failed, or the user ended it by a no to all of it. stopped: interrupted, at a bound, or a call was
+    refused, after which people would rather say what they want instead than answer another question."""
+    if result is None or isinstance(result, Suspended):
+        return "well"
+    refused = any(d.by == "person" for d in result.end.denials)
+    reason = result.end.diagnostics.terminal_reason
+    failed = (isinstance(result, Failed) and result.failure is not None) or (
+        isinstance(result, Complete) and result.degraded and result.failure is not None
+    )
+    if reason != "interrupted" and (failed or reason == "cancelled"):
+        return "badly"
+    return "well" if isinstance(result, Complete) and not result.degraded and not refused else "stopped"
+
 
 AFTER_PROMPT = 0.5
 
@@ -72,7 +97,7 @@ def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str])
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
     # prompt-toolkit: a fifth of a second that a pipe must not pay for.
-    from agent_cli.terminal.live_repl import LiveRepl
+    from agent_cli.terminal.app.session import LiveRepl
 
     return LiveRepl
 
@@ -246,7 +271,7 @@ class Repl(Dialogs):
             self.say(f"  This turn left {changed}. /undo reverts that.")
             return
         # The snapshots, which most turns end without.
-        from agent_cli.terminal.undoing import roll_back
+        from agent_cli.terminal.commands.undo import roll_back
 
         self.say(f"  This turn left {changed}.")
         roll_back(self)
@@ -322,7 +347,7 @@ class Repl(Dialogs):
             self.say(text)
             return
         # The parser and the lexers, which the prompt need not wait for.
-        from agent_cli.terminal.render import MarkdownStream
+        from agent_cli.terminal.render.live import MarkdownStream
 
         stream = MarkdownStream(self._console.width, color=not self._console.no_color)
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")

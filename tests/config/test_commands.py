@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.commands import expand_message, find_commands
-from agent_cli.config.expansion import with_arguments
+from agent_cli.extensions.commands import expand_message, find_commands
+from agent_cli.extensions.template import with_arguments
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
 from tests.counting import steps
 from tests.helpers import ROOT
 
@@ -148,7 +148,7 @@ def test_looking_for_none_costs_next_to_nothing(home: Path, project: Path) -> No
 def test_plain_heads_do_not_load_yaml(home: Path) -> None:
     keep(home, ".claude/commands/a.md", "---\ndescription: Review it\nallowed-tools: Read\n---\nBody")
     code = (
-        "import sys; from pathlib import Path; from agent_cli.config.commands import find_commands\n"
+        "import sys; from pathlib import Path; from agent_cli.extensions.commands import find_commands\n"
         f"assert find_commands(Path({str(home)!r}), None)[0]['a'].description == 'Review it'\n"
         "assert 'yaml' not in sys.modules and 'shlex' not in sys.modules"
     )

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.agent_types import find_agent_types
-from agent_cli.config.commands import find_commands
 from agent_cli.config.layers import Layers
-from agent_cli.config.skills import find_skills
-from agent_cli.options import RunOptions
-from agent_cli.permission.trust import evaluate_trust, fingerprints
-from agent_cli.place import Place, read_settings
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import Place
+from agent_cli.extensions.agents import find_agent_types
+from agent_cli.extensions.commands import find_commands
+from agent_cli.extensions.skills import find_skills
+from agent_cli.permissions.trust import evaluate_trust, fingerprints
+from agent_cli.runtime.environment import read_settings
 from tests.helpers import agent, call, script
 
 HOOKS = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch /tmp/never"}]}]}}

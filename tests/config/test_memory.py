@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.config.memory import DEEPEST, FULL, LIMIT, Memory, Sources, load_memory, own_folders
+from agent_cli.memory.files import DEEPEST, FULL, LIMIT, Memory, Sources, load_memory, own_folders
 
 
 def put(path: Path, text: str | bytes) -> Path:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.mentions import missing_files, with_files
+from agent_cli.extensions.mentions import missing_files, with_files
 from agent_tools.base import ToolContext
-from agent_tools.workspace import Workspace, fingerprint
+from agent_tools.fs.workspace import Workspace, fingerprint
 
 
 def context(root: Path) -> ToolContext:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.config.notes import add_note, note_in, with_note
+from agent_cli.memory.notes import add_note, note_in, with_note
 from agent_tools.base import ToolError
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.config.own_settings import save_setting
-from agent_cli.config.reading import SettingsError
+from agent_cli.config.parsing import SettingsError
+from agent_cli.config.user_settings import save_setting
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from agent_cli.config.layers import Layers
-from agent_cli.config.reading import SettingsError, from_environment
+from agent_cli.config.parsing import SettingsError, from_environment
 from agent_cli.config.schema import Permissions, Settings, SettingScope, tables
-from agent_tools.values import DecodeError, from_plain, hints_of
+from agent_tools.record import DecodeError, from_plain, hints_of
 from tests.helpers import agent, call, script
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.core.imports import MOST, find_imports, names_path
+from agent_cli.memory.imports import MOST, find_imports, names_path
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import AssistantMessage, UserMessage, by_person, typed, without_note
 from agent_cli.engine.loop import LAST_ROUND
 from agent_cli.session.history import LOST_MESSAGE
-from agent_cli.session.plans import feedback_block
+from agent_cli.session.pending_plans import feedback_block
 
 
 @pytest.mark.parametrize("name", ["plan_mode", "plan_continue", "reminder", "compacted"])

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message
-from agent_cli.core.outcome import Failure
-from agent_cli.core.usage import Usage
-from agent_cli.model.scripted import _check_results
-from agent_cli.model.transport import (
+from agent_cli.core.results import Failure, Usage
+from agent_cli.providers.base import (
     CallDelta,
     CallStart,
     Chunk,
@@ -21,8 +19,9 @@ from agent_cli.model.transport import (
     TextChunk,
     UsageChunk,
 )
+from agent_cli.providers.scripted import _check_results
 from agent_tools.cancel import CancelToken
-from agent_tools.values import to_plain
+from agent_tools.record import to_plain
 
 SUMMARY = """## Goal
 Count to the end, as the user said.

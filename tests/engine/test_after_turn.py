@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete
+from agent_cli.core.results import Complete
 from tests.engine.test_subagents import Split, task
 from tests.engine.world import World
 from tests.helpers import call

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Answer, Approve, Reject
+from agent_cli.core.approvals import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.outcome import Complete
+from agent_cli.core.results import Complete
 from tests.engine.world import World
 from tests.helpers import call
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Reject
+from agent_cli.core.approvals import Approve, Reject
 from agent_cli.core.events import ToolFinished, Warned
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.outcome import Complete
-from agent_cli.crash import write_report
+from agent_cli.core.results import Complete
+from agent_cli.session.crash import write_report
 from tests.engine.world import World
 from tests.helpers import call
 

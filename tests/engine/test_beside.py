@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_cli.core.events import Event, ToolStarted
-from agent_cli.engine.drive import Conversation
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnOptions
 from tests.engine.world import SPECS, World
 from tests.helpers import call

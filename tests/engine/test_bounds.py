@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, QuestionReply, Reject
+from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.outcome import Complete, MaxIterations
+from agent_cli.core.results import Complete, Limits, MaxIterations
 from tests.engine.world import World
 from tests.helpers import call
 

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer
+from agent_cli.core.approvals import Approve, Defer
 from agent_cli.core.events import Compacted, Compacting, MessageAdded, SubagentEvent, UsageAdded, Warned
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage
-from agent_cli.core.outcome import Complete, Failed, Suspended
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Complete, Failed, Suspended, Usage
 from agent_cli.core.window import Window
-from agent_cli.engine.measuring import limit_of
-from agent_cli.engine.summing_up import SECTIONS
+from agent_cli.engine.compaction.measure import limit_of
+from agent_cli.engine.compaction.summarize import SECTIONS
 from agent_cli.engine.turn import Opened, TurnOptions
-from agent_cli.extensions.hooks import Function, HookTable
-from agent_cli.model.scripted import Scripted
-from agent_cli.model.transport import Request
+from agent_cli.hooks import Function, HookTable
+from agent_cli.providers.base import Request
+from agent_cli.providers.scripted import Scripted
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore

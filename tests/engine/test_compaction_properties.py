@@ -10,22 +10,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.events import Compacted, Event
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import UserMessage
+from agent_cli.core.results import Limits
 from agent_cli.core.window import Window
-from agent_cli.engine.context import compact_now, context_used, pin, uncompact
-from agent_cli.engine.drive import Conversation
+from agent_cli.engine.compaction.controls import compact_now, context_used, pin, uncompact
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import Kit, TurnOptions
-from agent_cli.model.transport import Request
-from agent_cli.permission.policy import Policy
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.base import Request
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.fs.workspace import Workspace
+from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
-from agent_tools.todo import TodoWrite
-from agent_tools.values import Value
-from agent_tools.workspace import Workspace
+from agent_tools.record import Value
 from tests.engine.narrow import SUMMARY, Narrow, whole
 from tests.helpers import examples
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.outcome import Complete
+from agent_cli.core.results import Complete
 from tests.engine.world import World
 from tests.helpers import call
 from tests.tools.faults import fill, make_read_only, mount_small, own_mounts, unprivileged, within

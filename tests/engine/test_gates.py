@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, QuestionReply
+from agent_cli.core.approvals import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete, Failed, Suspended
+from agent_cli.core.results import Complete, Failed, Suspended
 from tests.engine.test_plan import plan
 from tests.engine.world import World
 from tests.helpers import call

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Reject
+from agent_cli.core.approvals import Approve, Reject
 from agent_cli.core.messages import UserMessage
-from agent_cli.engine.seen_urls import is_known_url
+from agent_cli.engine.tool_call import is_known_url
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.builtin import BUILTIN
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
 from tests.engine.world import World
 from tests.helpers import call
 

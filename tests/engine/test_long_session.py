@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.assembly import tool_specs
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Compacted
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage, Text, UserMessage
-from agent_cli.core.outcome import Complete
-from agent_cli.model.transport import Request
-from agent_tools.builtin import BUILTIN
+from agent_cli.core.results import Complete, Limits
+from agent_cli.providers.base import Request
+from agent_cli.runtime.builder import tool_specs
+from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
-from agent_tools.todo import TodoWrite
+from agent_tools.registry import BUILTIN
 from agent_tools.write import Write
 from tests.engine.narrow import Narrow, whole
 from tests.engine.world import World

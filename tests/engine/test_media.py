@@ -8,10 +8,10 @@ import pytest
 
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
 from agent_cli.engine.turn import Opened
-from agent_cli.model.scripted import Scripted
+from agent_cli.providers.scripted import Scripted
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.media import Media, MediaKind
-from agent_tools.values import Value
+from agent_tools.record import Value
 from tests.engine.world import World
 from tests.helpers import call
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.memory import Sources, load_memory
-from agent_cli.config.nearby import NestedMemory
 from agent_cli.core.messages import UserMessage
+from agent_cli.memory.files import Sources, load_memory
+from agent_cli.memory.nested import NestedMemory
 from tests.engine.world import World
 from tests.helpers import agent, call, script
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.answers import Approve, Defer, QuestionReply
+from agent_cli.core.approvals import Approve, Defer, QuestionReply
 from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete, Failed, Suspended
+from agent_cli.core.results import Complete, Failed, Suspended
 from agent_tools.display import TodoItem
 from tests.engine.world import World
 from tests.helpers import call

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.answers import Defer, QuestionReply
+from agent_cli.core.approvals import Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
-from agent_cli.core.outcome import Complete, Suspended
+from agent_cli.core.results import Complete, Suspended
 from tests.engine.test_plan import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.engine.world import World
 from tests.helpers import call

@@ -13,24 +13,22 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.answers import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
-from agent_cli.core.limits import Limits
-from agent_cli.core.outcome import Suspended
-from agent_cli.core.spent import Spent
-from agent_cli.engine.drive import Conversation
+from agent_cli.core.results import Limits, Spent, Suspended
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import Kit, TurnOptions
-from agent_cli.model.scripted import Scripted
-from agent_cli.permission.policy import Policy
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.scripted import Scripted
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_tools.ask_user import AskUserQuestion
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.fs.workspace import Workspace
+from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
-from agent_tools.todo import TodoWrite
-from agent_tools.values import Value
-from agent_tools.workspace import Workspace
+from agent_tools.record import Value
 from tests.helpers import examples
 
 ROUNDS = 6

@@ -9,13 +9,13 @@ import pytest
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Failed
-from agent_cli.engine.drive import Conversation, drive
-from agent_cli.engine.hooked import pre_compact
+from agent_cli.core.results import Failed
+from agent_cli.engine.conversation import Conversation, drive
+from agent_cli.engine.hook_points import pre_compact
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnOptions
 from agent_tools.base import ToolError
-from agent_tools.lent import Lent, Prompted
+from agent_tools.overrides import Lent, Prompted
 from tests.engine.test_hooks import Hooked, Said
 from tests.engine.world import World
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer
+from agent_cli.core.approvals import Approve, Defer
 from agent_cli.core.events import SubagentEvent, ToolFinished, innermost
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete, Suspended
-from agent_tools.shell_state import Carried
+from agent_cli.core.results import Complete, Suspended
+from agent_tools.shell.state import Carried
 from tests.engine.test_subagents import story, task
 from tests.engine.world import World
 from tests.helpers import call

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
-from agent_cli.core.outcome import Complete, Failed
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Complete, Failed, Usage
 from agent_cli.engine.turn import Opened
-from agent_cli.model.scripted import Scripted
+from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.builtin import BUILTIN
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
 from tests.engine.world import World
 from tests.helpers import call
 
@@ -119,7 +118,7 @@ def test_denied_and_unknown_calls_among_them_run_nothing(tmp_path: Path) -> None
 
 
 def test_no_more_calls_are_begun_than_the_budget_has(tmp_path: Path) -> None:
-    from agent_cli.core.limits import Limits
+    from agent_cli.core.results import Limits
 
     meet = Meet(2)
     world = World(tmp_path, meeting("a", "b", "c"), tools=(*BUILTIN, meet))

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer
+from agent_cli.core.approvals import Approve, Defer
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, innermost
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.outcome import Complete, MaxIterations, Suspended
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Complete, Limits, MaxIterations, Suspended, Usage
 from tests.engine.world import World
 from tests.helpers import agent, call, script
 
@@ -35,7 +33,7 @@ class Split:
     """One script for the parent, one for its sub-agents, told apart by what the first message says."""
 
     def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
-        from agent_cli.model.scripted import Scripted
+        from agent_cli.providers.scripted import Scripted
 
         self.parent = world.model
         self.nested = Scripted(nested, "nested")

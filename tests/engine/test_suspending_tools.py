@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, QuestionReply
+from agent_cli.core.approvals import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.core.messages import ToolMessage
-from agent_cli.core.outcome import Complete, Failed, Suspended
+from agent_cli.core.results import Complete, Failed, Suspended
 from agent_tools.base import Effect, Finish, Progress, Suspend, Tool, ToolContext, ToolResult
-from agent_tools.builtin import BUILTIN
 from agent_tools.cancel import CancelledError
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
 from tests.engine.test_subagents import story, task
 from tests.engine.world import World
 from tests.helpers import call

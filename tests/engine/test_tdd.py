@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, QuestionReply
+from agent_cli.core.approvals import Approve, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
-from agent_cli.core.outcome import Complete, Suspended
+from agent_cli.core.results import Complete, Suspended
 from agent_cli.engine.tdd import _COMMIT, _TEST
-from agent_tools.lent import Lent
+from agent_tools.overrides import Lent
 from tests.engine.world import World
 from tests.helpers import call
 
@@ -170,7 +170,7 @@ def test_a_sub_agent_keeps_the_order_too(root: Path) -> None:
 
 
 def test_it_goes_on_after_a_pause_in_another_process(root: Path) -> None:
-    from agent_cli.core.answers import Defer
+    from agent_cli.core.approvals import Defer
 
     story = world(root, [PLAN, RED, RUN, GREEN, RUN, {"text": "Good?"}], Person(Defer()))  # type: ignore[arg-type]
     assert isinstance(story.turn(lent=LENT), Suspended)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.answers import Approve, Defer, EditedCall, Reject
+from agent_cli.core.approvals import Approve, Defer, EditedCall, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -20,16 +20,13 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
 )
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
-from agent_cli.core.outcome import Complete, Failed, Failure, MaxIterations, Suspended
-from agent_cli.core.spent import Spent
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Complete, Failed, Failure, Limits, MaxIterations, Spent, Suspended, Usage
 from agent_cli.engine.turn import Opened
-from agent_cli.model.transport import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
+from agent_cli.providers.base import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
-from agent_tools.values import Value
+from agent_tools.record import Value
 from tests.engine.world import World
 from tests.helpers import call
 
@@ -234,7 +231,7 @@ def test_a_failure_after_tools_degrades_and_never_replays(root: Path) -> None:
 
 
 def test_a_fallback_model_takes_over(root: Path) -> None:
-    from agent_cli.model.scripted import Scripted
+    from agent_cli.providers.scripted import Scripted
 
     spare = Scripted([{"text": "From the spare."}], "spare")
     world = World(
@@ -246,7 +243,7 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
 
 
 def test_a_fallback_model_that_cannot_be_opened_is_skipped_with_a_warning(root: Path) -> None:
-    from agent_cli.model.scripted import Scripted
+    from agent_cli.providers.scripted import Scripted
 
     def broken() -> Opened:
         raise ModelError(Failure("auth", "There is no key."))

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.agent_types import builtin_agent_types
-from agent_cli.core.answers import Answer
+from agent_cli.core.approvals import Answer
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
-from agent_cli.core.outcome import TurnResult
+from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import RuleList, read_rule
-from agent_cli.engine.drive import drive
+from agent_cli.engine.conversation import drive
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Kit, TurnOptions
-from agent_cli.model.scripted import Scripted
-from agent_cli.model.transport import ToolSpec
-from agent_cli.permission.policy import Mode, Policy
+from agent_cli.extensions.agents import builtin_agent_types
+from agent_cli.permissions.policy import Mode, Policy
+from agent_cli.providers.base import ToolSpec
+from agent_cli.providers.scripted import Scripted
 from agent_tools.base import ToolContext
-from agent_tools.builtin import BUILTIN
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
 
 SPECS = tuple(ToolSpec(t.name, t.name, {}) for t in BUILTIN)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from agent_cli.core.events import Event, HookRan, Warned
 from agent_cli.core.hooks import Hook, HookEvent, HookResult
-from agent_cli.engine.drive import drive
-from agent_cli.extensions.hooks import HookTable
-from agent_cli.extensions.hooks.table import HookSession
+from agent_cli.engine.conversation import drive
+from agent_cli.hooks import HookTable
+from agent_cli.hooks.registry import HookSession
 from agent_tools.cancel import CancelToken
 
 PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.hooks import EVENTS, HookEvent
-from agent_cli.extensions.hooks.answers import BLOCKS, SPEAKS
+from agent_cli.hooks.response import BLOCKS, SPEAKS
 from tests.extensions.hooking import Step, python, saying
 
 NOTHING = ("", "", (), None)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.hooks import EVENTS
-from agent_cli.engine.drive import drive
+from agent_cli.engine.conversation import drive
 from agent_tools.cancel import CancelToken
 from tests.helpers import ROOT, agent, call, script
 

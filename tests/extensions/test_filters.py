@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.rules import read_rule
-from agent_cli.permission.touching import is_about
+from agent_cli.permissions.matcher import is_about
 from agent_tools.base import Effect
 from tests.headless.test_hooks import home, run, work  # noqa: F401 - fixtures
 from tests.helpers import agent, call, script

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent_cli.core.hooks import Hook, HookEvent, HookResult
-from agent_cli.engine.drive import drive
-from agent_cli.extensions.hooks import HookTable
+from agent_cli.engine.conversation import drive
+from agent_cli.hooks import HookTable
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.extensions.hooking import Step, table_of
 from tests.tools.web_server import Page, WebServer, page

@@ -11,12 +11,12 @@ import pytest
 from agent_cli.core.events import UsageAdded
 from agent_cli.core.hooks import Hook, HookEvent
 from agent_cli.core.messages import ToolMessage
-from agent_cli.core.usage import Usage
-from agent_cli.engine.drive import drive
+from agent_cli.core.results import Usage
+from agent_cli.engine.conversation import drive
 from agent_cli.engine.turn import Opened
-from agent_cli.extensions.hooks import HookTable
-from agent_cli.extensions.hooks.judge import read_hook_verdict
-from agent_cli.model.scripted import Scripted
+from agent_cli.hooks import HookTable
+from agent_cli.hooks.handlers import read_hook_verdict
+from agent_cli.providers.scripted import Scripted
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.engine.world import World
 from tests.headless.test_hooks import home, run, work  # noqa: F401 - fixtures

@@ -14,10 +14,10 @@ import pytest
 
 from agent_cli.core.events import HookRan, HookStarted
 from agent_cli.core.hooks import Hook
-from agent_cli.engine.drive import drive
-from agent_cli.extensions.hooks import Function, HookTable
-from agent_cli.extensions.hooks.matching import matcher_matches
-from agent_cli.extensions.hooks.runner import EXIT_1
+from agent_cli.engine.conversation import drive
+from agent_cli.hooks import Function, HookTable
+from agent_cli.hooks.registry import matcher_matches
+from agent_cli.hooks.runner import EXIT_1
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.extensions.hooking import Step, python, saying, table_of
 

@@ -16,7 +16,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.headless.stream_json import StreamJson
 from agent_tools.media import Media
 from tests.helpers import agent, call, script
-from tests.model.server import ModelServer, Reply
+from tests.providers.server import ModelServer, Reply
 
 
 def png(width: int = 2, height: int = 2) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.engine.narrow import SUMMARY
 from tests.helpers import agent, script
-from tests.model.server import Call, ModelServer, Received, Reply
+from tests.providers.server import Call, ModelServer, Received, Reply
 
 SIZE = 26_000
 SETTINGS = f"context_window = {SIZE}"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_tools.guarded_git import hardening
-from agent_tools.shell_env import CALM
+from agent_tools.process.guarded_git import hardening
+from agent_tools.shell.env import CALM
 from tests.helpers import agent, call, script
 from tests.repository import git, with_remote
 from tests.tools.sandboxing import missing

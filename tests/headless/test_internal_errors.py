@@ -58,7 +58,7 @@ def test_an_ask_rule_about_a_folder_of_the_workspace(work: Path) -> None:
 
 PLUGIN = """
 from agent_tools.base import Tool, ToolResult
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 class Args(Value):
     key: str

@@ -93,7 +93,7 @@ def test_nor_at_any_moment_of_the_beginning(work: Path, moment: int) -> None:
 
 def test_without_proc_children_are_known_by_their_parents(tmp_path: Path) -> None:
     """As on macOS, where no environment of another process can be read."""
-    reaper = Path(__file__).parents[2] / "tools/agent_tools/reaper.bash"
+    reaper = Path(__file__).parents[2] / "tools/agent_tools/process/reaper.bash"
     tree = "setsid sleep 3141 & sleep 3142 & echo; wait"
     with subprocess.Popen(["bash", "-c", tree], cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True) as run:
         assert run.stdout is not None

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Usage
 from tests.helpers import agent, call, script
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 
 FAST = {"AGENT_RETRIES": "3"}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.mentions import with_files
 from agent_cli.core.events import Event, FilesSeen
-from agent_cli.engine.drive import Conversation
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnOptions
-from agent_tools.workspace import fingerprint
+from agent_cli.extensions.mentions import with_files
+from agent_tools.fs.workspace import fingerprint
 from tests.engine.world import World
 from tests.helpers import agent, call, script
 

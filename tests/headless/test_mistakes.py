@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.options import parse_options
+from agent_cli.config.run_options import parse_options
 from tests.helpers import agent, call, script
 
 

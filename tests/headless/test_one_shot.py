@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import agent, call, script
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 
 
 def openai(server: ModelServer) -> dict[str, str]:

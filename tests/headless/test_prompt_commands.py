@@ -12,7 +12,7 @@ import pytest
 
 from tests.headless.test_commands_and_images import command, openai
 from tests.helpers import agent, call, script
-from tests.model.server import ModelServer, Reply
+from tests.providers.server import ModelServer, Reply
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.commands import decide
-from agent_cli.options import RunOptions
-from agent_cli.waiting import reopen
+from agent_cli.cli.commands import approvals
+from agent_cli.config.run_options import RunOptions
+from agent_cli.runtime.pending import reopen
 from tests.forking import start
 from tests.headless.test_suspended import log, once, pending, suspend
 from tests.helpers import agent, call, clean_env, script
@@ -198,8 +198,8 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
         assert agent(["approve"], work).returncode == 3
         return reopen(*args, **more)
 
-    monkeypatch.setattr(decide, "reopen", reopened_later)
-    assert decide.decide_calls((), decide.PendingDecision(word="approve"), RunOptions()) == 3
+    monkeypatch.setattr(approvals, "reopen", reopened_later)
+    assert approvals.decide_calls((), approvals.PendingDecision(word="approve"), RunOptions()) == 3
     said = capsys.readouterr().err
     assert "Another process has decided this meanwhile" in said
     assert "waiting: Run: echo two >> log" in said

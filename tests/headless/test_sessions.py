@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import agent, call, script
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 
 
 def session_of(stdout: str) -> str:

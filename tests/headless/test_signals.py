@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import call, clean_env, script
-from tests.model.server import ModelServer, Reply
+from tests.providers.server import ModelServer, Reply
 
 
 def begin(work: Path, args: list[str], stdin: int = subprocess.DEVNULL, **env: str) -> subprocess.Popen[str]:

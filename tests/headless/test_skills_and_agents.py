@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.skills import read_skill
+from agent_cli.extensions.skills import read_skill
 from agent_tools.base import ToolContext
+from agent_tools.fs.workspace import Workspace
 from agent_tools.skill import SkillArgs, UseSkill
-from agent_tools.workspace import Workspace
 from tests.headless.test_commands_and_images import openai
 from tests.helpers import agent, call, script
-from tests.model.server import ModelServer, Reply
+from tests.providers.server import ModelServer, Reply
 
 
 def keep(base: Path, name: str, text: str) -> Path:

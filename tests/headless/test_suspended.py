@@ -175,17 +175,17 @@ def test_a_rejected_plan_ends_the_work(work: Path) -> None:
 def test_a_plan_expires(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan_run(work, {"text": "Too late.", "expect": "expired"})
     path = next((work.parent / "home" / "state").rglob("*.jsonl"))
-    from agent_cli.session import plans
+    from agent_cli.session import pending_plans
 
-    assert not plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
+    assert not pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
     now = time.time()
-    monkeypatch.setattr(plans.time, "time", lambda: now + 3601)
-    assert plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
-    assert not plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 0)
+    monkeypatch.setattr(pending_plans.time, "time", lambda: now + 3601)
+    assert pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 60)
+    assert not pending_plans.expired_at(json.loads(path.read_bytes().splitlines()[-1])["time"], 0)
 
 
 def test_a_plan_is_taken_exactly_once(tmp_path: Path) -> None:
-    from agent_cli.session.plans import WaitingPlan, save_plan, take_plan
+    from agent_cli.session.pending_plans import WaitingPlan, save_plan, take_plan
 
     plan = WaitingPlan("s", "c", {"plan": "x"}, 1.0)
     save_plan(tmp_path, plan)

@@ -12,7 +12,7 @@ from tests.test_plugins import install
 
 TOOL = """
 from agent_tools.base import Effect, Suspend, Tool, ToolResult
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 class Args(Value):
     pass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.session.lines import sealed, unsealed
+from agent_cli.session.codec import sealed, unsealed
 from tests.headless.test_decisions import as_printed, printed
 from tests.headless.test_suspended import PLAN, WRITE, pending, plan_run
 from tests.helpers import agent, script
@@ -91,7 +91,7 @@ def test_a_plan_says_when_it_expires(work: Path) -> None:
     item = pending(work)[0]["pending"][0]
     assert item["expires_at"] > item["asked_at"]
     assert ", expires 2" in agent(["pending"], work).stdout
-    from agent_cli.session.plans import lifetime, seconds_of
+    from agent_cli.session.pending_plans import lifetime, seconds_of
 
     assert seconds_of(item["expires_at"]) - seconds_of(item["asked_at"]) == 72 * 3600
     assert [lifetime(m) for m in (1, 90, 120, 4320)] == ["1 minute", "90 minutes", "2 hours", "3 days"]

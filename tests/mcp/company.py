@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.approvals import Approvals
-from agent_cli.extensions.mcp.server import Server, Setup
-from agent_cli.extensions.mcp.servers import Servers
-from agent_cli.extensions.mcp.sources import DeclaredServer, Scope
+from agent_cli.mcp.approvals import Approvals
+from agent_cli.mcp.config import DeclaredServer, Scope
+from agent_cli.mcp.manager import Servers
+from agent_cli.mcp.server import Server, Setup
 
 HERE = Path(__file__).parent
 GOOD = McpServer(command=sys.executable, args=(str(HERE / "good.py"),))

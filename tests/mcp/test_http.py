@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.http import make_client
+from agent_cli.mcp.client import make_client
 from tests.mcp.company import HERE, ask, company, eventually, text_of
 
 

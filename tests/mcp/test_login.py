@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.logging_in import log_in, revoke
-from agent_cli.extensions.mcp.logins import Login, Logins, key_of
-from agent_cli.extensions.mcp.offers import McpRequestError
-from agent_cli.extensions.mcp.terms import may_carry
+from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.credentials import Login, Logins, key_of, may_carry
+from agent_cli.mcp.login import log_in, revoke
 from tests.mcp.company import PATIENCE, ask, company, text_of
 from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 
@@ -152,7 +151,7 @@ def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -
 
     import httpx2
 
-    from agent_cli.extensions.mcp.oauth import Bearer
+    from agent_cli.mcp.oauth import Bearer
 
     declared = McpServer(url="https://tracker.example/mcp")
     logins = Logins(tmp_path / "logins")

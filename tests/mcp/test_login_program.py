@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp.logins import Login, Logins, key_of
+from agent_cli.mcp.credentials import Login, Logins, key_of
 from tests.helpers import agent, call, clean_env, script
 from tests.mcp.company import PATIENCE
 from tests.mcp.locked import METADATA, Locked, browse, locked

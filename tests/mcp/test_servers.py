@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.mcp import pipes
-from agent_cli.extensions.mcp.loop import Loop
-from agent_cli.extensions.mcp.offers import McpRequestError, offers_of
+from agent_cli.mcp import stdio
+from agent_cli.mcp.catalog import McpRequestError, offers_of
+from agent_cli.mcp.supervisor import Loop
 from tests.mcp.company import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
 
 
@@ -47,7 +47,7 @@ def test_a_server_of_the_sdk_from_its_start_to_its_end(tmp_path: Path) -> None:
 def test_one_that_dies_in_a_call_is_started_again_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_cli.extensions.mcp.keeping._PAUSE", 0.001)
+    monkeypatch.setattr("agent_cli.mcp.supervisor._PAUSE", 0.001)
     with company(tmp_path, raw=raw()) as servers:
         server = servers.all["raw"]
         for death in range(4):
@@ -84,8 +84,8 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
     with company(tmp_path, good=raw()) as servers:
         setup = servers.all["good"].setup
         setup.start_timeout = 0.3
-    from agent_cli.extensions.mcp.servers import Servers
-    from agent_cli.extensions.mcp.sources import DeclaredServer
+    from agent_cli.mcp.config import DeclaredServer
+    from agent_cli.mcp.manager import Servers
 
     silent = Servers([DeclaredServer("silent", raw("silent"), "the test", "given")], setup)
     silent.wait(PATIENCE)
@@ -140,7 +140,7 @@ def test_closing_does_not_wait_for_stubborn_servers_and_leaves_no_process(tmp_pa
 
 
 def test_a_flood_of_noise_is_bounded_and_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "LOG_LIMIT", 100_000)
+    monkeypatch.setattr(stdio, "LOG_LIMIT", 100_000)
     with company(tmp_path, flood=raw("flood")) as servers:
         assert text_of(ask(servers.all["flood"], "echo", {"x": 1})) == '{"x": 1}'
     logs = list((tmp_path / "logs").iterdir())

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.agent_types import read_agent_type
-from agent_cli.core.answers import Approve, Defer, QuestionReply, Reject
+from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     MessageAdded,
@@ -20,11 +19,12 @@ from agent_cli.core.events import (
     ToolStarted,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.extensions.mcp.finding import ToolSearch, UseTool
-from agent_cli.extensions.mcp.servers import Servers
-from agent_cli.extensions.mcp.words import prompts_of, with_resources
+from agent_cli.extensions.agents import read_agent_type
+from agent_cli.mcp.manager import Servers
+from agent_cli.mcp.resources import prompts_of, with_resources
+from agent_cli.mcp.tool_search import ToolSearch, UseTool
 from agent_tools.base import ToolError
-from agent_tools.builtin import BUILTIN
+from agent_tools.registry import BUILTIN
 from tests.engine.test_subagents import story, task
 from tests.engine.world import World
 from tests.helpers import call

@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 from tests.helpers import call, script
-from tests.model.server import ModelServer, Reply
+from tests.providers.server import ModelServer, Reply
 from tests.pty.drawn import Drawn
 
 SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import agent, call, script
-from tests.permission.test_destructive import git
+from tests.permissions.test_destructive import git
 from tests.pty.drawn import Drawn
 from tests.pty.screen import Terminal
 

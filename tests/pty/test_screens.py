@@ -15,7 +15,7 @@ import pytest
 
 from agent_cli import __version__
 from tests.helpers import call, script
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 from tests.pty.drawn import Drawn
 
 SCREENS = Path(__file__).parent / "screens"

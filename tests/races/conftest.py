@@ -18,7 +18,7 @@ def ground(tmp_path: Path) -> Ground:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to open a path; the second is what systems without openat2 have."""
     if request.param != "openat2":
-        monkeypatch.setattr("agent_tools.nofollow._caller", lambda: None)
+        monkeypatch.setattr("agent_tools.fs.nofollow._caller", lambda: None)
     return str(request.param)
 
 
@@ -26,5 +26,5 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "ripgrep":
         for tool in ("grep", "glob"):
-            monkeypatch.setattr(f"agent_tools.{tool}.find_rg", lambda ctx: None)
+            monkeypatch.setattr(f"agent_tools.search.{tool}.find_rg", lambda ctx: None)
     return str(request.param)

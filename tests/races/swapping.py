@@ -10,15 +10,15 @@ from pathlib import Path
 from types import TracebackType
 
 from agent_cli.core.messages import ToolCall
-from agent_cli.engine.checking import check
 from agent_cli.engine.loop import run_turn
+from agent_cli.engine.tool_call import check
 from agent_cli.engine.turn import Kit, Turn, TurnOptions
-from agent_cli.model.scripted import Scripted
-from agent_cli.permission.decision import Level
-from agent_cli.permission.policy import Policy
+from agent_cli.permissions.decision import Level
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.scripted import Scripted
 from agent_tools.base import ToolContext, ToolError, ToolResult
-from agent_tools.builtin import BUILTIN
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
 
 # A few in the suite, 10,000 in `make fuzz`.
 SWAPS = int(os.environ.get("RACES", "60"))

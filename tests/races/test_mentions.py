@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.config import mentions
-from agent_cli.config.mentions import with_files
+from agent_cli.extensions import mentions
+from agent_cli.extensions.mentions import with_files
 from tests.races.swapping import SECRET, Ground
 
 

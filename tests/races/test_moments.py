@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_tools import files, grep
-from agent_tools.ripgrep import find_rg
-from agent_tools.search_check import Steady
+from agent_tools.fs import files
+from agent_tools.search import grep
+from agent_tools.search.containment import Steady
+from agent_tools.search.ripgrep import find_rg
 from tests.helpers import agent, call, script
 from tests.races.swapping import SECRET, Ground
 from tests.races.test_tools import NEW, OUTSIDE, READS, WRITES
@@ -95,7 +96,7 @@ def swapped_under_ripgrep(ground: Ground, monkeypatch: pytest.MonkeyPatch, *, ba
     shim.write_text(f'#!/bin/sh\n{first}\n{away}\n{rg} --follow "$@"\ncode=$?\n{home if back else ":"}\nexit $code\n')
     shim.chmod(0o755)
     for tool in ("grep", "glob"):
-        monkeypatch.setattr(f"agent_tools.{tool}.find_rg", lambda ctx: str(shim))
+        monkeypatch.setattr(f"agent_tools.search.{tool}.find_rg", lambda ctx: str(shim))
 
 
 @pytest.mark.parametrize("back", [True, False])
@@ -141,7 +142,7 @@ def test_a_tree_at_rest_is_searched_once(ground: Ground, monkeypatch: pytest.Mon
     monkeypatch.setattr(grep, "run_rg", lambda *given, **more: ran.append(given) or really(*given, **more))  # type: ignore[func-returns-value]
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 2, "made a moment ago, it is looked at twice"
-    monkeypatch.setattr("agent_tools.search_check._LEEWAY", -(10**15))
+    monkeypatch.setattr("agent_tools.search.containment._LEEWAY", -(10**15))
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 3
 
@@ -151,7 +152,7 @@ def test_what_is_at_rest(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Non
     top = os.open(ground.root, os.O_RDONLY)
     names = ["d/a.txt", "d/sub/b.txt", "link/a.txt", "d/none", "d/none/a", "d", "none/../d/a.txt"]
     assert Steady(top).files(names) == set()
-    monkeypatch.setattr("agent_tools.search_check._LEEWAY", -(10**15))
+    monkeypatch.setattr("agent_tools.search.containment._LEEWAY", -(10**15))
     assert Steady(top).files(names) == {"d/a.txt", "d/sub/b.txt"}
     os.close(top)
 

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.checkpoints import undo
+from agent_cli.checkpoints.file_state import FileState
+from agent_cli.checkpoints.git_store import oid_of
+from agent_cli.checkpoints.recorder import Recorder
+from agent_cli.checkpoints.scanner import Bounds
+from agent_cli.checkpoints.store import Store, Where
+from agent_cli.checkpoints.undo import Undoing, put_back
+from agent_cli.checkpoints.undo_plan import Item
 from agent_cli.core.messages import UserMessage
-from agent_cli.snapshots import restore
-from agent_cli.snapshots.git import oid_of
-from agent_cli.snapshots.plan import Item
-from agent_cli.snapshots.recorder import Recorder
-from agent_cli.snapshots.restore import put_back
-from agent_cli.snapshots.scan import Bounds
-from agent_cli.snapshots.states import FileState
-from agent_cli.snapshots.store import Store, Where
-from agent_cli.snapshots.undoing import Undoing
 from agent_tools.base import Effect
 from tests.races.swapping import SECRET, Ground
 
@@ -95,13 +94,13 @@ def test_the_folder_is_swapped_right_before_a_file_is_put_back(
     store = Store(where)
     now, want = (FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n"))
     path = ground.root / "d/a.txt"
-    really = restore._make
+    really = undo._make
 
     def late(*given: object) -> None:
         really(*given)  # type: ignore[arg-type]
         ground.swap("d")
 
-    monkeypatch.setattr(restore, "_make", late)
+    monkeypatch.setattr(undo, "_make", late)
     failed = put_back(store, [Item(str(path), want, now, "ready")])
     assert failed == {str(path): "changed a moment ago"}
     assert (ground.root / "d.aside/a.txt").read_text() == "needle\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import agent_cli
 from tests.helpers import ROOT, clean_env
-from tests.model.server import Call, ModelServer, Received, Reply
+from tests.providers.server import Call, ModelServer, Received, Reply
 
 PAGE = (ROOT / "docs/embedding.md").read_text("utf-8")
 SERVED = """

@@ -23,7 +23,7 @@ from agent_cli import (
     tool,
 )
 from tests.helpers import call, script
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 from tests.sdk.scripts import clean, records, scripted, write
 
 __all__ = ["clean"]

@@ -23,7 +23,7 @@ from agent_cli import (
     open_agent,
 )
 from tests.helpers import agent, call
-from tests.model.server import Call, ModelServer, Reply
+from tests.providers.server import Call, ModelServer, Reply
 from tests.sdk.scripts import clean, logs, records, scripted, write
 
 __all__ = ["clean"]

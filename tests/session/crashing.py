@@ -15,22 +15,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_cli.assembly import BROKEN_OFF
-from agent_cli.core.answers import Answer, Approve, Defer
+from agent_cli.core.approvals import Answer, Approve, Defer
 from agent_cli.core.events import ApprovalRequested, Event
-from agent_cli.core.limits import Limits
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from agent_cli.engine.drive import Conversation
+from agent_cli.core.results import Limits
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import Kit, TurnOptions
-from agent_cli.model.scripted import Scripted
-from agent_cli.permission.policy import Policy
-from agent_cli.session.lines import LogLine, read_bytes
+from agent_cli.permissions.policy import Policy
+from agent_cli.providers.scripted import Scripted
+from agent_cli.runtime.builder import BROKEN_OFF
+from agent_cli.session.codec import LogLine, read_bytes
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.values import Value
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
 
 FAULTS = ("write", "fsync", "rename", "ftruncate", "link", "unlink")
 KILLS = ("time", "call", "torn", "power")

@@ -16,14 +16,13 @@ from agent_cli.core.events import (
     TurnStarted,
 )
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.outcome import Diagnostics
-from agent_cli.core.usage import Usage
-from agent_cli.session.lines import sealed
+from agent_cli.core.results import Diagnostics, Usage
+from agent_cli.session.codec import sealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.display import Display
-from agent_tools.values import to_plain
+from agent_tools.record import to_plain
 
 
 def session_id(number: int) -> str:

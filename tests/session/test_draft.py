@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.session.draft import Draft, DraftFile, take_orphan
+from agent_cli.session.drafts import Draft, DraftFile, take_orphan
 from agent_cli.session.store import SessionStore
 from tests.helpers import ROOT
 from tests.tools.faults import fill, mount_small, own_mounts
@@ -18,7 +18,7 @@ from tests.tools.faults import fill, mount_small, own_mounts
 TYPE = """
 import os, sys
 from pathlib import Path
-from agent_cli.session.draft import DraftFile
+from agent_cli.session.drafts import DraftFile
 drafts = DraftFile(Path(sys.argv[1]), sys.argv[2])
 for n in range(10_000):
     drafts.save("word " * (n % 50 + 1), ["queued"])

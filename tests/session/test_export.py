@@ -14,12 +14,20 @@ from markdown_it import MarkdownIt
 
 from agent_cli.core.events import ApprovalResolved, SessionNamed, SubagentEvent, ToolFinished, ToolRequested, Warned
 from agent_cli.core.messages import ToolCall
-from agent_cli.session.export.data import data
-from agent_cli.session.export.markdown import markdown
-from agent_cli.session.export.page import POLICY, STYLE, page
-from agent_cli.session.export.prose import as_html, as_markdown, code_fence, ticked
-from agent_cli.session.export.told import Document, ToolEntry, build_document
-from agent_cli.session.export.write import document, write_document
+from agent_cli.session.export.document import Document, ToolEntry, build_document
+from agent_cli.session.export.formats import (
+    POLICY,
+    STYLE,
+    as_html,
+    as_markdown,
+    code_fence,
+    data,
+    document,
+    markdown,
+    page,
+    ticked,
+    write_document,
+)
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.display import Diff, TodoItem, TodoView

@@ -19,13 +19,12 @@ from agent_cli.core.events import (
     TurnStarted,
 )
 from agent_cli.core.messages import ToolCall
-from agent_cli.session.ages import size
-from agent_cli.session.finding import SeveralSessionsError, find_session, says
-from agent_cli.session.glance import everywhere, glance, glances
-from agent_cli.session.recent import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
+from agent_cli.session.last_exchange import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
+from agent_cli.session.search import SeveralSessionsError, find_session, says
 from agent_cli.session.store import SessionStore
+from agent_cli.session.summary import everywhere, glance, glances, size
 from agent_tools.display import CommandOutput
 from tests.session.kept import answered, called, ended, keep, said, session_id, turn
 

@@ -11,9 +11,8 @@ import pytest
 
 from agent_cli.core.events import MessageAdded, Rewound, TextDelta, ToolFinished, TurnFinished
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.outcome import Diagnostics, Failure
-from agent_cli.core.usage import Usage
-from agent_cli.session.lines import sealed, unsealed
+from agent_cli.core.results import Diagnostics, Failure, Usage
+from agent_cli.session.codec import sealed, unsealed
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore

@@ -22,9 +22,8 @@ from agent_cli.core.events import (
     UsageAdded,
 )
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.outcome import Diagnostics
-from agent_cli.core.usage import Usage
-from agent_cli.session.lines import read_bytes
+from agent_cli.core.results import Diagnostics, Usage
+from agent_cli.session.codec import read_bytes
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore

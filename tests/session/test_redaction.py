@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import AssistantMessage, Text, UserMessage
 from agent_cli.core.redact import HIDDEN, Redactor
-from agent_cli.session.lines import unsealed
+from agent_cli.session.codec import unsealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from tests.helpers import agent, call, script

@@ -13,12 +13,11 @@ import pytest
 from agent_cli.core.events import Event, MessageAdded, Rewound, TextDelta, TurnStarted, UsageAdded
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.redact import Redactor
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Usage
+from agent_cli.session.codec import unsealed
 from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
-from agent_cli.session.lines import unsealed
-from agent_cli.session.log import SessionLog
-from agent_cli.session.partial import Unfinished
-from agent_cli.session.recent import last_exchange
+from agent_cli.session.last_exchange import last_exchange
+from agent_cli.session.log import SessionLog, Unfinished
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
@@ -165,7 +164,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     for line in path.read_bytes().splitlines():
         record = unsealed(line)
         assert record is not None
-        from agent_cli.session.lines import sealed
+        from agent_cli.session.codec import sealed
 
         newer.append(sealed({**record, "v": 2}) + b"\n")
     with pytest.raises(SessionNotFoundError, match="newer version"):

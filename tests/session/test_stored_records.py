@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.outcome import Complete, Failed, MaxIterations, Suspended
+from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended
 from agent_cli.session.restore import records, restore
-from agent_tools.values import Value, from_plain, to_plain
+from agent_tools.record import Value, from_plain, to_plain
 from tests.session.stored import LINES, ROOTS, examples, tags
 
 STORED = LINES.read_text("utf-8").splitlines()

@@ -13,7 +13,7 @@ import pytest
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.private import COPIES, kept_copies, owner_file
+from agent_cli.session.permissions import COPIES, kept_copies, owner_file
 from agent_cli.session.restore import restore
 from tests.helpers import ROOT, agent, clean_env, script
 from tests.session.test_log import HEADER, write

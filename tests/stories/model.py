@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agent_tools.values import Value
-from tests.model.replies import Call, Reply
-from tests.model.server import ModelServer, Received
+from agent_tools.record import Value
+from tests.providers.replies import Call, Reply
+from tests.providers.server import ModelServer, Received
 
 COMPACTING = b"<compaction>"
 

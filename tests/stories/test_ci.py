@@ -7,9 +7,9 @@ import subprocess
 import sys
 from typing import Any
 
-from agent_cli.core.usage import Usage
+from agent_cli.core.results import Usage
 from tests.helpers import clean_env
-from tests.model.replies import Call
+from tests.providers.replies import Call
 from tests.stories.day import Day, story
 from tests.stories.headless import Headless
 from tests.stories.model import bash, edit, read, refuses, says, write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.model.replies import Call
+from tests.providers.replies import Call
 from tests.stories.day import ALL, Day, story
 from tests.stories.model import bash, edit, plan, read, says, task
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.headless.test_commands_and_images import png
-from tests.model.replies import Call
+from tests.providers.replies import Call
 from tests.stories.day import ALL, Day, story
 from tests.stories.model import edit, says, task
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.replies import Call
+from tests.providers.replies import Call
 from tests.stories.day import ALL, Day, story
 from tests.stories.model import bash, plan, read, says, write
 

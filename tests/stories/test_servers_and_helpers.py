@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.helpers import ROOT
-from tests.model.replies import Call
+from tests.providers.replies import Call
 from tests.stories.day import TERMINALS, Day, story
 from tests.stories.model import bash, says, task, write
 

@@ -12,12 +12,12 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from rich.console import Console
 
-from agent_cli.terminal.history import ProjectHistory
-from agent_cli.terminal.line import InputLine
-from agent_cli.terminal.live import Live
-from agent_cli.terminal.output import AtomicOutput
-from agent_cli.terminal.slash import ExitRequestedError
-from agent_cli.terminal.transcript import Transcript
+from agent_cli.terminal.app.app import Live
+from agent_cli.terminal.app.history import ProjectHistory
+from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.output import AtomicOutput
+from agent_cli.terminal.commands.registry import ExitRequestedError
+from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
 

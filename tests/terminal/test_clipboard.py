@@ -7,7 +7,7 @@ from base64 import b64decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.clipboard import LIMIT, to_clipboard
+from agent_cli.terminal.render.ansi import LIMIT, to_clipboard
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent_cli.commits.choice import read_words
-from agent_cli.commits.message import with_trailers
-from agent_cli.commits.repository import FileStatus, Repository
-from agent_cli.place import UsageError
+from agent_cli.core.place import UsageError
+from agent_cli.git.commit import read_words, with_trailers
+from agent_cli.git.repository import FileStatus, Repository
 from agent_tools.cancel import CancelledError, CancelToken
+from tests.checkpoints.playing import git
 from tests.helpers import agent, call, script
-from tests.snapshots.playing import git
 from tests.terminal.test_state_commands import sent
 
 WORK = [

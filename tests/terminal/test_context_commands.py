@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agent_cli.engine.context import Filling
+from agent_cli.engine.compaction.controls import Filling
 from agent_cli.terminal.commands.context import WIDTH, bar, context_lines
 from tests.engine.narrow import SUMMARY
 from tests.helpers import agent, call

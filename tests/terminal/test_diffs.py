@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
-from agent_cli.terminal.diffs import SHOWN, changed_words, diff_lines
-from agent_cli.terminal.show import Show
-from agent_cli.terminal.views import display_lines
-from agent_tools.diffing import unified
+from agent_cli.terminal.render.diff import SHOWN, changed_words, diff_lines, display_lines
+from agent_cli.terminal.render.plain import Show
 from agent_tools.display import Diff, Diffs, Display
+from agent_tools.edit.diff import unified
 
 ONE = Diff("a.py", "@@ -1 +1 @@\n-a\n+b", 1, 1)
 TWO = Diffs((ONE, Diff("b.py", "@@ -0,0 +1 @@\n+new", 1, 0, True)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.answers import Reject
+from agent_cli.core.approvals import Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -27,17 +27,15 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.terminal.approval import AskInLines
-from agent_cli.terminal.asking import plan_lines
-from agent_cli.terminal.console import styled
-from agent_cli.terminal.render import MarkdownStream
-from agent_cli.terminal.show import Show
-from agent_cli.terminal.views import display_lines
-from agent_cli.terminal.wrapping import to_ansi
+from agent_cli.terminal.dialogs.lines import AskInLines, plan_lines
+from agent_cli.terminal.render.ansi import to_ansi
+from agent_cli.terminal.render.console import styled
+from agent_cli.terminal.render.diff import display_lines
+from agent_cli.terminal.render.live import MarkdownStream
+from agent_cli.terminal.render.plain import Show
 from agent_tools.base import Effect
-from agent_tools.clipping import UNSAFE, one_line
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
-from agent_tools.inert import inert
+from agent_tools.text import UNSAFE, inert, one_line
 from tests.helpers import examples
 
 HOSTILE = st.lists(

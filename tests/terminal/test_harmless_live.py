@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.answers import Approve
+from agent_cli.core.approvals import Approve
 from agent_cli.core.events import (
     ApprovalRequested,
     Event,
@@ -20,13 +20,13 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.terminal.calls import title
-from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import approval, pick_dialog
-from agent_cli.terminal.status_line import sanitize_status
+from agent_cli.terminal.app.status_bar import sanitize_status
+from agent_cli.terminal.dialogs.edit_call import Changeable
+from agent_cli.terminal.dialogs.model import approval, pick_dialog
+from agent_cli.terminal.render.ansi import title
 from agent_tools.base import Effect
-from agent_tools.clipping import UNSAFE
 from agent_tools.display import CommandOutput, TodoItem
+from agent_tools.text import UNSAFE
 from tests.helpers import examples
 from tests.terminal.stage import Stage, play
 from tests.terminal.test_harmless import HOSTILE

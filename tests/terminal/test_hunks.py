@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.answers import Approve, EditedCall, Reject
-from agent_cli.terminal.hunks import Hunk, hunks_of, taken
+from agent_cli.core.approvals import Approve, EditedCall, Reject
+from agent_cli.terminal.dialogs.edit_call import Hunk, hunks_of, taken
 from agent_tools.base import ToolContext
-from agent_tools.builtin import BUILTIN
 from agent_tools.display import Diff, Diffs
-from agent_tools.textfile import split_lines
-from agent_tools.workspace import Workspace
+from agent_tools.fs.encoding import split_lines
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
 
 TOOLS: dict[str, Any] = {tool.name: tool for tool in BUILTIN}
 LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d", "é"]), min_size=40, max_size=90)

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
-from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import Dialog, approval
+from agent_cli.terminal.dialogs.edit_call import Changeable
+from agent_cli.terminal.dialogs.model import Dialog, approval
 from tests.terminal.stage import Stage, play
 from tests.terminal.test_live_questions import REQUEST, asking
 

@@ -19,16 +19,15 @@ from agent_cli.core.events import (
     TurnFinished,
     UsageAdded,
 )
-from agent_cli.core.outcome import Diagnostics
-from agent_cli.core.usage import Usage
-from agent_cli.terminal.ansi import cells
-from agent_cli.terminal.completing import complete
-from agent_cli.terminal.decisions import pick_dialog, question_dialog
-from agent_cli.terminal.live import ECHO
-from agent_cli.terminal.panels import status_line
-from agent_cli.terminal.transcript import Transcript
-from agent_cli.terminal.view import REPLYING
-from agent_cli.terminal.worker import Printed
+from agent_cli.core.results import Diagnostics, Usage
+from agent_cli.terminal.app.app import ECHO
+from agent_cli.terminal.app.completion import complete
+from agent_cli.terminal.app.layout import REPLYING
+from agent_cli.terminal.app.panels import status_line
+from agent_cli.terminal.app.worker import Printed
+from agent_cli.terminal.dialogs.model import pick_dialog, question_dialog
+from agent_cli.terminal.render.ansi import cells
+from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.display import TodoItem, TodoView
 from tests.terminal.stage import Stage, play
 from tests.terminal.test_live_questions import REQUEST, asking, later

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.answers import Approve, EditedCall, QuestionReply, Reject
+from agent_cli.core.approvals import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.terminal.changeable import Changeable
-from agent_cli.terminal.decisions import Dialog, approval, confirmation, pick_dialog, question_dialog, review
+from agent_cli.terminal.dialogs.edit_call import Changeable
+from agent_cli.terminal.dialogs.model import Dialog, approval, confirmation, pick_dialog, question_dialog, review
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError
 from tests.terminal.stage import Stage, play

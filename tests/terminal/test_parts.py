@@ -11,16 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
-from agent_cli.terminal.ansi import cells, clip, fragments, wrapped
-from agent_cli.terminal.branch import branch_of
-from agent_cli.terminal.bridge import LIMIT, Bridge
-from agent_cli.terminal.completing import complete, fuzzy_matches
-from agent_cli.terminal.history import MOST, ProjectHistory
-from agent_cli.terminal.output import reflows
-from agent_cli.terminal.panels import folded, queue_lines, short_count, short_duration, status_line, todo_lines, toolbar
-from agent_cli.terminal.pastes import Pastes
-from agent_cli.terminal.pictures import Pictures
-from agent_cli.terminal.status_line import StatusLine
+from agent_cli.terminal.app.attachments import Pictures
+from agent_cli.terminal.app.completion import complete, fuzzy_matches
+from agent_cli.terminal.app.history import MOST, ProjectHistory
+from agent_cli.terminal.app.input_line import Pastes
+from agent_cli.terminal.app.output import reflows
+from agent_cli.terminal.app.panels import (
+    folded,
+    queue_lines,
+    short_count,
+    short_duration,
+    status_line,
+    todo_lines,
+    toolbar,
+)
+from agent_cli.terminal.app.status_bar import StatusLine, branch_of
+from agent_cli.terminal.app.worker import LIMIT, Bridge
+from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped
 from agent_tools.display import TodoItem
 
 COMMANDS = [("help", "this list"), ("mode", "the mode"), ("model", "the model")]

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from agent_cli.session.glance import Glance, glances
 from agent_cli.session.store import SessionStore
-from agent_cli.terminal.picker import Picker
-from agent_cli.terminal.picking import Narrowing, row
+from agent_cli.session.summary import Glance, glances
+from agent_cli.terminal.dialogs.session_picker import Narrowing, Picker, row
 from tests.session.kept import keep, turn
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)

@@ -25,7 +25,7 @@ from agent_cli.core.events import (
     ToolStarted,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.terminal.show import Show
+from agent_cli.terminal.render.plain import Show
 from agent_tools.display import CommandOutput, Display, FileView, Listing, Note, TodoItem, TodoView
 
 Mode = Literal["color", "mono", "plain"]

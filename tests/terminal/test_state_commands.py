@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.terminal import commands  # noqa: F401 - registers them
-from agent_cli.terminal.slash import REGISTRY
+from agent_cli.terminal.commands.registry import REGISTRY
 from tests.helpers import agent, call, script
 
 DONE: dict[str, Any] = {"text": "Done.", "usage": {"input": 100, "output": 10, "cache_read": 50}}

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.regular import read_start
+from agent_tools.fs.safe_read import read_start
 from tests.helpers import ROOT
 from tests.tools.toolbench import Bench
 

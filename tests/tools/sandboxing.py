@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from agent_tools import sandbox_landlock
 from agent_tools.cancel import CancelToken
-from agent_tools.clipping import HeadTail
-from agent_tools.confined import Confined
-from agent_tools.process import run_process
-from agent_tools.sandbox import Sandbox, try_bubblewrap, try_landlock
-from agent_tools.sandbox_bwrap import find_bwrap
-from agent_tools.sandbox_profile import Profile, make_profile
-from agent_tools.sandbox_wrapped import Kind
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.sandbox import landlock
+from agent_tools.sandbox.bwrap import find_bwrap
+from agent_tools.sandbox.profile import Profile, make_profile
+from agent_tools.sandbox.runner import Confined
+from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox.wrapped import Kind
+from agent_tools.shell.process import run_process
+from agent_tools.text import HeadTail
 
 PYTHON = sys.executable
 # For a Python program: what came of a function of the C library, as the name of the error or "ok".
@@ -116,9 +116,7 @@ def sandbox_of(kind: Kind) -> Sandbox:
     """That kind of sandbox, or skip the test where it does not work."""
     if reason := missing(kind):
         pytest.skip(f"NOT TESTED: no {kind} here: {reason}")
-    return Sandbox(
-        kind, program=find_bwrap(os.environ) or "", limits=sandbox_landlock.LIMITS if kind == "landlock" else ()
-    )
+    return Sandbox(kind, program=find_bwrap(os.environ) or "", limits=landlock.LIMITS if kind == "landlock" else ())
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.ripgrep import find_rg
+from agent_tools.search.ripgrep import find_rg
 from tests.helpers import agent, call, script
 from tests.tools.toolbench import Bench
 
@@ -60,7 +60,7 @@ def test_the_file_that_has_the_name_of_a_missing_one_is_named(bench: Bench) -> N
 
 
 def test_it_is_found_without_ripgrep_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_tools.ripgrep.find_rg", lambda ctx: None)
+    monkeypatch.setattr("agent_tools.search.ripgrep.find_rg", lambda ctx: None)
     bench.file("src/handlers.py", "x")
     assert bench.fails("Read", file_path="handlers.py").endswith("src/handlers.py has that name.")
 

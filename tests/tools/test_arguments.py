@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agent_tools import arguments
-from agent_tools.arguments import ToolError, canonical, read_arguments
+from agent_tools import schema
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.builtin import BUILTIN
 from agent_tools.display import TodoItem
-from agent_tools.values import DecodeError, Value, from_plain, hints_of
+from agent_tools.record import DecodeError, Value, from_plain, hints_of
+from agent_tools.registry import BUILTIN
+from agent_tools.schema import ToolError, canonical, read_arguments
 from tests.tools.toolbench import TOOLS, Bench
 
 EDIT = {"file_path": "a", "old_string": "b", "new_string": "c"}
@@ -85,7 +85,7 @@ def test_any_other_name_is_a_mistake_that_names_the_nearest(
 
 def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:
     def check(cls: type[Value]) -> None:
-        names = arguments.ArgumentNames(cls)
+        names = schema.ArgumentNames(cls)
         every = [*names.own, *(a for aliases in getattr(cls, "ALIASES", {}).values() for a in aliases)]
         folded = [n.replace("_", "").replace("-", "").lower() for n in every]
         assert len(set(folded)) == len(folded), cls
@@ -101,7 +101,7 @@ def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:
 
 def test_aliases_are_not_in_the_schemas() -> None:
     for tool in BUILTIN:
-        own = {*arguments.ArgumentNames(tool.Args).own.values()}
+        own = {*schema.ArgumentNames(tool.Args).own.values()}
         assert set(tool.schema()["properties"]) == own
 
 
@@ -149,7 +149,7 @@ ANYTHING = st.recursive(
 @given(OUTER)
 def test_what_fits_is_read_alike_with_and_without_pydantic(data: dict[str, Any]) -> None:
     quick = from_plain(Outer, data)
-    model: type[BaseModel] = arguments._model(Outer)
+    model: type[BaseModel] = schema._model(Outer)
     assert from_plain(Outer, model.model_validate(data).model_dump(exclude_unset=True)) == quick
     sent = {{"text": "words", "number": "-n"}.get(k, k): v for k, v in data.items()}
     sent |= (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.builtin import BUILTIN
 from agent_tools.generate import FILE, generated
+from agent_tools.registry import BUILTIN
 from tests.tools.toolbench import Bench
 
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
@@ -53,9 +53,9 @@ def test_wrong_arguments_are_answered_in_words(bench: Bench, name: str) -> None:
 def test_importing_the_tools_loads_nothing_heavy() -> None:
     heavy = tuple(
         "dataclasses pydantic asyncio tomllib tempfile difflib shutil inspect agent_cli ssl http selectolax pypdf ddgs "
-        "html_to_markdown agent_tools.web agent_tools.pages agent_tools.dialing".split()
+        "html_to_markdown agent_tools.net.http agent_tools.web.cache agent_tools.net.connect".split()
     )
-    code = f"import sys, agent_tools.builtin; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, agent_tools.registry; print([m for m in {heavy!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_env())
     assert ran.stdout.strip() == "[]"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.child import MEMORY, StuckError, collect, run_child, start_child
-from agent_tools.ripgrep import run_rg, search_root
+from agent_tools.process.child import MEMORY, StuckError, collect, run_child, start_child
+from agent_tools.search.ripgrep import run_rg, search_root
 from tests.tools.toolbench import Bench
 
 LINUX = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits a running process")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.client_hello import server_name
+from agent_tools.sandbox.proxy import server_name
 
 
 def hello(name: str | None, highest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.edit import apply
-from agent_tools.textfile import TextFile, decode_text
+from agent_tools.edit.edit import apply
+from agent_tools.fs.encoding import TextFile, decode_text
 from tests.tools.toolbench import Bench
 
 marks = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\0\0"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.matching import replace
+from agent_tools.edit.matching import replace
 from tests.tools.toolbench import Bench
 
 PYTHON = """\

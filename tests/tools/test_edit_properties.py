@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.diffing import changes, excerpt, unified
-from agent_tools.escapes import unescaped_variants
-from agent_tools.matching import EditedText, replace
-from agent_tools.textfile import decode_text, split_lines
+from agent_tools.edit.diff import changes, excerpt, unified
+from agent_tools.edit.line_match import unescaped_variants
+from agent_tools.edit.matching import EditedText, replace
+from agent_tools.fs.encoding import decode_text, split_lines
 from tests.helpers import examples
 
 ends = st.sampled_from(["\n", "\r\n"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_tools import files
+from agent_tools.fs import files
 from tests.tools.faults import FOLDERS, calls, outcome, within
 from tests.tools.test_multi_edit import racing
 from tests.tools.toolbench import Bench

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.guarded_git import (
+from agent_tools.process.guarded_git import (
     SAFE,
     Checkout,
     GitError,
@@ -23,9 +23,9 @@ from agent_tools.guarded_git import (
     store,
     without_filters,
 )  # fmt: skip
-from tests.permission.hostile import marker, program
-from tests.permission.hostile_git import begin, config
-from tests.snapshots.playing import git
+from tests.checkpoints.playing import git
+from tests.permissions.hostile import marker, program
+from tests.permissions.hostile_git import begin, config
 from tests.test_layers import MODULES
 
 GIT = find_git(os.environ["PATH"], "/nowhere")
@@ -45,7 +45,7 @@ _STARTING = {
 
 def test_nothing_else_starts_git() -> None:
     for name, path in MODULES.items():
-        if name == "agent_tools.guarded_git":
+        if name == "agent_tools.process.guarded_git":
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _STARTING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_tools.key_shapes import holds_secret, is_secret, passwords_in, without_secrets
+from agent_tools.secret_patterns import holds_secret, is_secret, passwords_in, without_secrets
 from tests.session.test_redaction import KEYS
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"

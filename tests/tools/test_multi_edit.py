@@ -13,8 +13,8 @@ import pytest
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs, Display
-from agent_tools.values import from_plain, to_plain
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import from_plain, to_plain
 from tests.tools.toolbench import TOOLS, Bench
 
 

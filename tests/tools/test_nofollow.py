@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools import nofollow
-from agent_tools.nofollow import is_at, lstat_resolved, open_below, open_directory, state_below
+from agent_tools.fs import nofollow
+from agent_tools.fs.nofollow import is_at, lstat_resolved, open_below, open_directory, state_below
 
 
 @pytest.fixture(params=["openat2", "step by step"], autouse=True)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.json_splice import Pieces
-from agent_tools.notebook import parse_notebook
-from agent_tools.notebook_change import change_cell
+from agent_tools.notebook.edit import change_cell
+from agent_tools.notebook.json_patch import Pieces
+from agent_tools.notebook.notebook import parse_notebook
 from tests.helpers import examples
 from tests.tools.nbformat_rules import mistakes
 from tests.tools.samples import notebook

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolContext
+from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import (
     BORDER,
     SECTIONS,
@@ -20,7 +21,6 @@ from agent_tools.plan import (
     plan_from,
     plan_text,
 )
-from agent_tools.workspace import Workspace
 
 
 def proposed(**arguments: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.textfile import decode_text
+from agent_tools.fs.encoding import decode_text
 from tests.tools.toolbench import Bench
 
 SAMPLES = [

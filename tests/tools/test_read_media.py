@@ -18,8 +18,8 @@ from pypdf import PdfReader, PdfWriter
 
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.image_header import sniff
-from agent_tools.pdf import read_pages
+from agent_tools.documents.images import sniff
+from agent_tools.documents.pdf import read_pages
 from tests.tools.samples import pdf, png
 from tests.tools.toolbench import Bench
 

@@ -12,10 +12,10 @@ from time import monotonic, sleep
 
 import pytest
 
-from agent_tools import relay
 from agent_tools.cancel import CancelToken
-from agent_tools.dialing import shut_down
-from agent_tools.relay import ConnectionServer, PortForward
+from agent_tools.net import relay
+from agent_tools.net.connect import shut_down
+from agent_tools.net.relay import ConnectionServer, PortForward
 from tests.helpers import end_listening
 
 

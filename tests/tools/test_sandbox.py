@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools import sandbox_bwrap, sandbox_landlock
 from agent_tools.base import ToolError
-from agent_tools.sandbox import choose
-from agent_tools.sandbox_git import git_directories
-from agent_tools.sandbox_profile import Profile, make_profile, secret_places
-from agent_tools.sandbox_refusal import sandbox_refusal
-from agent_tools.sandbox_wrapped import Kind
+from agent_tools.sandbox import bwrap
+from agent_tools.sandbox import landlock as sandbox_landlock
+from agent_tools.sandbox.denials import sandbox_refusal
+from agent_tools.sandbox.profile import Profile, git_directories, make_profile, secret_places
+from agent_tools.sandbox.sandbox import choose
+from agent_tools.sandbox.wrapped import Kind
 from tests.helpers import ROOT
 from tests.tools.sandboxing import Cage, missing, tree
 
@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: not Linu
 
 @pytest.fixture
 def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_bwrap, "_PLACES", ())
+    monkeypatch.setattr(bwrap, "_PLACES", ())
 
 
 @pytest.fixture
@@ -184,8 +184,8 @@ def test_what_is_left_out_is_left_out_of_whole_trees(tmp_path: Path) -> None:
 _ALONE = """
 import json, os, subprocess, sys
 from pathlib import Path
-from agent_tools.sandbox import Sandbox, try_bubblewrap, try_landlock
-from agent_tools.sandbox_profile import Profile, make_profile
+from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox.profile import Profile, make_profile
 folder, kind, program = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 profile = make_profile([folder / "work"], folder / "home", temp=folder / "private")
 reason = try_bubblewrap(program, Profile(())) if kind == "bubblewrap" else try_landlock(Profile(()))
@@ -236,7 +236,7 @@ def test_an_unprivileged_user_has_the_same_sandbox(theirs: Path, kind: Kind) -> 
         "git add made && git -c user.name=n -c user.email=e commit -qm one && git log --oneline | wc -l",
         "exec 3<>/dev/tcp/127.0.0.1/1; unshare -Ur true; kill -9 $PPID",
     ]  # fmt: skip
-    program = sandbox_bwrap.find_bwrap(os.environ) or ""
+    program = bwrap.find_bwrap(os.environ) or ""
     done = subprocess.run(
         [*become, python, "-c", _ALONE, str(theirs), kind, program, *commands],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(theirs / "tools"), "PYTHONDONTWRITEBYTECODE": "1"},

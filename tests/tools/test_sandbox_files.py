@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.sandbox_profile import make_profile
+from agent_tools.sandbox.profile import make_profile
 from tests.tools.sandboxing import Cage, lines, tree
 
 REFUSED = ("Read-only file system", "Permission denied", "Device or resource busy", "Operation not permitted")

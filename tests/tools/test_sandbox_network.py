@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.sandbox_mounts import sockets
+from agent_tools.sandbox.mounts import sockets
 from tests.tools.sandboxing import Cage
 
 

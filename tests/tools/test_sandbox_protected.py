@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.private import write_whole
-from agent_tools.sandbox import Sandbox
-from agent_tools.sandbox_profile import PROTECTED, UNMADE
+from agent_tools.fs.private import write_whole
+from agent_tools.sandbox.profile import PROTECTED, UNMADE
+from agent_tools.sandbox.sandbox import Sandbox
 from tests.tools.sandboxing import Cage, tree
 
 WHO = "-c user.name=n -c user.email=n@example.org"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_tools.sandbox_proxy import SandboxProxy
+from agent_tools.sandbox.proxy import SandboxProxy
 from tests.tools.test_relay import connect, listener, receive_all, service, threads
 from tests.tools.web_server import Resolver, WebServer, page
 
@@ -273,7 +273,7 @@ def test_a_listed_name_that_leads_inside_is_refused(
 ) -> None:
     named(monkeypatch, addresses, addresses)
     running = proxy("rebinding.example")
-    monkeypatch.setattr("agent_tools.dialing._connect_one", None)  # nothing is connected to
+    monkeypatch.setattr("agent_tools.net.connect._connect_one", None)  # nothing is connected to
     for request in ("CONNECT rebinding.example:443 HTTP/1.1\r\n\r\n", get("http://rebinding.example/")):
         said = running.ask(request)
         assert said.startswith(f"HTTP/1.1 403 rebinding.example leads to {running.refused[0]}, ".encode())

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools import proxy_http, relay
-from agent_tools.sandbox_proxy import proxy_environment
-from tests.model.proxy import Proxy
+from agent_tools.net import relay
+from agent_tools.sandbox import proxy_http
+from agent_tools.sandbox.proxy import proxy_environment
+from tests.providers.proxy import Proxy
 from tests.tools.test_client_hello import hello
 from tests.tools.test_relay import connect, descriptors, receive_all, service, threads, until
 from tests.tools.test_sandbox_proxy import Running, get, named, proxy
@@ -184,7 +185,7 @@ def test_headers_that_drip_are_given_up(proxy: Callable[..., Running], monkeypat
 def test_a_connection_on_which_nothing_moves_is_ended(
     proxy: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_tools.sandbox_proxy.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("agent_tools.sandbox.proxy.IDLE_SECONDS", 0.2)
     with service(receive_all) as port, proxy(f"127.0.0.1:{port}").tunnel(f"127.0.0.1:{port}") as client:
         assert client.recv(1) == b""
 
@@ -242,7 +243,7 @@ def test_closing_ends_what_is_under_way(proxy: Callable[..., Running], monkeypat
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_keeps_no_connection_open(proxy: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that was forked in the middle has copies of all sockets, and must not hold the other sides up."""
-    monkeypatch.setattr("agent_tools.sandbox_proxy.IDLE_SECONDS", 0.3)
+    monkeypatch.setattr("agent_tools.sandbox.proxy.IDLE_SECONDS", 0.3)
     ended = threading.Event()
     with service(lambda client: receive_all(client) or ended.set()) as port:
         running = proxy(f"127.0.0.1:{port}")

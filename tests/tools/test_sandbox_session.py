@@ -15,9 +15,9 @@ from time import monotonic, sleep
 
 import pytest
 
-from agent_tools.confined import Confinement, SandboxLimits, Terms
-from agent_tools.sandbox_profile import Profile, make_profile
-from agent_tools.sandbox_temp import Folder, remove_left
+from agent_tools.sandbox.profile import Profile, make_profile
+from agent_tools.sandbox.runner import Confinement, SandboxLimits, Terms
+from agent_tools.sandbox.temp import Folder, remove_left
 from tests.helpers import ROOT
 from tests.tools.sandboxing import missing
 from tests.tools.test_sandbox_network import Answers
@@ -188,7 +188,7 @@ def test_where_nothing_can_be_shared_commands_run_and_caches_work(
         "import socket, sys\ns = socket.socket(fileno=int(sys.argv[1]))\ns.recv(9999)\n"
         's.send(b\'{"error": "not allowed"}\')'
     )
-    monkeypatch.setattr("agent_tools.sandbox_space._INSIDE", broken)
+    monkeypatch.setattr("agent_tools.sandbox.space._INSIDE", broken)
     house = House(tmp_path, SandboxLimits())
     (house.home / ".cache").mkdir()
     assert "fine" in house("echo fine > ~/.cache/x && cat ~/.cache/x; ls /sys/class/net")
@@ -234,7 +234,7 @@ def test_a_program_that_is_killed_leaves_no_process_of_its_sandbox(tmp_path: Pat
 import sys, threading
 from pathlib import Path
 from tests.tools.test_sandbox_session import House
-from agent_tools.confined import SandboxLimits
+from agent_tools.sandbox.runner import SandboxLimits
 house = House(Path(sys.argv[1]), SandboxLimits())
 house("sleep 1000.{mark} & sleep 2000.{mark}", run_in_background=True)
 print("ready", flush=True)

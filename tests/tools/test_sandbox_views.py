@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.confined import SandboxLimits
-from agent_tools.sandbox_session import SandboxSession
-from agent_tools.sandbox_space import Space
+from agent_tools.sandbox.runner import SandboxLimits
+from agent_tools.sandbox.session import SandboxSession
+from agent_tools.sandbox.space import Space
 from tests.tools.test_sandbox_session import House
 
 TRIED = """

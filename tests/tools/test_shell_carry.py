@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.confined import Terms
-from agent_tools.shell_env import CALM
-from agent_tools.shell_state import MOST, Carried, Channel, parse_exports
+from agent_tools.sandbox.runner import Terms
+from agent_tools.shell.env import CALM
+from agent_tools.shell.state import MOST, Carried, Channel, parse_exports
 from tests.tools.toolbench import Bench
 
 BASH = ["bash", "--noprofile", "--norc", "-c"]

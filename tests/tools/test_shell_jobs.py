@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools import job_tools, shell
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
-from agent_tools.shell_jobs import MOST
+from agent_tools.shell import bash, job_tools
+from agent_tools.shell.jobs import MOST
 from tests.helpers import ROOT
 from tests.tools.test_shell import gone, soon
 from tests.tools.toolbench import Bench
@@ -26,14 +26,14 @@ from tests.tools.toolbench import Bench
 def quick(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No call waits longer than it has to; what is left is ended."""
     monkeypatch.setattr(job_tools, "WAIT", 0.2)
-    monkeypatch.setattr(shell, "MOMENT", 0.0)
+    monkeypatch.setattr(bash, "MOMENT", 0.0)
     yield
     bench.ctx.close()
 
 
 @pytest.fixture
 def long_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "MOMENT", 2.0)
+    monkeypatch.setattr(bash, "MOMENT", 2.0)
 
 
 def start(bench: Bench, command: str, **more: object) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.outcome import Complete
-from agent_cli.permission.policy import Policy
-from agent_tools.confined import OUTSIDE, Confinement, SandboxLimits
-from agent_tools.sandbox_profile import Profile, make_profile
-from agent_tools.workspace import Workspace
+from agent_cli.core.results import Complete
+from agent_cli.permissions.policy import Policy
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.profile import Profile, make_profile
+from agent_tools.sandbox.runner import OUTSIDE, Confinement, SandboxLimits
 from tests.engine.world import World
 from tests.helpers import agent, call, script
 from tests.tools.toolbench import Bench
@@ -83,7 +83,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
 
 
 def deny() -> Any:
-    from agent_cli.core.answers import Reject
+    from agent_cli.core.approvals import Reject
 
     return Reject("no")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.rules import read_rule
-from agent_cli.permission.decision import Level
-from agent_cli.permission.policy import Policy
-from agent_tools import spill
+from agent_cli.permissions.decision import Level
+from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
+from agent_tools.shell import output_file
 from tests.helpers import ROOT
 from tests.tools.toolbench import TOOLS, Bench
 
@@ -68,8 +68,8 @@ def test_a_sub_agent_spills_where_its_parent_may_read(bench: Bench) -> None:
 
 
 def test_the_file_says_where_it_was_cut(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spill, "MOST_PER_FILE", 50_000)
-    monkeypatch.setattr(spill, "MOST_IN_ALL", 80_000)
+    monkeypatch.setattr(output_file, "MOST_PER_FILE", 50_000)
+    monkeypatch.setattr(output_file, "MOST_IN_ALL", 80_000)
     text = bench("Bash", command="seq 1 100000").text
     assert "of 588,895 bytes cut here; the first 50,000 bytes are in /" in text
     assert spilled(text).stat().st_size == 50_000
@@ -99,7 +99,7 @@ def test_a_full_disk_only_cuts_the_file(bench: Bench, monkeypatch: pytest.Monkey
     def full(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spill.os, "write", full)
+    monkeypatch.setattr(output_file.os, "write", full)
     text = bench("Bash", command="seq 1 100000").text
     assert text.endswith("ms]") or "[exit code 0" in text
     assert "run it again with its output in a file" in text
@@ -109,7 +109,7 @@ def test_no_more_than_half_of_what_is_free_is_taken(bench: Bench, monkeypatch: p
     class Small:
         f_bavail, f_frsize = 100, 1_024
 
-    monkeypatch.setattr(spill.os, "fstatvfs", lambda fd: Small)
+    monkeypatch.setattr(output_file.os, "fstatvfs", lambda fd: Small)
     assert "the first 51,200 bytes are in /" in bench("Bash", command="seq 1 100000").text
 
 
@@ -143,6 +143,6 @@ def test_a_flood_grows_neither_the_process_nor_the_disk(bench: Bench, size: int,
     out = subprocess.run(argv, capture_output=True, text=True, check=True, env=env).stdout.split()
     grown = int(out[0]) / (1024 if sys.platform == "darwin" else 1)
     assert grown < 20_000, f"grew by {grown} KB"
-    assert int(out[1]) <= min(size + 100_000, spill.MOST_PER_FILE + 100_000)
+    assert int(out[1]) <= min(size + 100_000, output_file.MOST_PER_FILE + 100_000)
     assert int(out[2]) < 35_000 and out[3:6] == ["True", "True", "True"]
     assert not Path(out[6]).exists(), "a program that ends leaves nothing behind"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.commands import Command
-from agent_cli.core.answers import Approve
+from agent_cli.core.approvals import Approve
+from agent_cli.extensions.commands import Command
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.display import Note
 from tests.engine.world import World

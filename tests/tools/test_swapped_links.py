@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
 
 SWAPS = 10_000
 

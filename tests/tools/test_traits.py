@@ -9,14 +9,14 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.rules import RuleError, read_rule, rule_for
-from agent_cli.engine.superseded import file_named, superseded
+from agent_cli.engine.compaction.carry_over import file_named, superseded
 from agent_cli.engine.turn import Kit
-from agent_cli.permission.policy import Policy
-from agent_cli.terminal.changeable import Changeable
+from agent_cli.permissions.policy import Policy
+from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.builtin import BUILTIN, SHELL, find_tool, tool_class, tool_name
-from agent_tools.values import Value
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN, SHELL, find_tool, tool_class, tool_name
 from tests.helpers import ROOT
 from tests.tools.toolbench import Bench
 
@@ -70,7 +70,7 @@ def test_the_program_names_no_tool() -> None:
         if isinstance(node, ast.Constant) and node.value in names
     ]
     # The tag of a stored answer, which was there before and stays.
-    assert found == ["agent_cli/core/answers.py: Edit"]
+    assert found == ["agent_cli/core/approvals.py: Edit"]
 
 
 class StampArgs(Value):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.addresses import Guard, kind_of_address
 from agent_tools.base import ToolError
-from agent_tools.urls import domain_covers, same_site, split_url
+from agent_tools.net.private_addresses import Guard, kind_of_address
+from agent_tools.net.urls import domain_covers, same_site, split_url
 
 
 @pytest.mark.parametrize(

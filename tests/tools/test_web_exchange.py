@@ -9,9 +9,9 @@ import zlib
 
 import pytest
 
-from agent_tools.urls import split_url
-from agent_tools.web import Moved, WebLimits
-from tests.model.doors import PROMPT, cancelled_within, full_port, silent_port
+from agent_tools.net.http import Moved, WebLimits
+from agent_tools.net.urls import split_url
+from tests.providers.doors import PROMPT, cancelled_within, full_port, silent_port
 from tests.tools.web_server import WebServer, fails, get, moved, packed, page, web
 
 OK = b"HTTP/1.1 200 OK\r\n"

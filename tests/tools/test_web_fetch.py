@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.engine.turn import Opened
-from agent_cli.model.scripted import Scripted
+from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, ToolError, ToolResult
 from tests.engine.world import World
 from tests.helpers import agent

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools import pages as reading
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.charsets import decode_page
-from agent_tools.markdown import to_markdown
-from agent_tools.pages import Page, read_page, recall_page, remember
-from agent_tools.urls import split_url
-from agent_tools.web import WebResponse
-from tests.model.doors import PROMPT, cancelled_within
+from agent_tools.net.http import WebResponse
+from agent_tools.net.urls import split_url
+from agent_tools.web import cache as reading
+from agent_tools.web.cache import Page, decode_page, read_page, recall_page, remember
+from agent_tools.web.html import to_markdown
+from tests.providers.doors import PROMPT, cancelled_within
 
 WORDS = "Plain words that are long enough to count as the content of a page. " * 4
 

@@ -13,7 +13,7 @@ import pytest
 
 from agent_tools.base import Effect, ToolError
 from tests.helpers import agent
-from tests.model.doors import PROMPT, cancelled_within
+from tests.providers.doors import PROMPT, cancelled_within
 from tests.tools.toolbench import TOOLS, Bench
 from tests.tools.web_server import WebServer, page
 

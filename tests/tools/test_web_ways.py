@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.model.proxy import Proxy
+from tests.providers.proxy import Proxy
 from tests.tools.web_server import Resolver, WebServer, fails, get, moved, page, tls
 
 # Addresses.

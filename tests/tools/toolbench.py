@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent_tools.base import Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.builtin import BUILTIN
-from agent_tools.workspace import Workspace
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
 
 TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in BUILTIN}
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from agent_tools.addresses import Guard
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.urls import split_url
-from agent_tools.web import WebClient, WebLimits, WebResponse
+from agent_tools.net.http import WebClient, WebLimits, WebResponse
+from agent_tools.net.private_addresses import Guard
+from agent_tools.net.urls import split_url
 from tests.helpers import end_listening
 
 Page = bytes | Callable[[socket.socket], None]

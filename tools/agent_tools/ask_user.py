@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.values import Value, to_plain
+from agent_tools.record import Value, to_plain
 
 MOST_QUESTIONS = 4
 

@@ -12,20 +12,20 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from agent_tools.arguments import ToolError as ToolError
-from agent_tools.arguments import canonical, read_arguments, schema_of
 from agent_tools.cancel import CancelToken
-from agent_tools.confined import Confinement, Terms
 from agent_tools.display import Display, TodoItem
-from agent_tools.lent import Lent, Prompted
 from agent_tools.media import Media, MediaKind
-from agent_tools.shell_jobs import Jobs
-from agent_tools.shell_state import Carried, ShellState
-from agent_tools.values import Value
+from agent_tools.overrides import Lent, Prompted
+from agent_tools.record import Value
+from agent_tools.sandbox.runner import Confinement, Terms
+from agent_tools.schema import ToolError as ToolError
+from agent_tools.schema import canonical, read_arguments, schema_of
+from agent_tools.shell.jobs import Jobs
+from agent_tools.shell.state import Carried, ShellState
 
 if TYPE_CHECKING:
-    from agent_tools.pages import Page
-    from agent_tools.workspace import Workspace
+    from agent_tools.fs.workspace import Workspace
+    from agent_tools.web.cache import Page
 
 
 EffectKind = Literal["read", "write", "run", "fetch", "state", "prompt", "call"]

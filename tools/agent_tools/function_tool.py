@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar, get_type_hints, overload
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.clipping import one_line, shorten
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.text import one_line, shorten
 
 F = Callable[..., Any]
 R = TypeVar("R")

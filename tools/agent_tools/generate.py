@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from agent_tools.arguments import build_schema
-from agent_tools.builtin import BUILTIN
+from agent_tools.registry import BUILTIN
+from agent_tools.schema import build_schema
 
 FILE = Path(__file__).parent / "schemas.json"
 

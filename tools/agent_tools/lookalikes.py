@@ -12,8 +12,7 @@ import re
 from functools import cache
 from unicodedata import category, combining, name, normalize
 
-from agent_tools.clipping import code_escape
-from agent_tools.inert import inert
+from agent_tools.text import code_escape, inert
 
 # By script: where its letters are, and those that can be taken for Latin ones (or digits).
 _RANGES = {

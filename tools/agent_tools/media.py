@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agent_tools.values import Value
+from agent_tools.record import Value
 
 MediaKind = Literal["image", "pdf"]
 

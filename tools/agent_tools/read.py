@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import counted, cut_line, fit
 from agent_tools.display import FileView, Note
-from agent_tools.files import UnusableFileError
-from agent_tools.naming import display_path, not_found_error
-from agent_tools.nofollow import lstat_resolved
-from agent_tools.textfile import MARKS, TextFile, decode_text, fingerprint, kind_of, line_end, split_lines
-from agent_tools.values import Value
-from agent_tools.workspace import LIMIT
+from agent_tools.fs.encoding import MARKS, TextFile, decode_text, fingerprint, kind_of, line_end, split_lines
+from agent_tools.fs.files import UnusableFileError
+from agent_tools.fs.nofollow import lstat_resolved
+from agent_tools.fs.paths import display_path, not_found_error
+from agent_tools.fs.workspace import LIMIT
+from agent_tools.record import Value
+from agent_tools.schema import FILE_NAMES
+from agent_tools.text import counted, cut_line, fit
 
 LINES = 2_000
 CHARACTERS = 100_000
@@ -67,7 +67,7 @@ class Read(Tool[ReadArgs]):
         name = ctx.workspace.spell(path)
         if data.startswith(b"%PDF-"):
             # This and the other kinds are rarely read, and every start loads this file.
-            from agent_tools.pdf import show_pdf
+            from agent_tools.documents.pdf import show_pdf
 
             return show_pdf(data, name, args.offset, args.limit, ctx)
         text = decode_text(data)
@@ -82,8 +82,7 @@ def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext)
     """A text as lines, a notebook as cells."""
     name, note = ctx.workspace.spell(path), ""
     if path.suffix.lower() == ".ipynb" and text.content.strip():
-        from agent_tools.notebook import parse_notebook
-        from agent_tools.notebook_view import show_notebook
+        from agent_tools.notebook.notebook import parse_notebook, show_notebook
 
         try:
             notebook = parse_notebook(text.content, name)
@@ -128,7 +127,7 @@ def _is_large(path: Path) -> bool:
 
 def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
     """Numbered lines of a file that is not loaded. It does not count as read: it is too large to be edited."""
-    from agent_tools.windows import read_window
+    from agent_tools.fs.large_files import read_window
 
     name = ctx.workspace.spell(path)
     try:
@@ -150,10 +149,10 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
 
 def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
     """An image, for a model that takes them. Raises ToolError for all else, saying what it is."""
-    from agent_tools.image_header import sniff
+    from agent_tools.documents.images import sniff
 
     if (image := sniff(data)) is not None:
-        from agent_tools.images import read_image
+        from agent_tools.documents.images import read_image
 
         return read_image(data, image, name, ctx)
     raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")

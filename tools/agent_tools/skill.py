@@ -6,10 +6,10 @@ from collections.abc import Generator, Mapping
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Described, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import one_line, shorten
 from agent_tools.display import Note
-from agent_tools.lent import Prompted, prompted
-from agent_tools.values import Value
+from agent_tools.overrides import Prompted, prompted
+from agent_tools.record import Value
+from agent_tools.text import one_line, shorten
 
 LIST = 8_000
 # How long a line may be, in turn, until all fit; at last the names alone.
@@ -59,7 +59,7 @@ class UseSkill(Tool[SkillArgs]):
         text = prompt.text()
         if prompt.commands:
             # With the shell, which most prompts do without.
-            from agent_tools.prompting import fill
+            from agent_tools.shell.prompt_commands import fill
 
             text = yield from fill(prompt, ctx)
         ctx.read_in(text)

@@ -6,10 +6,10 @@ from collections.abc import Generator
 from typing import Annotated
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import counted, one_line, shorten
 from agent_tools.display import Note
-from agent_tools.lent import Prompted, prompted
-from agent_tools.values import Value
+from agent_tools.overrides import Prompted, prompted
+from agent_tools.record import Value
+from agent_tools.text import counted, one_line, shorten
 
 LIST = 2_000
 _LINE = 240
@@ -64,7 +64,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
         text = prompt.text()
         if prompt.commands:
             # With the shell, which most prompts do without.
-            from agent_tools.prompting import fill
+            from agent_tools.shell.prompt_commands import fill
 
             text = yield from fill(prompt, ctx)
         ctx.read_in(text)

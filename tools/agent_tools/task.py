@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import one_line, shorten
-from agent_tools.values import Value
+from agent_tools.record import Value
+from agent_tools.text import one_line, shorten
 
 LIST = 4_000
 _LINE = 400

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from agent_tools.arguments import FILE_NAMES
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.clipping import counted
 from agent_tools.display import Diff
-from agent_tools.naming import display_path
-from agent_tools.textfile import TextFile, line_end, split_lines
-from agent_tools.values import Value
+from agent_tools.fs.encoding import TextFile, line_end, split_lines
+from agent_tools.fs.paths import display_path
+from agent_tools.record import Value
+from agent_tools.schema import FILE_NAMES
+from agent_tools.text import counted
 
 # What only a change needs is imported by the first one.
 if TYPE_CHECKING:
-    from agent_tools.change import Change
+    from agent_tools.edit.change import Change
 
 
 class WriteArgs(Value):
@@ -52,7 +52,7 @@ class Write(Tool[WriteArgs]):
         return self._change(args, ctx).diff(ctx)
 
     def run(self, args: WriteArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        from agent_tools.after_edit import after_edit
+        from agent_tools.edit.formatters import after_edit
 
         change = self._change(args, ctx)
         name, diff = ctx.workspace.spell(change.path), change.diff(ctx)
@@ -68,7 +68,7 @@ class Write(Tool[WriteArgs]):
         return ToolResult(" ".join(filter(None, (did, change.note))) + told, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
-        from agent_tools.change import Change, current_text
+        from agent_tools.edit.change import Change, current_text
 
         path = ctx.workspace.resolve(args.file_path)
         before, text = current_text(path, ctx, "write")

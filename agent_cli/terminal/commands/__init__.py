@@ -1,43 +1,33 @@
 """The slash commands, by topic; importing this registers them."""
 
 from agent_cli.terminal.commands import (
-    asking,
+    btw,
     commit,
-    config,
     context,
-    cost,
     extensions,
-    hooks,
-    looks,
     mcp,
     memory,
-    model,
+    permissions,
     plan,
-    rules,
     session,
-    sessions,
+    settings,
     status,
     undo,
 )
-from agent_cli.terminal.slash import REGISTRY
+from agent_cli.terminal.commands.registry import REGISTRY
 
 __all__ = [
     "REGISTRY",
-    "asking",
+    "btw",
     "commit",
-    "config",
     "context",
-    "cost",
     "extensions",
-    "hooks",
-    "looks",
     "mcp",
     "memory",
-    "model",
+    "permissions",
     "plan",
-    "rules",
     "session",
-    "sessions",
+    "settings",
     "status",
     "undo",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.terminal.slash import slash
-from agent_tools.clipping import counted, one_line, shorten
+from agent_cli.terminal.commands.registry import slash
+from agent_tools.text import counted, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl

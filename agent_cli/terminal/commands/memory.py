@@ -6,16 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.config.memory import Memory, MemoryFile, load_memory
-from agent_cli.config.memory_told import lines
-from agent_cli.config.nearby import NestedMemory
-from agent_cli.config.notes import LIMIT, add_note, change_file, note_file
-from agent_cli.place import memory_sources
-from agent_cli.terminal.slash import slash
+from agent_cli.memory.files import Memory, MemoryFile, lines, load_memory
+from agent_cli.memory.nested import NestedMemory
+from agent_cli.memory.notes import LIMIT, add_note, change_file, note_file
+from agent_cli.runtime.environment import memory_sources
+from agent_cli.terminal.commands.registry import slash
 from agent_tools.base import ToolError
-from agent_tools.clipping import number_in, one_line
-from agent_tools.files import read_file
-from agent_tools.textfile import decode_text, line_end
+from agent_tools.fs.encoding import decode_text, line_end
+from agent_tools.fs.files import read_file
+from agent_tools.text import number_in, one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl

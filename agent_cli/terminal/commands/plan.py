@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from agent_cli.terminal.slash import slash
-from agent_tools.clipping import number_in
+from agent_cli.terminal.commands.registry import slash
 from agent_tools.display import TodoItem
+from agent_tools.text import number_in
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl

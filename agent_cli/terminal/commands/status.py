@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agent_cli import __version__
 from agent_cli.config.schema import Settings
 from agent_cli.core.redact import Redactor
-from agent_cli.engine.context import window_size
+from agent_cli.core.version import __version__
+from agent_cli.engine.compaction.controls import window_size
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.terminal.slash import slash
-from agent_tools.clipping import one_line
-from agent_tools.private import private_folder
+from agent_cli.terminal.commands.registry import slash
+from agent_tools.fs.private import private_folder
+from agent_tools.text import one_line
 
 if TYPE_CHECKING:
     from agent_cli.terminal.repl import Repl
@@ -56,7 +56,7 @@ def status(repl: Repl) -> Iterator[tuple[str, str]]:
 
 @slash("doctor", "check what is configured, found and missing")
 def _doctor(repl: Repl, words: str) -> None:
-    from agent_cli.commands.doctor import collect_findings, findings_text  # looks at programs, servers and folders
+    from agent_cli.doctor.report import collect_findings, findings_text  # looks at programs, servers and folders
 
     findings, _ = collect_findings(repl.place, repl.layers, [])
     repl.page(findings_text(findings))

@@ -1,0 +1,265 @@
+"""Git as the engine of the store of snapshots: plumbing only, on a git folder of ours, never on the user's.
+
+The repository's own configuration is not read, so none of its filters, hooks or monitors can run; attributes are
+overridden, so that contents are kept byte by byte. Of the user's repository only the objects are read, as alternates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import compress
+
+from agent_cli.permissions.git.standing import git_folders, look_at_repository
+from agent_tools.fs.private import private_folder, write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.process import guarded_git
+from agent_tools.process.child import StuckError, collect
+from agent_tools.process.guarded_git import GitError
+
+if TYPE_CHECKING:
+    import subprocess
+
+_CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfileMode = true
+\tsymlinks = true
+\tignoreCase = false
+\tautocrlf = false
+\tsafecrlf = false
+\tfsmonitor = false
+\tuntrackedCache = false
+\tsplitIndex = false
+\thooksPath = /dev/null
+\tcompression = 1
+\tprotectHFS = false
+\tprotectNTFS = false
+\tprecomposeUnicode = false
+[index]
+\tversion = 2
+[gc]
+\tauto = 0
+"""
+_ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
+# What no project wants to have kept, where no .gitignore of a repository says so.
+_JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
+SECONDS = 60.0
+# Bytes that git may print: contents of files are among that.
+MOST = 2 << 30
+
+# A file that differs between two trees: path, old and new mode, old and new object.
+Row = tuple[str, str, str, str, str]
+
+
+class StoreError(Exception):
+    """A snapshot could not be made or read; the text says why."""
+
+
+class TooManyFilesError(StoreError):
+    """A folder has more files than can be looked at around each call."""
+
+
+def find_snapshot_git(path: str, root: str) -> str:
+    """See `guarded_git.find_git`. Raises StoreError."""
+    try:
+        return guarded_git.find_git(path, root)
+    except GitError as error:
+        raise StoreError(str(error)) from None
+
+
+def oid_of(data: bytes) -> str:
+    """The name under which git keeps a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+class Git:
+    """Runs git on the folder `home` (made where it is missing).
+
+    program: see `find_git`. objects: folders of objects that need not be kept again. ignored: patterns of names that
+    the user has git ignore; None outside of repositories.
+    """
+
+    def __init__(self, home: Path, program: str, objects: Sequence[str] = (), ignored: str | None = None) -> None:
+        self.home = home
+        self.program = program
+        self._objects = tuple(objects)
+        self._run = guarded_git.store(program, str(home), self._objects)
+        self._own = guarded_git.store(program, str(home))
+        # Held by every git that runs, so that a program that is killed does not let the next one in beside its git.
+        self.lock = -1
+        self._make(_JUNK if ignored is None else ignored)
+
+    def _make(self, ignored: str) -> None:
+        for folder in ("objects/info", "objects/pack", "refs", "info"):
+            private_folder(self.home / folder)
+        for name, text in (
+            ("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("info/exclude", ignored),
+            ("HEAD", "ref: refs/heads/none\n"),
+        ):  # fmt: skip
+            if _text(self.home / name) != text:
+                write_whole(self.home / name, text.encode("utf-8", "surrogateescape"), sync=False)
+
+    def run(
+        self,
+        *words: str,
+        feed: bytes = b"",
+        tree: str = "/",
+        index: Path | None = None,
+        seconds: float = SECONDS,
+        own: bool = False,
+    ) -> bytes:
+        """What git prints, started in the folder `tree`, its work tree. Raises StoreError.
+
+        own: only our own objects count.
+        """
+        process = self.start(*words, tree=tree, index=index, own=own)
+        try:
+            out, err = collect(process, feed, seconds, MOST, self._run.stuck({"GIT_WORK_TREE": tree}))
+        except StuckError as error:
+            raise StoreError(str(error)) from None
+        except TimeoutError:
+            raise StoreError(f"git {words[0]} took more than {seconds:.0f} s") from None
+        except OverflowError:
+            raise StoreError(f"git {words[0]} printed more than {MOST:,} bytes") from None
+        if process.returncode:
+            if b"No space left on device" in err or not os.statvfs(self.home).f_bavail:
+                raise StoreError("the disk is full")
+            said = err.decode("utf-8", "replace").strip().splitlines()
+            raise StoreError(f"git {words[0]} failed: {said[-1] if said else process.returncode}")
+        return out
+
+    def start(
+        self, *words: str, tree: str = "/", index: Path | None = None, own: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """A running git. Raises StoreError."""
+        env = {"GIT_WORK_TREE": tree} | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
+        held = (self.lock,) if self.lock >= 0 else ()
+        try:
+            return (self._own if own else self._run).start(*words, cwd=tree, env=env, pass_fds=held)
+        except GitError as error:
+            raise StoreError(str(error)) from None
+
+    def keep(self, data: bytes) -> str:
+        """Store the content of a file; its object. Raises StoreError."""
+        oid = oid_of(data)
+        path = self.home / "objects" / oid[:2] / oid[2:]
+        try:
+            if not path.exists():
+                write_whole(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
+        except OSError as error:
+            raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
+        return oid
+
+    def blob(self, oid: str) -> bytes:
+        """The content of an object. Raises StoreError."""
+        return self.run("cat-file", "blob", oid)
+
+    def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
+        """The contents of the objects that are there. Raises StoreError."""
+        out = self.run("cat-file", "--batch", feed="\n".join([*oids, ""]).encode())
+        found, at = {}, 0
+        while at < len(out):
+            end = out.index(b"\n", at)
+            head = out[at:end].split()
+            at = end + 1
+            if len(head) == 3:
+                size = int(head[2])
+                found[head[0].decode()] = out[at : at + size]
+                at += size + 1
+        return found
+
+    def have(self, oids: Iterable[str], *, own: bool = False) -> dict[str, int]:
+        """Those of the objects that are there, with their sizes. Raises StoreError."""
+        wanted = list(dict.fromkeys(oids))
+        if not wanted:
+            return {}
+        feed = "\n".join([*wanted, ""]).encode()
+        out = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", feed=feed, own=own)
+        rows = (line.split() for line in out.decode("ascii", "replace").splitlines())
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+    def differences(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
+        """For each pair of trees that are not the same, the files that differ. Raises StoreError."""
+        wanted = {pair for pair in pairs if pair[0] != pair[1]}
+        feed = "".join(f"{old} {new}\n" for old, new in wanted).encode()
+        out = self.run("diff-tree", "--stdin", "-r", "-z", "--no-renames", feed=feed) if wanted else b""
+        found: dict[tuple[str, str], list[Row]] = {}
+        at = 0
+        while at < len(out):
+            if out[at : at + 1] != b":":
+                end = out.index(b"\n", at)
+                old, new = out[at:end].decode("ascii").split()
+                rows = found.setdefault((old, new), [])
+                at = end + 1
+                continue
+            head = out.index(b"\0", at)
+            end = out.index(b"\0", head + 1)
+            mode, mode2, oid, oid2, _ = out[at + 1 : head].decode("ascii").split()
+            rows.append((os.fsdecode(out[head + 1 : end]), mode, mode2, oid, oid2))
+            at = end + 1
+        if found.keys() != wanted:
+            raise StoreError("a state is no longer in the store")
+        return found
+
+    def borrowed(self) -> str:
+        """A mark that changes when objects that are not kept again may have gone: packed anew, another repository."""
+        marks = []
+        for folder in self._objects:
+            try:
+                state = os.stat(os.path.join(folder, "pack"))  # noqa: PTH116 - as elsewhere
+                marks.append(f"{state.st_ino}.{state.st_mtime_ns}")
+            except OSError:
+                marks.append("none")
+        return " ".join(marks)
+
+    def is_whole(self, tree: str) -> bool:
+        """Whether everything in a tree is there."""
+        try:
+            found = self.run("rev-list", "--objects", "--no-object-names", "--missing=print", tree)
+        except StoreError:
+            return False
+        return b"?" not in found
+
+    def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
+        """Keep the objects as a pack of our own; its name. Raises StoreError."""
+        feed = "\n".join([*oids, ""]).encode()
+        words = ("pack-objects", "-q", "--window=0", "--compression=1", str(self.home / "objects/pack/pack"))
+        return self.run(*words, feed=feed, own=own, seconds=600).decode().strip()
+
+
+def objects_of(root: Path) -> list[str]:
+    """The folder of objects of the repository at `root`; none where there is none, or of another kind than ours."""
+    folders = git_folders(root) if os.path.lexists(root / ".git") else []
+    if folders and look_at_repository(root).odd:  # a store that leads elsewhere, or would keep git waiting
+        return []
+    for folder in folders[:1]:
+        config = _text(folder / "config")
+        if re.search(r"(?im)^\s*objectformat\s*=\s*(?!sha1)", config):
+            return []
+        objects = folder / "objects"
+        if os.path.isdir(objects):  # noqa: PTH112 - the method raises where a parent is closed
+            return [str(objects)]
+    return []
+
+
+def ignored_in(root: Path, home: str) -> str | None:
+    """The patterns beside .gitignore by which git ignores files in a repository; None where `root` is none."""
+    if not os.path.lexists(root / ".git"):
+        return None
+    found = [folder / "info/exclude" for folder in git_folders(root)]
+    if home:
+        config = _text(Path(home) / ".gitconfig") + _text(Path(home) / ".config/git/config")
+        named = re.search(r"(?im)^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", config)
+        found.append(Path(home, named[1].removeprefix("~/")) if named else Path(home) / ".config/git/ignore")
+    return "\n".join(_text(p) for p in found)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path, 1 << 20).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,175 @@
+"""What was kept of a session, as an append-only file of JSON lines: turns, the state around each call, what was undone.
+
+A state is written before the call runs; where the program dies, the call stands without an end and what it changed is
+not certain. A line that cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_cli.checkpoints.scanner import LARGEST_STATE, Shot
+from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.record import DecodeError, Value, from_plain, to_plain
+
+
+class RecordedTurn(Value, tag="Turn"):
+    """A turn that changed something. text: what the user said. messages: how long the history was before it."""
+
+    turn: int
+    text: str
+    messages: int
+    model: str
+    time: str
+
+
+class Before(Value, tag="Before"):
+    """The state before a call runs. named: files outside of the folders, or ignored, that it may change."""
+
+    turn: int
+    call: str
+    tool: str
+    summary: str
+    shots: tuple[Shot, ...]
+    head: str = ""
+    time: str = ""
+    named: tuple[str, ...] = ()
+
+
+class After(Value, tag="After"):
+    """The state when it had ended. Only what is other than before is said: of the shots, those that differ."""
+
+    call: str
+    shots: tuple[Shot, ...]
+    head: str = ""
+
+
+class Undone(Value, tag="Undone"):
+    """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that.
+
+    Without turns it took back a part of the turn `part` (0: of the one that ran), and is a change of it like any other.
+    """
+
+    kind: str
+    turns: tuple[int, ...]
+    before: tuple[Shot, ...]
+    after: tuple[Shot, ...]
+    of: int = -1
+    time: str = ""
+    part: int = 0
+
+
+Record = RecordedTurn | Before | After | Undone
+
+
+class Manifest:
+    """The records of one session."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, record: Record) -> None:
+        """Append a record. Raises OSError."""
+        line = json.dumps(to_plain(record), separators=(",", ":")).encode("ascii") + b"\n"
+        private_folder(self.path.parent)
+        descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            view = memoryview(line)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> list[Record]:
+        """All records, in order; none where there is no such file."""
+        return list(self._records())
+
+    def _records(self) -> Iterator[Record]:
+        try:
+            data = read_regular(self.path, LARGEST_STATE)
+        except OSError:
+            return
+        for line in data.split(b"\n"):
+            try:
+                if line:
+                    yield from_plain(Record, json.loads(line))
+            except (ValueError, DecodeError):
+                continue
+
+
+class RecordedChange(Value, tag="Change"):
+    """What one call, or one undo, did: the states around it. after: None where it never came to its end."""
+
+    turn: int
+    call: str
+    tool: str
+    summary: str
+    before: tuple[Shot, ...]
+    after: tuple[Shot, ...] | None
+    heads: tuple[str, str] = ("", "")
+    time: str = ""
+    named: tuple[str, ...] = ()
+
+
+class Story(Value):
+    """A session as its records tell it. undone: the turns that are taken back now. ops: the undos and redos, numbered
+    by their place; open_undos: those that a redo could take back, the latest last."""
+
+    turns: dict[int, RecordedTurn]
+    changes: tuple[RecordedChange, ...]
+    undone: frozenset[int]
+    ops: tuple[Undone, ...]
+    open_undos: tuple[int, ...]
+
+
+def read_history(records: list[Record]) -> Story:
+    """Join the records."""
+    turns: dict[int, RecordedTurn] = {}
+    begun: dict[str, Before] = {}
+    changes: list[RecordedChange] = []
+    # Where the latest call of an ID stands: after going back some providers give the same ones again.
+    places: dict[str, int] = {}
+    undone: set[int] = set()
+    ops: list[Undone] = []
+    redoable: list[int] = []
+    for record in records:
+        if isinstance(record, Undone) and not record.turns and turns:
+            call = f"undone {len(ops)}"
+            turn = record.part or max(turns)
+            changes.append(RecordedChange(turn, call, record.kind, "", record.before, record.after, time=record.time))
+        match record:
+            case RecordedTurn():
+                turns[record.turn] = record
+                redoable.clear()
+            case Before():
+                begun[record.call] = record
+                places[record.call] = len(changes)
+                changes.append(_change(record, None))
+            case After(call=call) if call in begun:
+                changes[places[call]] = _change(begun[call], record)
+            case Undone(kind="redo", of=of):
+                ops.append(record)
+                undone -= set(record.turns)
+                redoable = [n for n in redoable if n != of]
+            case Undone():
+                redoable.append(len(ops))
+                ops.append(record)
+                undone |= set(record.turns)
+    return Story(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
+
+
+def _change(before: Before, after: After | None) -> RecordedChange:
+    shots: tuple[Shot, ...] | None = None
+    if after is not None:
+        changed = {s.base: s for s in after.shots}
+        shots = tuple(changed.get(s.base, s) for s in before.shots)
+    heads = (before.head, after.head if after else before.head)
+    b = before
+    return RecordedChange(b.turn, b.call, b.tool, b.summary, b.shots, shots, heads, b.time, b.named)

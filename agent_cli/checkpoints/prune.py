@@ -1,0 +1,196 @@
+"""The store kept small: what is old goes, and, where it is still too large, the oldest of the rest.
+
+How long nothing was done with something, in time that the program saw pass.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.checkpoints.manifest import After, Before, Manifest, Record, RecordedTurn, Undone
+from agent_cli.checkpoints.scanner import LARGEST_STATE, Shot
+from agent_cli.checkpoints.store import Store
+from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.record import to_plain
+
+# What a jump can add to an age, and all that counts of a longer pause.
+STEP = 3 * 86_400
+_LARGEST = 64 << 20
+
+
+class Idle:
+    """The ages of things by name, kept in a file from look to look. now: the clock, in seconds."""
+
+    def __init__(self, path: Path, now: float) -> None:
+        self._path, self._now = path, now
+        self._lived = 0.0
+        # By name: the time of the last change, and how much had passed by then.
+        self._seen: dict[str, tuple[float, float]] = {}
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            kept = json.loads(read_regular(path, _LARGEST))
+            self._lived = float(kept["lived"]) + min(max(now - float(kept["at"]), 0.0), STEP)
+            self._seen = {str(name): (float(t), float(lived)) for name, (t, lived) in kept["seen"].items()}
+
+    def seconds(self, name: str, changed: float) -> float:
+        """For how long nothing was done with what was last changed at this time."""
+        if name not in self._seen or self._seen[name][0] != changed:
+            self._seen[name] = (changed, self._lived)
+        return self._lived - self._seen[name][1]
+
+    def save(self, there: Collection[str]) -> None:
+        """Keep the ages of what is there. Raises OSError."""
+        seen = {name: found for name, found in self._seen.items() if name in there}
+        data = {"at": self._now, "lived": self._lived, "seen": seen}
+        write_whole(self._path, json.dumps(data).encode("ascii"), sync=False)
+
+
+DAY = 86_400
+_MARK = "pruned"
+
+
+def is_due(folder: Path, most: int, now: float) -> bool:
+    """Whether a store has not been pruned for a day, or is too large."""
+    try:
+        # A clock that was ahead, and is right again, must not put it off until then.
+        return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or folder_size(folder) > most  # noqa: PTH116
+    except OSError:
+        return True
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of all files below a folder; 0 where there is none."""
+    total = 0
+    for here, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(here, name)).st_size
+    return total
+
+
+def prune(store: Store, days: float, most: int, now: float) -> None:
+    """Let go of sessions and of other projects with which nothing was done for `days`, then of the oldest work until
+    the store has at most `most` bytes. Raises StoreError."""
+    folder = store.where.folder
+    with store.locked():
+        idle = Idle(folder / _MARK, now)
+        there = []
+        for path in _manifests(folder):
+            with suppress(OSError):
+                if idle.seconds(path.name, path.stat().st_mtime) > days * DAY:
+                    path.unlink()
+                else:
+                    there.append(path.name)
+        there += _prune_others(folder, days, idle)
+        idle.save(there)
+        _pack(store)
+        while folder_size(folder) > most and _drop_oldest(folder):
+            _pack(store)
+        if folder_size(folder) > most:
+            # What is left is the state of the project itself.
+            for left in (*folder.glob("index-*"), *_loose_and_packed(store.git.home)):
+                left.unlink(missing_ok=True)
+
+
+def _prune_others(folder: Path, days: float, idle: Idle) -> Iterator[str]:
+    """Remove the stores of projects that nobody worked on for so long; the names of those that stay.
+
+    folder: that of the store in use.
+    """
+    for other in sorted(folder.parent.iterdir()):
+        with suppress(OSError):
+            if other == folder:
+                continue
+            changed = max(p.stat().st_mtime for p in (other, *_manifests(other)))
+            if idle.seconds(f"../{other.name}", changed) > days * DAY:
+                shutil.rmtree(other)
+            else:
+                yield f"../{other.name}"
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """The records of sessions, the oldest first."""
+    found = []
+    for path in (folder / "sessions").glob("*.records"):
+        with suppress(OSError):
+            found.append((path.stat().st_mtime, path))
+    return [path for _, path in sorted(found)]
+
+
+def _drop_oldest(folder: Path) -> bool:
+    """Forget a session, or the older half of the only one; False where nothing is left to forget."""
+    paths = _manifests(folder)
+    if not paths:
+        return False
+    if len(paths) > 1:
+        paths[0].unlink()
+        return True
+    records = Manifest(paths[0]).read()
+    turns = sorted({r.turn for r in records if isinstance(r, RecordedTurn)})
+    if len(turns) < 2:
+        paths[0].unlink()
+        return True
+    kept = set(turns[len(turns) // 2 :])
+    calls = {r.call for r in records if isinstance(r, Before) and r.turn in kept}
+    left = [s for r in records if (s := _shrunk(r, kept, calls)) is not None]
+    lines = [json.dumps(to_plain(r), separators=(",", ":")) for r in left]
+    write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
+    return True
+
+
+def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
+    """What stays of a record."""
+    match record:
+        case After(call=call):
+            return record if call in calls else None
+        case Undone(turns=undone, part=part):
+            # A redo names its undo by its place among them, so none is left out.
+            whose = {*undone, part} - {0}
+            return record if not whose or whose & turns else record.but(before=(), after=())
+        case _:
+            return record if record.turn in turns else None
+
+
+def _pack(store: Store) -> None:
+    """Put all objects that are needed into one pack, and let go of the others."""
+    wanted = sorted({oid for oid in _roots(store.where.folder) if oid})
+    git = store.git
+    there = git.have(wanted)
+    words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin")
+    feed = "\n".join([*there, ""]).encode()
+    found = git.run(*words, feed=feed, seconds=600).decode("ascii").split() if there else []
+    own = git.have([*found, *there], own=True)
+    old = list(_loose_and_packed(git.home))
+    new = git.pack(own, own=True) if own else ""
+    for path in old:
+        if not new or new not in path.name:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _roots(folder: Path) -> Iterator[str]:
+    for path in folder.glob("index-*.json"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            known = json.loads(read_regular(path, LARGEST_STATE))
+            yield from (str(known["tree"]), str(known["perms"]))
+    for path in _manifests(folder):
+        for record in Manifest(path).read():
+            shots: tuple[Shot, ...] = ()
+            match record:
+                case Before(shots=shots) | After(shots=shots):
+                    pass
+                case Undone(before=before, after=after):
+                    shots = (*before, *after)
+                case _:
+                    continue
+            yield from (oid for s in shots for oid in (s.tree, s.perms))
+
+
+def _loose_and_packed(home: Path) -> Iterator[Path]:
+    yield from home.glob("objects/[0-9a-f][0-9a-f]/*")
+    yield from home.glob("objects/pack/*")

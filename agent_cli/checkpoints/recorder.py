@@ -1,0 +1,330 @@
+"""Keeps the state around each call that may change files: what the engine's seam for that is given.
+
+A call that only writes named files costs a look at these; a command, or another program's tool, a look at the folders.
+What goes wrong here is said once, and never stops a turn.
+
+The files that a call names, beside those that a snapshot of its folder has: written ones, and what it would destroy.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from agent_cli.checkpoints.git_store import StoreError, TooManyFilesError
+from agent_cli.checkpoints.manifest import After, Before, RecordedTurn
+from agent_cli.checkpoints.scanner import LARGEST_STATE, MOST_BELOW, NESTED, Bounds, Shot, look_at_file
+from agent_cli.checkpoints.store import Store, Where
+from agent_cli.core.messages import Message, by_person, typed
+from agent_cli.permissions.destructive import Danger, dangers
+from agent_cli.permissions.shell.analysis import analyse
+from agent_cli.permissions.shell.words import Part, Word
+from agent_tools.base import Effect
+from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.record import Value
+from agent_tools.text import counted, shorten
+
+_MOST_NAMED = 200
+_WALK_SECONDS = 0.3
+_TAKEN = ("delete", "tree", "overwrite", "attributes")
+_ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", "unpush": "pushes"}
+
+
+class Named(Value):
+    """Absolute paths of files. short: folders whose files are not listed, each with why. elsewhere: what a command
+    destroys that is no file. cleans: folders in which a `git clean` deletes ignored files. history: what is deleted of
+    git's own folders."""
+
+    files: tuple[str, ...] = ()
+    short: tuple[tuple[str, str], ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    cleans: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+
+
+def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: Bounds) -> Named:
+    """What the effects of a call name. Never raises for a command that cannot be read."""
+    files: dict[str, None] = {}
+    short: dict[str, str] = {}
+    elsewhere: list[str] = []
+    cleans: list[str] = []
+    history: list[str] = []
+    for effect in effects:
+        if effect.kind == "write":
+            files[effect.target] = None
+        elif effect.kind == "run":
+            analysis = analyse(effect.target, cwd, home)
+            found = dangers(analysis)
+            for part in analysis.parts:
+                for path in _words(part, roots):
+                    files[path] = None
+            for danger in found:
+                if danger.kind in _ELSEWHERE:
+                    elsewhere.append(_ELSEWHERE[danger.kind])
+                elif danger.kind == "clean" and {"x", "X"} & danger.flags:
+                    cleans += danger.part.cwds or ()
+                elif danger.kind in _TAKEN:
+                    for target in _targets(danger):
+                        below, why, gits = _below(target, bounds)
+                        history += gits if danger.kind in ("delete", "tree") and not _chooses(danger) else []
+                        if why:
+                            short[target] = why
+                        files.update(dict.fromkeys(below))
+    told = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
+    return Named(tuple(files), tuple(short.items()), *told)
+
+
+def _words(part: Part, roots: tuple[str, ...]) -> Iterator[str]:
+    """The files in the folders worked in that a simple command names, and those anywhere that it is redirected to."""
+    words = [w for w in part.words[1:] if not w.why and not w.pattern]
+    written = [r.target for r in part.redirects if not r.why and r.kind not in ("read", "network")]
+    for start in part.cwds or ():
+        for word in islice(words, _MOST_NAMED):
+            text = word.text.partition("=")[2] if word.text.startswith("-") else word.text
+            path = os.path.normpath(os.path.join(start, text)) if text and "\0" not in text else ""
+            if path and any(path.startswith(f"{r.rstrip('/')}/") for r in roots) and _is_file(path):
+                yield _real(path)
+        for target in written:
+            path = _real(os.path.normpath(os.path.join(start, target)))
+            if target and "\0" not in target and not path.startswith(("/dev/", "/proc/")) and not _is_folder(path):
+                yield path
+
+
+def _targets(danger: Danger) -> Iterator[str]:
+    for start in danger.part.cwds or ():
+        for word in danger.words:
+            yield from _expanded(word, os.path.normpath(os.path.join(start, danger.folder)))
+
+
+def _expanded(word: Word, cwd: str) -> list[str]:
+    if word.why or "\0" in word.text:
+        return []
+    whole = os.path.join(glob.escape(cwd), word.text)
+    matches = list(islice(glob.iglob(whole), MOST_BELOW)) if word.pattern else []
+    return [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
+
+
+def _chooses(danger: Danger) -> bool:
+    """Whether a `find` deletes only what fits its conditions."""
+    return "~" in danger.flags and any(w.text[:1] == "-" and w.text != "-delete" for w in danger.part.words)
+
+
+def _below(target: str, bounds: Bounds) -> tuple[list[str], str, list[str]]:
+    """The files at and below a path, links not followed; why that is not all of them; and git's own folders there."""
+    if ".git" in target.split("/"):
+        return [], "", [target] if os.path.lexists(target) else []
+    if not _is_folder(target):
+        return ([_real(target)] if os.path.lexists(target) else []), "", []
+    found: list[str] = []
+    gits: list[str] = []
+    size = 0
+    until = time.monotonic() + _WALK_SECONDS
+    for here, folders, names in os.walk(target):
+        gits += [os.path.join(here, f) for f in folders if f == ".git"]
+        folders[:] = [f for f in folders if f != ".git"]
+        for name in names:
+            path = os.path.join(here, name)
+            try:
+                size += os.lstat(path).st_size
+            except OSError:
+                continue
+            found.append(_real(path))
+        if len(found) > MOST_BELOW:
+            return [], f"more than {counted(MOST_BELOW, 'file')}", gits
+        if size > bounds.total:
+            return [], f"more than {bounds.total / 1e6:.0f} MB", gits
+        if time.monotonic() > until:
+            return [], "too many to look through", gits
+    return found, "", gits
+
+
+def _real(path: str) -> str:
+    """The path with the links of its folders followed, and itself not."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH120
+
+
+def _is_file(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+_MOST_SKIPPED = 500
+_LISTED = 5
+
+
+class Recorder:
+    """Records one session. redact: takes secrets out of what is written in words. model: the name of who works."""
+
+    def __init__(self, where: Where, redact: Callable[[str], str], model: Callable[[], str]) -> None:
+        self._where = where
+        self._redact = redact
+        self._model = model
+        self._store: Store | None = None
+        self._turn = RecordedTurn(0, "", 0, "", "")
+        self._written = -1
+        self._new = True
+        self._open: dict[str, tuple[Before, bool]] = {}
+        self._said: set[str] = set()
+        self._folders = True
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when it is first needed. Raises StoreError."""
+        if self._store is None:
+            self._store = Store(self._where)
+        return self._store
+
+    @property
+    def number(self) -> int | None:
+        """The number of the running or latest turn; None where it changed nothing."""
+        return self._written if self._written >= 0 else None
+
+    def turn(self, history: Sequence[Message], *, new: bool) -> None:
+        """A turn begins, or goes on, with this history."""
+        # What the program added since, as context of hooks or a nudge, neither begins a turn nor names it.
+        at, text = next(((n, typed(m.text)) for n, m in reversed([*enumerate(history)]) if by_person(m)), (0, ""))
+        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
+        self._written, self._new = -1, new
+
+    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
+        """Keep the state before a call; what a user should know about that."""
+        whole = self._folders and any(e.kind in ("run", "call") for e in effects)
+        try:
+            store = self.store
+            with store.locked():
+                named = self._named(effects, cwd)
+                files = self._all_named(named) if whole else list(named.files)
+                shots = store.shots() if whole else ()
+                loose = store.loose(files) if whole else files
+                if loose:
+                    shots = (*shots, *store.shots(loose, whole=False))
+                if named.history and shots:
+                    store.keep_whole(shots)
+                kept = tuple(_short(s) for s in shots)
+                record = Before(0, call, tool, self._redact(summary), kept, store.head(), _now(), tuple(loose))
+                record = record.but(turn=self._turn_number())
+                store.manifest.add(record)
+                self._open[call] = (record, whole)
+            return self._untold(shots)
+        except TooManyFilesError as error:
+            self._folders = False
+            said = f"From now on an undo has only the files that are written or named: {error}."
+            return [said, *self.before(call, tool, summary, effects, cwd)]
+        except (StoreError, OSError) as error:
+            return self._once(f"This call cannot be undone: {error}.")
+
+    def after(self, call: str) -> list[str]:
+        """Keep the state after a call that `before` was told of."""
+        before, whole = self._open.pop(call, (None, False))
+        if before is None:
+            return []
+        try:
+            store = self.store
+            with store.locked():
+                shots = store.shots(before.named, whole=whole)
+                store.pin(before.shots, shots)
+                shots = tuple(_short(s) for s in shots)
+                store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
+            return self._untold(shots)
+        except (StoreError, OSError) as error:
+            return self._once(f"What {before.tool} changed is not certain to be undone: {error}.")
+
+    def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
+        """For a question: whether what a destructive command takes can be got back by an undo."""
+        home, bounds = self._where.home, self._where.bounds
+        from agent_cli.permissions.destructive import dangers
+        from agent_cli.permissions.shell.analysis import analyse
+
+        if not any(dangers(analyse(e.target, cwd, home)) for e in effects if e.kind == "run"):
+            return ()
+        try:
+            named = self._named(effects, cwd)
+            missing = [*named.history, *(f"{folder} ({why})" for folder, why in named.short), *named.elsewhere]
+            states = [(p, state.st_size) for p in named.files if (state := look_at_file("/", p))]
+            large = [p for p, size in states if size > bounds.file]
+            missing += [f"{p} (too large)" for p in self.store.untracked(large)]
+        except StoreError as error:
+            return (f"undo: nothing of this can be brought back: {error}",)
+        if not missing:
+            return ("undo: a copy is saved first, and /undo restores it",)
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        return (f"undo cannot bring back: {', '.join(missing[:_LISTED])}{more}",)
+
+    def _named(self, effects: Iterable[Effect], cwd: str) -> Named:
+        roots = tuple(str(r) for r in self._where.roots)
+        found = target_files(effects, cwd, self._where.home, roots, self._where.bounds)
+        files, short = list(found.files), []
+        for folder, why in found.short:
+            # Of a large folder the snapshot has what git tracks, and only the rest is to be named.
+            more = self.store.untracked_below(folder)
+            short += [(folder, why)] if more is None else []
+            files += more or []
+        return found.but(files=tuple(files), short=tuple(short))
+
+    def _all_named(self, named: Named) -> list[str]:
+        """The named files, and the ignored ones that a `git clean` would take."""
+        return [*named.files, *(p for folder in named.cleans for p in self.store.ignored(folder))]
+
+    def _turn_number(self) -> int:
+        """The number of the running turn, written down when it changes something for the first time."""
+        if self._written >= 0:
+            return self._written
+        turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
+        last = turns[-1] if turns else None
+        if last is not None and not self._new and last.messages == self._turn.messages:
+            self._written = last.turn
+            return self._written
+        self._written = last.turn + 1 if last else 1
+        self.store.manifest.add(self._turn.but(turn=self._written, model=self._model()))
+        return self._written
+
+    def _untold(self, shots: Iterable[Shot]) -> list[str]:
+        """Which files no snapshot has, once in a project."""
+        file = self._where.folder / "told.json"
+        try:
+            told = set(json.loads(read_regular(file, LARGEST_STATE)))
+        except (OSError, ValueError, TypeError):
+            told = set()
+        new = {os.path.join(s.base, p): why for s in shots for p, (why, _) in s.skipped.items()}
+        new = {path: why for path, why in new.items() if path not in told}
+        if not new:
+            return []
+        write_whole(file, json.dumps(sorted(told | set(new))).encode("ascii"), sync=False)
+        root = str(self._where.roots[0])
+        names = [f"{os.path.relpath(p, root)} ({why})" for p, why in new.items()]
+        what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")
+        what = what.replace("repositorys", "repositories")
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        return [f"Not kept for an undo: {what}: {', '.join(names[:_LISTED])}{more}."]
+
+    def _once(self, text: str) -> list[str]:
+        if text in self._said:
+            return []
+        self._said.add(text)
+        return [text]
+
+
+def _short(shot: Shot) -> Shot:
+    if len(shot.skipped) <= _MOST_SKIPPED:
+        return shot
+    return shot.but(skipped=dict(list(shot.skipped.items())[:_MOST_SKIPPED]))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,422 @@
+"""The state of a folder as a tree in the store, as git sees it, kept up to date.
+
+Names are only read where they stand: nothing is followed. A file's permissions that git does not know are kept beside.
+
+The first snapshot of a repository from the user's own index, so that clean tracked files cost nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.checkpoints.git_store import MOST, SECONDS, Git, StoreError, TooManyFilesError
+from agent_cli.permissions.git.standing import git_folders
+from agent_tools.fs.ignore_files import find_obstacle
+from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.process.child import StuckError, collect
+from agent_tools.record import Value
+
+_LARGEST = 256 << 20
+_CONVERTS = re.compile(rb"(?m)^[^#\n]*\s(?:filter|working-tree-encoding)=")
+
+
+def user_index(root: Path) -> Path | None:
+    """The index of the repository at `root`; None where there is none."""
+    folders = git_folders(root) if os.path.lexists(root / ".git") else []
+    index = folders[-1] / "index" if folders else None
+    return index if index is not None and os.path.isfile(index) else None  # noqa: PTH113 - as elsewhere
+
+
+def seed(git: Git, root: Path, index: Path) -> list[str] | None:
+    """Make `index` from the user's; the paths that have to be read from the disk. None where that cannot be done."""
+    source = user_index(root)
+    if source is None:
+        return None
+    try:
+        data, state = read_regular(source, _LARGEST), os.stat(source)  # noqa: PTH116
+        write_whole(index, data, sync=False)
+        # When it was written says which of its entries are to be looked at again.
+        os.utime(index, ns=(state.st_atime_ns, state.st_mtime_ns))
+        listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
+        return _cleaned(git, str(root), index, listed)
+    except (OSError, StoreError, ValueError):
+        index.unlink(missing_ok=True)
+        return None
+
+
+def _cleaned(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
+    """Take what cannot be believed out of the index; those paths."""
+    entries: dict[str, tuple[str, str]] = {}
+    doubted: dict[str, None] = {}
+    for row in listed.split(b"\0"):
+        if not row:
+            continue
+        head, _, name = row.partition(b"\t")
+        tag, mode, oid, stage = head.decode("ascii").split()
+        path = os.fsdecode(name)
+        if tag != "H" or stage != "0" or mode == "160000":
+            doubted[path] = None
+        else:
+            entries[path] = (mode, oid)
+    sizes = git.have(oid for _, oid in entries.values())
+    for path, (mode, oid) in entries.items():
+        size = sizes.get(oid, -1)
+        try:
+            there = os.lstat(f"{root}/{path}")
+        except OSError:
+            continue
+        # Of another size is what was changed, and what git converted.
+        if size < 0 or (stat.S_ISREG(there.st_mode) and mode != "120000" and there.st_size != size):
+            doubted[path] = None
+    doubted.update(dict.fromkeys(_converted(git, root, index, list(entries))))
+    if doubted:
+        names = b"".join(os.fsencode(p) + b"\0" for p in doubted)
+        git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=root, index=index)
+    return list(doubted)
+
+
+def _converted(git: Git, root: str, index: Path, paths: list[str]) -> list[str]:
+    """The files that a filter or another encoding may change without changing their size."""
+    attributes = [p for p in paths if p.rpartition("/")[2] == ".gitattributes"]
+    attributes += [p for p in (".gitattributes",) if p not in attributes]
+    files = [f"{root}/{p}" for p in attributes] + [str(f / "info/attributes") for f in git_folders(Path(root))]
+    if not any(_CONVERTS.search(_bytes(f)) for f in files):
+        return []
+    # A git folder without our own attributes, which say that nothing is converted, but with the user's.
+    plain = Git(git.home.with_name("attributes.git"), git.program)
+    own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
+    write_whole(plain.home / "info/attributes", own, sync=False)
+    feed = b"".join(os.fsencode(p) + b"\0" for p in paths)
+    words = ("check-attr", "-z", "--stdin", "filter", "working-tree-encoding")
+    fields = plain.run(*words, feed=feed, tree=root, index=index).split(b"\0")
+    rows = zip(fields[0::3], fields[2::3], strict=False)
+    return [os.fsdecode(name) for name, value in rows if value not in (b"unspecified", b"unset")]
+
+
+def _bytes(file: str) -> bytes:
+    try:
+        return read_regular(file, 1 << 20)
+    except (OSError, ValueError):
+        return b""
+
+
+TOO_BIG = "too large"
+TOO_MUCH = "beyond the limit of one snapshot"
+UNREADABLE = "cannot be read"
+NESTED = "a repository of its own"
+_ONE_BY_ONE = 200
+_OF_A_FILE = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
+MOST_FILES = 100_000
+# Bytes of a file of the store's own.
+LARGEST_STATE = 1 << 30
+# Of ignored files that a command destroys.
+MOST_BELOW = 2_000
+
+
+class Bounds(Value):
+    """What a snapshot keeps: bytes of one file that git does not track, bytes of new content in all."""
+
+    file: int = 5_000_000
+    total: int = 200_000_000
+
+
+class Shot(Value, tag="Shot"):
+    """The state of a folder: the tree of its files, the object that has their permissions, and what is not in it.
+
+    skipped: path to why, with a mark of how the file was then.
+    """
+
+    base: str
+    tree: str
+    perms: str = ""
+    skipped: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - never changed
+
+
+class Scanner:
+    """Keeps the tree of the folder `base` up to date, in an index of ours with the given name."""
+
+    def __init__(self, git: Git, base: Path, index: Path, bounds: Bounds) -> None:
+        self.base = str(base)
+        self._git = git
+        self.index = index
+        self._state = index.with_name(f"{index.name}.json")
+        self._bounds = bounds
+        self._renewed = False
+
+    def scan(self) -> Shot:
+        """The folder as it is now. Called under the store's lock. Raises StoreError."""
+        try:
+            return self._scan()
+        except TooManyFilesError:
+            raise
+        except StoreError:
+            if self._renewed or not self.index.exists():
+                raise
+            # The index may be damaged, as by a power cut: it is made anew, once.
+            self._renewed = True
+            self._state.unlink(missing_ok=True)
+            return self._scan()
+
+    def _scan(self) -> Shot:
+        known, began = self._known(), int(time.time())
+        borrowed = self._git.borrowed()
+        if known is not None and known.get("borrowed") != borrowed:
+            if self._git.is_whole(known["tree"]):
+                known["borrowed"] = borrowed
+                write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+            else:
+                # The repository has dropped what was not kept again.
+                known = None
+        fresh = known is None or not self.index.exists()
+        if fresh:
+            # All is read from the disk once more.
+            self.index.unlink(missing_ok=True)
+        first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
+        gone, dirty, others = self._differences()
+        if known is not None:
+            dirty += sorted(set(self._other_modes(known)) - {*dirty, *gone})
+        gone = [p for p in gone if p not in set(first)]
+        wanted = self._chosen([*first, *dirty], others)
+        removed = [*gone, *(p for p in wanted.skipped if p in set(dirty))]
+        if known is not None and not fresh and not removed and not wanted.add:
+            self._grow_older(known, began)
+            return Shot(self.base, known["tree"], known["perms"], wanted.skipped)
+        # Whoever is killed from here on leaves an index whose tree is not known.
+        self._state.unlink(missing_ok=True)
+        update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
+        return self._written(known, fresh, removed, wanted, began, borrowed)
+
+    def _written(
+        self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted, began: int, borrowed: str
+    ) -> Shot:  # fmt: skip
+        tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
+        if fresh or known is None:
+            table = Modes.of_all(self.base, self._paths())
+        else:
+            table = Modes.from_plain(known["modes"])
+            table.change(self.base, removed, wanted.add)
+        perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
+        added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
+        young = self._young(added, began)
+        state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
+        write_whole(self._state, json.dumps(state).encode("ascii"), sync=False)
+        return Shot(self.base, tree, perms, wanted.skipped)
+
+    def _grow_older(self, known: dict[str, Any], began: int) -> None:
+        """Forget which files were young, once they are found unchanged in a later second than theirs."""
+        young = self._young(known["young"], began)
+        if len(young) < len(known["young"]):
+            known["young"] = young
+            write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+
+    def _young(self, paths: Iterable[str], began: int) -> list[str]:
+        return [p for p in paths if (s := look_at_file(self.base, p)) and s.st_ctime >= began - 1]
+
+    def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
+        """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
+        table = Modes.from_plain(known["modes"])
+        for path in known["young"]:
+            mode = _mode(self.base, path)
+            if mode is not None and mode != table.of(path, bool(mode & 0o100)):
+                yield path
+
+    def _known(self) -> dict[str, Any] | None:
+        try:
+            known: dict[str, Any] = json.loads(read_regular(self._state, LARGEST_STATE))
+            return known if known["tree"] and known["perms"] and known["modes"] and "young" in known else None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+    def _differences(self) -> tuple[list[str], list[str], list[str]]:
+        """What is gone, what may have changed, and what the index does not have."""
+        words = ("ls-files", "-z", "--others", "--exclude-standard")
+        listing = self._git.start(*words, tree=self.base, index=self.index)
+        try:
+            raw = self._git.run("diff-files", "-z", "--raw", tree=self.base, index=self.index)
+        except BaseException:  # whatever it was, no git is left running; the caller shows the error
+            listing.kill()
+            listing.communicate()
+            raise
+        try:
+            out, _ = collect(listing, b"", SECONDS, MOST, lambda: find_obstacle(self.base))
+        except StuckError as error:
+            raise StoreError(str(error)) from None
+        except TimeoutError:
+            raise StoreError("git took too long to list the files") from None
+        except OverflowError:
+            raise StoreError("there are too many files to list") from None
+        if listing.returncode:
+            raise StoreError("git cannot list the files")
+        fields = raw.split(b"\0")
+        gone: list[str] = []
+        dirty: list[str] = []
+        for head, name in zip(fields[0::2], fields[1::2], strict=False):
+            (gone if head.endswith(b" D") else dirty).append(os.fsdecode(name))
+        return gone, dirty, [os.fsdecode(n) for n in out.split(b"\0") if n]
+
+    def _paths(self) -> list[str]:
+        listed = self._git.run("ls-files", "-z", index=self.index, tree=self.base)
+        return [os.fsdecode(n) for n in listed.split(b"\0") if n]
+
+    def _chosen(self, known: list[str], others: list[str]) -> _Wanted:
+        """Which of the paths are to be read, within the bounds."""
+        if len(others) > MOST_FILES:
+            raise TooManyFilesError(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
+        wanted = _Wanted(self.base)
+        for path in others:
+            if path.endswith("/"):
+                wanted.skipped[path.rstrip("/")] = (NESTED, "")
+        candidates = [(p, True) for p in known] + [(p, False) for p in others if not p.endswith("/")]
+        found = [
+            (state.st_size, path, seen, state) for path, seen in candidates if (state := look_at_file(self.base, path))
+        ]
+        large = [path for size, path, seen, _ in found if seen and size > self._bounds.file]
+        tracked = self.tracked(large) if large else set()
+        room = self._bounds.total
+        for size, path, _, state in sorted(found, key=lambda f: (f[0], f[1])):
+            if size > self._bounds.file and path not in tracked:
+                wanted.refuse(path, TOO_BIG, state)
+            elif size > room:
+                wanted.refuse(path, TOO_MUCH, state)
+            elif not readable(f"{self.base}/{path}", state):
+                wanted.refuse(path, UNREADABLE, state)
+            else:
+                wanted.add.append(path)
+                room -= size
+        return wanted
+
+    def has(self, paths: list[str]) -> set[str]:
+        """Those of the paths that the last scan has. Raises StoreError."""
+        few = paths if len(paths) < 100 else []
+        listed = self._git.run("ls-files", "-z", "--", *few, tree=self.base, index=self.index)
+        return {os.fsdecode(n) for n in listed.split(b"\0") if n}
+
+    def tracked(self, paths: list[str]) -> set[str]:
+        """Those of the paths that the user's repository tracks: they are kept at any size."""
+        index = user_index(Path(self.base))
+        if index is None:
+            return set()
+        try:
+            listed = self._git.run("ls-files", "-z", "--", *paths, tree=self.base, index=index)
+        except StoreError:
+            return set()
+        return {os.fsdecode(n) for n in listed.split(b"\0") if n}
+
+
+class _Wanted:
+    """What a snapshot is to read, and what it leaves out."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.add: list[str] = []
+        self.skipped: dict[str, tuple[str, str]] = {}
+
+    def refuse(self, path: str, why: str, state: os.stat_result | None = None) -> None:
+        state = state or look_at_file(self.base, path)
+        self.skipped[path] = (why, mark_of(state) if state else "")
+
+
+def update(
+    git: Git, base: str, index: Path, removed: Iterable[str], add: list[str], refuse: Callable[[str, str], None]
+) -> None:
+    """Bring an index up to date; a file that cannot be read after all is left out. Raises StoreError."""
+    if names := b"".join(os.fsencode(p) + b"\0" for p in removed):
+        git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=base, index=index)
+    if not add:
+        return
+    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+    names = b"".join(os.fsencode(p) + b"\0" for p in add)
+    try:
+        git.run(*words, feed=names, tree=base, index=index, seconds=600)
+    except StoreError as error:
+        # A file changed under our hands, or cannot be read: which one, git does not say in a form to rely on.
+        if not _OF_A_FILE.search(str(error)):
+            raise
+        if len(add) > _ONE_BY_ONE:
+            half = len(add) // 2
+            update(git, base, index, (), add[:half], refuse)
+            update(git, base, index, (), add[half:], refuse)
+            return
+        for path in list(add):
+            try:
+                git.run(*words, feed=os.fsencode(path) + b"\0", tree=base, index=index)
+            except StoreError:
+                add.remove(path)
+                refuse(path, UNREADABLE)
+
+
+def look_at_file(base: str, path: str) -> os.stat_result | None:
+    """The state of a file or a link; None for anything else."""
+    try:
+        state = os.lstat(os.path.join(base, path))
+    except (OSError, ValueError):
+        return None
+    return state if stat.S_ISREG(state.st_mode) or stat.S_ISLNK(state.st_mode) else None
+
+
+def readable(path: str, state: os.stat_result) -> bool:
+    return stat.S_ISLNK(state.st_mode) or os.access(path, os.R_OK)
+
+
+def mark_of(state: os.stat_result) -> str:
+    """What tells whether a file that is not kept has changed."""
+    return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
+
+
+class Modes:
+    """The permissions of files: the usual ones, for those that may be run and those that may not, and the odd ones."""
+
+    def __init__(self, usual: tuple[int, int], odd: dict[str, int]) -> None:
+        self.usual = usual
+        self.odd = odd
+
+    @classmethod
+    def of_all(cls, base: str, paths: Iterable[str]) -> Modes:
+        return cls.of_found({p: _mode(base, p) for p in paths})
+
+    @classmethod
+    def of_found(cls, found: Mapping[str, int | None]) -> Modes:
+        """From the permissions of each file; None for a link."""
+        known = Counter(m for m in found.values() if m is not None)
+        plain = next((m for m, _ in known.most_common() if not m & 0o100), 0o644)
+        runs = next((m for m, _ in known.most_common() if m & 0o100), 0o755)
+        return cls((plain, runs), {p: m for p, m in found.items() if m is not None and m not in (plain, runs)})
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> Modes:
+        return cls((int(data["usual"][0]), int(data["usual"][1])), {str(k): int(v) for k, v in data["odd"].items()})
+
+    def plain(self) -> dict[str, Any]:
+        return {"usual": list(self.usual), "odd": dict(sorted(self.odd.items()))}
+
+    def change(self, base: str, removed: Iterable[str], added: Iterable[str]) -> None:
+        for path in removed:
+            self.odd.pop(path, None)
+        for path in added:
+            self.odd.pop(path, None)
+            mode = _mode(base, path)
+            if mode is not None and mode not in self.usual:
+                self.odd[path] = mode
+
+    def stored(self, git: Git) -> str:
+        """The object that has them. Raises StoreError."""
+        text = json.dumps(self.plain(), sort_keys=True).encode("ascii")
+        return git.run("hash-object", "-w", "--stdin", feed=text).decode().strip()
+
+    def of(self, path: str, runs: bool) -> int:
+        return self.odd.get(path, self.usual[1] if runs else self.usual[0])
+
+
+def _mode(base: str, path: str) -> int | None:
+    """The permissions of a file; None for a link and for nothing."""
+    state = look_at_file(base, path)
+    return stat.S_IMODE(state.st_mode) if state and stat.S_ISREG(state.st_mode) else None

@@ -1,0 +1,323 @@
+"""A session's work taken back and made again: which turns an undo means, what it would do, and the doing.
+
+An undo is written down like any work, with the state around it, so that it can be undone too: `redo`.
+
+Putting files back: each whole or not at all, after one more look, and never through a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.checkpoints.file_state import (
+    AmbiguousStateError,
+    FileState,
+    Touched,
+    all_differences,
+    current_state,
+    merge_changes,
+    touched,
+)
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.leftovers import temporary_name
+from agent_cli.checkpoints.manifest import RecordedChange, RecordedTurn, Story, Undone, read_history
+from agent_cli.checkpoints.scanner import Bounds
+from agent_cli.checkpoints.store import Store, capture
+from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan, make_plan, summed
+from agent_tools.display import Diff
+from agent_tools.edit.diff import unified
+from agent_tools.fs.files import remove_empty
+from agent_tools.fs.nofollow import is_at, open_directory
+from agent_tools.fs.safe_read import open_regular
+from agent_tools.record import Value
+
+# How many contents are held in memory.
+_AT_ONCE = 32
+
+
+def put_back(store: Store, items: Sequence[Item]) -> dict[str, str]:
+    """Carry out the items of a plan; the paths that could not be put back, with why. Folders that become empty go."""
+    failed: dict[str, str] = {}
+    folders = (os.path.split(i.path)[0] for i in items if i.want is not None)
+    with temporary_name(store.where.folder, folders) as temporary:
+        _carry_out(store, items, temporary, failed)
+    return failed
+
+
+def _carry_out(store: Store, items: Sequence[Item], temporary: str, failed: dict[str, str]) -> None:
+    # What is in the way of a folder or a file goes first, the deepest first.
+    for item in sorted((i for i in items if i.want is None), key=lambda i: i.path, reverse=True):
+        _try(failed, item, lambda item: _remove(store, item))
+    wanted = sorted((i for i in items if i.want is not None), key=lambda i: i.path)
+    for at in range(0, len(wanted), _AT_ONCE):
+        some = wanted[at : at + _AT_ONCE]
+        contents = store.git.blobs({i.want.oid for i in some if i.want is not None})
+        for item in some:
+            _try(failed, item, lambda item: _write(item, contents, temporary))  # noqa: B023 - called at once
+
+
+def _try(failed: dict[str, str], item: Item, act: Callable[[Item], None]) -> None:
+    try:
+        if current_state(item.path) != item.now:
+            failed[item.path] = "changed a moment ago"
+            return
+    except AmbiguousStateError as error:
+        if item.want is None or str(error) != "a folder is there":
+            failed[item.path] = str(error)
+            return
+    try:
+        act(item)
+    except (OSError, StoreError, AmbiguousStateError) as error:
+        failed[item.path] = getattr(error, "strerror", None) or str(error)
+
+
+def _remove(store: Store, item: Item) -> None:
+    folder, name = os.path.split(item.path)
+    directory = open_directory(Path(folder))
+    try:
+        os.unlink(name, dir_fd=directory)
+    finally:
+        os.close(directory)
+    bases = {Path(base) for base in store.scanners}
+    here = Path(folder)
+    while here not in bases and any(here.is_relative_to(base) for base in bases):
+        remove_empty(here)
+        if os.path.lexists(here):
+            break
+        here = here.parent
+
+
+def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
+    want = item.want
+    assert want is not None
+    folder, name = os.path.split(item.path)
+    if item.now is not None and item.now.but(mode=want.mode) == want:
+        _set_mode(folder, name, want.mode)
+        return
+    if want.oid not in contents:
+        raise AmbiguousStateError("its content is no longer in the store")
+    data = contents[want.oid]
+    directory = open_directory(Path(folder), create=True)
+    try:
+        with suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=directory)
+        try:
+            _make(temporary, directory, want, data)
+            if not is_at(directory, folder):
+                raise AmbiguousStateError("changed a moment ago")
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:  # no temporary file stays behind, whatever stopped it; the caller tells it
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+    finally:
+        os.close(directory)
+
+
+def _set_mode(folder: str, name: str, mode: int) -> None:
+    directory = open_directory(Path(folder))
+    try:
+        descriptor = open_regular(name, dir_fd=directory)
+    finally:
+        os.close(directory)
+    try:
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+
+
+def _make(name: str, directory: int, want: FileState, data: bytes) -> None:
+    if want.link:
+        os.symlink(os.fsdecode(data), name, dir_fd=directory)
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, want.mode)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_SHOWN_BYTES = 1_000_000
+
+
+class Step(Value):
+    """A turn that changed something, for a list. undone: it is taken back now."""
+
+    turn: RecordedTurn
+    changes: tuple[RecordedChange, ...]
+    undone: bool
+
+
+def _from_message(story: Story, messages: int) -> list[int]:
+    way: list[RecordedTurn] = []
+    for turn in story.turns.values():
+        while way and way[-1].messages >= turn.messages:
+            way.pop()
+        way.append(turn)
+    first = next((t.turn for t in way if t.messages >= messages), None)
+    return [n for n in story.turns if first is not None and n >= first]
+
+
+class Undoing:
+    """Undo and redo in one session."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def story(self) -> Story:
+        return read_history(self.store.manifest.read())
+
+    def steps(self) -> list[Step]:
+        """The turns that changed something, in order."""
+        story = self.story()
+        found = []
+        for number, turn in story.turns.items():
+            changes = tuple(c for c in story.changes if c.turn == number)
+            if changes:
+                found.append(Step(turn, changes, number in story.undone))
+        return found
+
+    def latest(self) -> int | None:
+        """The turn that an undo means: the latest whose work stands and did something. Raises StoreError."""
+        for step in reversed(self.steps()):
+            if not step.undone and self.summed([step.turn.turn]):
+                return step.turn.turn
+        return None
+
+    def from_message(self, messages: int) -> list[int]:
+        """The turns whose work came after the history had this many messages, on the way that it took since."""
+        return _from_message(self.story(), messages)
+
+    def changes(self, turns: Iterable[int]) -> list[RecordedChange]:
+        """What the turns did, in order, as far as it stands."""
+        story, wanted = self.story(), set(turns)
+        return [c for c in story.changes if c.turn in wanted and c.turn not in story.undone]
+
+    def plan(self, turns: Iterable[int]) -> Plan:
+        """What it takes to undo turns. Raises StoreError."""
+        return make_plan(self.store, self.changes(turns))
+
+    def summed(self, turns: Iterable[int]) -> str:
+        """What turns did, in words; "" for nothing. Raises StoreError."""
+        with self.store.locked():
+            return summed(touched(self.store, self.changes(turns)))
+
+    def summed_since(self, counts: Sequence[int]) -> list[str]:
+        """What was done since the history had so many messages, in words, for each of the counts. Raises StoreError."""
+        story = self.story()
+        standing = [c for c in story.changes if c.turn not in story.undone]
+        with self.store.locked():
+            work = list(zip(standing, all_differences(self.store, standing), strict=True))
+        found = []
+        for count in counts:
+            turns = set(_from_message(story, count))
+            since = [pair for pair in work if pair[0].turn in turns]
+            found.append(summed(merge_changes([c for c, _ in since], [d for _, d in since])))
+        return found
+
+    def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
+        """Put files back; those that could not be, with why. Raises StoreError where nothing was done.
+
+        part: what else a single turn did still stands, and can be undone later.
+        """
+        standing = tuple(n for n in turns if n not in self.story().undone)
+        if part and len(standing) == 1:
+            return self._carry_out("undo", (), items, -1, standing[0])
+        return self._carry_out("undo", standing, items, -1)
+
+    def take_back(self, calls: Collection[str], root: str) -> str:
+        """Undo some calls of a turn that runs, as far as nobody has to be asked; what became of it, in words.
+
+        Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.
+        """
+        plan = make_plan(self.store, self._changes_by(calls))
+        ready = plan.of("ready")
+        failed = self._carry_out("undo", (), ready, -1)
+        done = [i for i in ready if i.path not in failed]
+        said = [f"Put back: {'; '.join(describe_plan(done, root))}." if done else "No file was put back."]
+        if left := plan.of("ask", "lost"):
+            said.append(f"Not put back: {'; '.join(describe_plan(left, root))}.")
+        said += [f"Not put back: {path}: {why}." for path, why in failed.items()]
+        return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
+
+    def _changes_by(self, calls: Collection[str]) -> list[RecordedChange]:
+        """What some calls of the latest turn did, as far as it stands."""
+        story = self.story()
+        here = max(story.turns, default=0)
+        return [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
+
+    def redo_plan(self) -> tuple[int, Plan] | None:
+        """The latest undo that can be taken back, and what that takes; None where there is none. Raises StoreError."""
+        story = self.story()
+        if not story.open_undos:
+            return None
+        number = story.open_undos[-1]
+        op = story.ops[number]
+        return number, make_plan(self.store, [RecordedChange(0, "", "undo", "", op.before, op.after)])
+
+    def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
+        """Take an undo back. As `undo`."""
+        op = self.story().ops[number]
+        return self._carry_out("redo", op.turns, items, number, op.part)
+
+    def _carry_out(
+        self, kind: str, turns: tuple[int, ...], items: Sequence[Item], of: int, part: int = 0
+    ) -> dict[str, str]:
+        if not items:
+            return {}
+        store = self.store
+        everything = Bounds(store.where.bounds.total, store.where.bounds.total)
+        index, paths = store.where.folder / "index-named", [i.path for i in items]
+        with store.locked():
+            before = capture(store.git, index, paths, everything)
+            failed = put_back(store, items)
+            after = capture(store.git, index, paths, everything)
+            store.pin((before,), (after,))
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            if len(failed) < len(items):
+                store.manifest.add(Undone(kind, turns, (before,), (after,), of, now, part))
+        return failed
+
+    def diffs(self, turns: Iterable[int]) -> list[Diff]:
+        """What turns did to each file, as it stands in the snapshots. Raises StoreError."""
+        return self._diffs(self.changes(turns))
+
+    def diffs_of(self, calls: Collection[str], root: str) -> list[Diff]:
+        """The same of some calls of a turn that runs; paths inside `root` as seen from there. Raises StoreError."""
+        return [d.but(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
+
+    def _diffs(self, changes: Sequence[RecordedChange]) -> list[Diff]:
+        with self.store.locked():
+            found = touched(self.store, changes)
+            return [self._diff(t) for t in sorted(found.values(), key=lambda t: t.path)]
+
+    def _diff(self, t: Touched) -> Diff:
+        old, new = self._text(t.before), self._text(t.after)
+        if old is None or new is None:
+            return Diff(t.path, "(no text)", created=t.before is None)
+        patch, added, removed = unified(old, new)
+        if not patch and t.before and t.after:
+            patch = f"(permissions: {t.before.mode:o} -> {t.after.mode:o})"
+        if t.after is None:
+            patch = f"(deleted)\n{patch}"
+        return Diff(t.path, patch, added, removed, t.before is None)
+
+    def _text(self, state: FileState | None) -> str | None:
+        if state is None:
+            return ""
+        try:
+            data = self.store.git.blob(state.oid)
+            return None if len(data) > _SHOWN_BYTES or b"\0" in data else data.decode("utf-8")
+        except (StoreError, UnicodeDecodeError):
+            return None

@@ -1,0 +1,206 @@
+"""What an undo would do, computed before anything happens: file by file, with what cannot or should not be put back.
+
+Only what the work touched is looked at. A file is put back without a question where it is still as the work left it;
+where somebody changed it since, or that is not certain, the user has to say so for that file.
+
+Files that git ignores: no snapshot has them, but what became of them is said before an undo.
+"""
+
+from __future__ import annotations
+
+import calendar
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from agent_cli.checkpoints.file_state import AmbiguousStateError, FileState, Touched, current_state, touched
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.manifest import RecordedChange
+from agent_cli.checkpoints.scanner import NESTED, look_at_file, mark_of
+from agent_cli.checkpoints.store import Store
+from agent_tools.record import Value
+from agent_tools.text import counted, one_line
+
+_SECONDS = 0.5
+
+
+def changed_ignored(store: Store, since: float) -> list[str]:
+    """The ignored files, and folders with files, that changed after a time; by absolute path, folders with a slash."""
+    found: list[str] = []
+    until = time.monotonic() + _SECONDS
+    for base, scanner in store.scanners.items():
+        words = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+        try:
+            out = store.git.run(*words, tree=base, index=scanner.index)
+        except StoreError:
+            continue
+        for name in out.split(b"\0"):
+            path = os.path.join(base, os.fsdecode(name))
+            if name and _changed(path, since, until):
+                found.append(path)
+    return found
+
+
+def _changed(path: str, since: float, until: float) -> bool:
+    """Whether something at or below a path changed after a time, as far as there is time to look."""
+    try:
+        state = os.lstat(path)
+        if not stat.S_ISDIR(state.st_mode):
+            return state.st_ctime >= since
+        for here, _, names in os.walk(path):
+            places = [here, *(os.path.join(here, name) for name in names)]
+            if any(os.lstat(p).st_ctime >= since for p in places) or time.monotonic() > until:
+                return True
+    except OSError:
+        pass
+    return False
+
+
+Kind = Literal["ready", "ask", "lost"]
+_LISTED = 10
+
+
+class Item(Value):
+    """One file. want: how it is to be; now: how it is. kind: it can be put back, only if the user says so, or not.
+
+    why: for the latter two.
+    """
+
+    path: str
+    want: FileState | None
+    now: FileState | None
+    kind: Kind
+    why: str = ""
+
+    @property
+    def verb(self) -> str:
+        if self.want is None:
+            return "delete"
+        return "create again" if self.now is None else "change back"
+
+
+class Plan(Value):
+    """The files, by path, and what else does not come back."""
+
+    items: tuple[Item, ...]
+    notes: tuple[str, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Item, ...]:
+        return tuple(i for i in self.items if i.kind in kinds)
+
+    @property
+    def empty(self) -> bool:
+        return not self.items
+
+
+def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
+    """What it takes to be as before the changes, which are in order. Raises StoreError."""
+    with store.locked():
+        found = touched(store, changes)
+        wanted = [t.before.oid for t in found.values() if t.before is not None]
+        there = store.git.have(wanted)
+        items = [i for t in found.values() if (i := _item(t, there, found)) is not None]
+        items = [_if_redoable(i, store.where.bounds.total) for i in items]
+        return Plan(tuple(sorted(items, key=lambda i: i.path)), tuple(_notes(store, changes, found)))
+
+
+def _if_redoable(item: Item, most: int) -> Item:
+    """The item; to be asked about where what is there now could not be kept for a redo."""
+    state = look_at_file("/", item.path) if item.kind == "ready" and item.now is not None else None
+    if state is None or state.st_size <= most:
+        return item
+    return item.but(kind="ask", why="too large to come back by a redo")
+
+
+def _stands(t: Touched) -> bool:
+    """Whether a file is still as the work left it."""
+    try:
+        return current_state(t.path) == t.after
+    except AmbiguousStateError:
+        return False
+
+
+def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item | None:
+    try:
+        now = current_state(t.path)
+    except AmbiguousStateError as error:
+        # A file became a folder, or its folder a link: it comes back when what the work left there has gone.
+        above = found.get(error.link)
+        gives_way = above is not None and above.before is None and not above.doubt and _stands(above)
+        gives_way = gives_way or str(error) == "a folder is there"
+        if t.after is None and gives_way and t.before is not None and not t.doubt and t.before.oid in there:
+            return Item(t.path, t.before, None, "ready")
+        return Item(t.path, t.before, None, "lost", str(error))
+    left = t.after
+    state = look_at_file("/", t.path)
+    if state is not None:
+        mark = f"~{mark_of(state)}"
+        if t.before is not None and t.before.oid == mark:
+            return None
+        left = now if left is not None and left.oid == mark else left
+    if t.before is not None and t.before.unkept:
+        return Item(t.path, t.before, now, "lost", f"was not kept: {t.before.unkept}")
+    if now == t.before:
+        return None
+    same = now is not None and t.before is not None and now.oid == t.before.oid
+    if t.before is not None and t.before.oid not in there and not same:
+        return Item(t.path, t.before, now, "lost", "its content is no longer in the store")
+    if t.doubt:
+        return Item(t.path, t.before, now, "ask", t.doubt)
+    if now != left:
+        how = "deleted" if now is None else "created anew" if t.after is None else "changed"
+        return Item(t.path, t.before, now, "ask", f"was {how} since")
+    return Item(t.path, t.before, now, "ready")
+
+
+def _near(path: str, store: Store) -> str:
+    root = f"{store.where.roots[0]}/"
+    return path.removeprefix(root)
+
+
+def _listed(names: Sequence[str], store: Store) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(_near(n, store) for n in names[:_LISTED]) + more
+
+
+def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, Touched]) -> Iterable[str]:
+    """What is no file of the folders, and stays as it is."""
+    first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
+    if first:
+        yield f"the commit of the branch is not changed back (it was {first[:10]}; see git reflog)"
+    began = min((c.time for c in changes if c.time), default="")
+    if began and any(s.base != "/" for c in changes for s in c.before):
+        names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
+        if others := [n for n in names if n not in found]:
+            yield f"ignored by git, changed since, and not put back: {_listed(others, store)}"
+        if late := [n for n in names if n in found and found[n].late and found[n].before is not None]:
+            yield f"ignored by git, and put back only to how a call first met it: {_listed(late, store)}"
+    if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
+        yield f"repositories of their own are not looked into: {', '.join(nested[:_LISTED])}"
+    if not store.scanners:
+        yield "only files that were written or named are kept here: this folder is no project"
+
+
+def describe_plan(items: Sequence[Item], root: str) -> list[str]:
+    """The files of a plan, a line each, with the reason where they are not simply put back."""
+    lines = []
+    for item in items:
+        name = one_line(os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path)
+        lines.append(f"{item.verb}: {name}" + (f" ({item.why})" if item.why else ""))
+    return lines
+
+
+def summed(work: Mapping[str, Touched]) -> str:
+    """What was done to files, in words: "3 files created, 2 modified"; "" for nothing."""
+    found = [t for t in work.values() if t.before != t.after]
+    created = sum(t.before is None for t in found)
+    deleted = sum(t.after is None for t in found)
+    modified = len(found) - created - deleted
+    parts = [(created, "created"), (modified, "modified"), (deleted, "deleted")]
+    told = [(n, word) for n, word in parts if n]
+    if not told:
+        return ""
+    first, *rest = told
+    return ", ".join([f"{counted(first[0], 'file')} {first[1]}", *(f"{n} {word}" for n, word in rest)])

@@ -1,0 +1,314 @@
+"""`agent approve`, `reject` and `answer`: the user's decisions about what waits, from any terminal.
+
+What the words of `agent answer` mean: options by number, an answer for each question, or words of one's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.cli.commands.pending import carry_on, sessions_listed
+from agent_cli.cli.run import asked_of, unattended
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.approvals import Approver, Asker, assents
+from agent_cli.core.modes import MODES
+from agent_cli.core.place import Place, UsageError
+from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
+from agent_cli.headless.printing import print_notice
+from agent_cli.headless.result import SUSPENDED, USAGE
+from agent_cli.headless.run import FailOnQuestion, HeadlessOptions
+from agent_cli.permissions.decision import Level
+from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.environment import check_mode, find_place
+from agent_cli.runtime.pending import decide, load, pending_of, pending_sessions, project_store, reopen
+from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
+from agent_cli.session.records import WaitingTurn
+from agent_cli.session.search import is_id_like, root_of
+from agent_cli.session.summary import project_folders, session_files
+from agent_tools.base import Effect
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
+from agent_tools.text import counted, inert, number_in
+
+
+def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
+    """The text that goes to the model, a line for each question. Raises UsageError.
+
+    words: one for each question; for a single question they are one answer.
+    """
+    if len(questions) == 1:
+        words = [" ".join(words)]
+    if len(words) != len(questions):
+        raise UsageError(
+            f"There are {counted(len(questions), 'question')}, and {counted(len(words), 'answer')} was given: give one "
+            "for each, in quotes where it has several words. See: agent pending"
+        )
+    return "\n".join(f"{q['question']} -> {_chosen(q, text)}" for q, text in zip(questions, words, strict=True))
+
+
+def _chosen(question: Mapping[str, Any], text: str) -> str:
+    """The option that a label or a number names, several where that is allowed; else the text itself."""
+    text = text.strip()
+    if not text:
+        raise UsageError(f'An answer is empty: "{inert(str(question["question"]))}". See: agent pending')
+    labels = [str(option["label"]) for option in question.get("options", ())]
+    if (same := next((label for label in labels if label.lower() == text.lower()), "")) or not labels:
+        return same or text
+    parts = text.replace(",", " ").split()
+    if not all(part.isdigit() for part in parts):
+        return text
+    numbers = [number_in(part) for part in parts]
+    if len(numbers) > 1 and not question.get("multiSelect"):
+        raise UsageError("Only one option may be chosen.")
+    if all(1 <= number <= len(labels) for number in numbers):
+        return ", ".join(labels[number - 1] for number in numbers)
+    if any(c.isdigit() for label in labels for c in label):
+        # Where the options are about numbers, so may be an answer of one's own.
+        return text
+    raise UsageError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words. See: agent pending")
+
+
+class PendingDecision(Value):
+    """What the user decides. word: "approve", "reject", "answer" or "undo". every: all open calls. texts: an answer's
+    words, as they were given. text: words for the model. mode: for a plan, to continue in."""
+
+    word: str
+    every: bool = False
+    text: str = ""
+    texts: tuple[str, ...] = ()
+    mode: str = ""
+
+
+class Target(Value):
+    """The session that is meant, where it is, and the words behind it."""
+
+    place: Place
+    session_id: str
+    words: tuple[str, ...]
+
+
+def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOptions) -> int:
+    """Decide calls of a session and, when the last is decided, continue its turn; the exit code. Raises UsageError.
+
+    words: a session (its ID or the beginning of it) and calls, both optional; for "answer" then the words of it.
+    """
+    place = find_place(os.environ)
+    if decision.mode:
+        check_mode(decision.mode, place.env)
+    target = find_target(tuple(words), place, answer=decision.word == "answer")
+    calls, decision = _calls_and_words(target, decision)
+    shown = _shown(load(target.session_id, target.place).waiting)
+    fails: list[FailOnQuestion | None] = []
+
+    def answering(on_ask: str) -> tuple[Approver, Asker]:
+        approver, asker, failing = unattended(on_ask)
+        fails.append(failing)
+        return approver, asker
+
+    agent = reopen(target.session_id, target.place, options, answering, lambda line: print_notice(f"agent: {line}"))
+    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
+    try:
+        return _decide(agent, calls, decision, asked, shown)
+    finally:
+        agent.close()
+
+
+def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -> Target:
+    """The session that the words name, or the one that waits. Raises UsageError.
+
+    A session is named by its ID or at least four characters of its beginning, one of another project, too.
+    answer: only the first word may be a call; else all are.
+    """
+    store = project_store(place)
+    if words and len(words[0]) >= 4 and is_id_like(words[0]):
+        start = words[0].lower()
+        found = [p for p in session_files(store.folder) if p.stem.startswith(start)]
+        others = (folder for folder in project_folders(store.folder.parent.parent) if folder != store.folder)
+        found = found or [p for folder in others for p in session_files(folder) if p.stem.startswith(start)]
+        if len(found) > 1:
+            raise UsageError(
+                f"{len(found)} sessions begin with {words[0]}: give more of the ID. See: agent pending --all"
+            )
+        if found:
+            return Target(_place_of(found[0], place), found[0].stem, words[1:])
+        if len(words[0]) == 36:
+            raise UsageError(f"There is no session {words[0]}. See: agent pending --all")
+    waiting = pending_sessions(store)
+    if not waiting:
+        raise UsageError("Nothing waits for you in this project. For other projects: agent pending --all")
+    calls = words[:1] if answer else words
+    named = {s: items for s, items in waiting.items() if set(calls) <= {item["call_id"] for item in items}}
+    if not answer and not named:
+        raise UsageError(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
+    found_here = named if calls and named else waiting
+    if len(found_here) > 1:
+        print_notice(sessions_listed(found_here, store))
+        raise UsageError(f"{len(found_here)} sessions wait for you: name one of them.")
+    return Target(place, next(iter(found_here)), words)
+
+
+def _place_of(path: Path, place: Place) -> Place:
+    """Where a session belongs, which may be another project."""
+    root = root_of(path)
+    if not root or path.parent == project_store(place).folder:
+        return place
+    return place.but(cwd=Path(root), root=Path(root))
+
+
+def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[str, ...], PendingDecision]:
+    """The calls that are named; what is behind them is an answer's words. Raises UsageError."""
+    if decision.word != "answer":
+        return target.words, decision
+    restored = load(target.session_id, target.place)
+    undecided = restored.waiting.undecided if restored.waiting else ()
+    calls: tuple[str, ...] = ()
+    texts = target.words
+    if texts and texts[0] in undecided:
+        calls, texts = texts[:1], texts[1:]
+    if not texts or not " ".join(texts).strip():
+        short = project_store(target.place).short(target.session_id)
+        commands = decide_commands(short, pending_of(restored))
+        raise UsageError(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
+    return calls, decision.but(texts=texts)
+
+
+def _decide(
+    agent: Agent, calls: tuple[str, ...], decision: PendingDecision, asked: HeadlessOptions, shown: Mapping[str, object]
+) -> int:
+    """Decide about what waits, as far as it is what waited before the session was locked (`shown`)."""
+    waiting = agent.restored.waiting if agent.restored else None
+    session_id = agent.header.session_id
+    now = _shown(waiting)
+    if any(shown.get(call) != what for call, what in now.items()) or (shown and waiting is None):
+        return _decided_meanwhile(agent, now)
+    # What was decided by a process that ended before it could carry that out can be decided again.
+    candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
+    if agent.restored is None or waiting is None or not candidates:
+        raise UsageError(f"Nothing waits for you in session {session_id}.")
+    if not waiting.undecided and not calls and decision.word == "approve":
+        return carry_on(agent, asked)
+    chosen = _chosen_calls(agent, waiting, candidates, calls, decision)
+    ttl = agent.settings.plan_ttl
+    if expired_at(waiting.asked_at, ttl) and any(_kind(waiting, call) == "plan" for call in waiting.undecided):
+        return _expire(agent, waiting, expired_words(ttl), asked)
+    # All is checked before anything is decided.
+    verdicts = [(call, _verdict(agent, waiting, call, decision)) for call in chosen]
+    for call, (word, text) in verdicts:
+        decide(agent, waiting, call, word, text=text, mode=decision.mode)
+    if waiting.undecided:
+        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        return SUSPENDED
+    return carry_on(agent, asked)
+
+
+def _shown(waiting: WaitingTurn | None) -> dict[str, object]:
+    """What the user has to decide about, by call: just what they are shown of it."""
+    if waiting is None:
+        return {}
+    requests = {i: asked.binding for i, asked in waiting.requests.items()}
+    return {i: requests.get(i, waiting.questions.get(i)) for i in waiting.undecided}
+
+
+def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
+    """Another process has decided what was meant, and the turn has gone on: nothing is decided here."""
+    print_notice("Another process has decided this meanwhile, so nothing was decided here.")
+    if not now or agent.restored is None:
+        return USAGE
+    tell_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    return SUSPENDED
+
+
+def _kind(waiting: WaitingTurn, call: str) -> str:
+    """ "approval", "questions", "plan" or "review"."""
+    return waiting.questions[call].kind if call in waiting.questions else "approval"
+
+
+def _chosen_calls(
+    agent: Agent, waiting: WaitingTurn, undecided: tuple[str, ...], calls: tuple[str, ...], decision: PendingDecision
+) -> tuple[str, ...]:
+    """The calls that are meant, of those that can be decided. Raises UsageError where that is not clear, after saying
+    what waits."""
+    assert agent.restored is not None
+    session_id = agent.header.session_id
+    if wrong := next((call for call in calls if call not in undecided), ""):
+        tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+        raise UsageError(f"{inert(wrong)} is not waiting in session {session_id}.")
+    if decision.every:
+        # A question wants words; it waits on where the other calls are approved.
+        every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
+        if not every:
+            raise UsageError("Only questions wait, which want an answer: agent answer. See: agent pending")
+        return every
+    if calls or len(undecided) == 1:
+        return calls or undecided
+    if decision.word == "answer":
+        questions = [call for call in undecided if _kind(waiting, call) != "approval"]
+        if len(questions) == 1:
+            return tuple(questions)
+    tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
+    more = "" if decision.word == "answer" else ", or use --all"
+    raise UsageError(f"{len(undecided)} calls are waiting: name one{more}.")
+
+
+def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDecision) -> tuple[str, str]:
+    """The decision about one call, as `decide` takes it, and its words. Raises UsageError where it does not fit."""
+    kind, word, text = _kind(waiting, call), decision.word, decision.text
+    short = project_store(agent.place).short(agent.header.session_id)
+    short += f" {call}" if len(waiting.undecided) > 1 else ""
+    if kind == "approval" and word == "answer":
+        raise UsageError(f"{call} is a call that waits for approval: agent approve {short}, or agent reject {short}")
+    if kind == "questions" and word == "approve":
+        raise UsageError(f"{call} is a question: agent answer {short} TEXT")
+    if word == "undo" and kind != "review":
+        raise UsageError(f"{call} is no review, so there is nothing to undo: agent reject {short}")
+    if decision.mode and kind != "plan":
+        raise UsageError(f"--mode is for plans, and {call} is none: agent approve {short}")
+    if word == "approve" and text and kind == "approval":
+        raise UsageError(f"--with is for plans and reviews, and {call} is neither: agent approve {short}")
+    if word == "answer" and kind == "questions":
+        return word, read_answers(waiting.questions[call].data["questions"], decision.texts)
+    if word == "answer":
+        text = " ".join(decision.texts)
+        if text.strip(" .!").lower() in ("n", "no"):
+            raise UsageError(
+                f"To end the work: agent reject {short}. To change it, say what: agent answer {short} TEXT"
+            )
+        word, text = ("approve", "") if assents(text) else (word, text)
+    if word == "approve" and kind == "plan":
+        _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
+    return word, text
+
+
+def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode: str, short: str) -> None:
+    """Warn where the writes of a plan would be denied in the mode that it continues in.
+
+    Raises UsageError where no mode was chosen.
+    """
+    policy = copy.copy(agent.conversation.kit.policy)
+    policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
+    if policy.mode == "plan":
+        raise UsageError(f"In the mode plan nothing can be carried out: agent approve {short} --mode acceptEdits")
+    workspace = agent.conversation.kit.context.workspace
+    # A plan that names no files is judged by one that it might write.
+    named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
+    asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
+    paths = [os.path.normpath(workspace.cwd / os.path.expanduser(str(name))) for name in named]
+    writer = next(tool.name for tool in BUILTIN if tool.replaces_file)
+    if not (denied := [p for p in paths if policy.decide(writer, (Effect("write", p),)).level >= asks]):
+        return
+    why = f"in the mode {policy.mode} its writes would be denied ({inert(denied[0])})"
+    if not mode:
+        raise UsageError(f"The plan was not approved: {why}. Name a mode: agent approve {short} --mode acceptEdits")
+    print_notice(f"agent: warning: {why}")
+
+
+def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
+    """Close a turn whose plan has expired: nothing runs and no model is called."""
+    take_plan(project_store(agent.place).folder, agent.header.session_id)
+    agent.conversation.abandon(why)
+    as_json = asked.output_format != "text"
+    return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)

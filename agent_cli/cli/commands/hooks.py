@@ -1,0 +1,225 @@
+"""`agent hooks list` and `agent hooks test`: which hooks there are, and what those of a step answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.events import HookRan, Warned
+from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
+from agent_cli.core.place import Place, UsageError
+from agent_cli.engine.conversation import drive
+from agent_cli.engine.hook_points import absolute
+from agent_cli.headless.output import echo, put_json, table
+from agent_cli.headless.printing import print_notice
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.hooks import LaterHooks, active_hooks, make_hooks
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.cancel import CancelToken
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
+from agent_tools.registry import SHELL, find_tool, tool_class
+from agent_tools.text import one_line
+
+_LARGEST = 1 << 20
+_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PermissionRequest")
+# What an event is called with where the user says nothing else.
+_SAMPLES: dict[HookEvent, dict[str, Any]] = {
+    "PostToolUse": {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
+    "UserPromptSubmit": {"prompt": "hello"},
+    "Stop": {"stop_hook_active": False, "last_assistant_message": "Done.", "background_tasks": []},
+    "SubagentStop": {"stop_hook_active": False, "last_assistant_message": "Done.", "agent_type": "general"},
+    "PreCompact": {"trigger": "manual", "custom_instructions": ""},
+    "SessionStart": {"source": "startup"},
+    "SessionEnd": {"reason": "other"},
+    "Notification": {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
+}
+
+
+class Row(Value):
+    """A hook as it is listed. standing: "runs", or why it does not."""
+
+    hook: Hook
+    standing: str
+
+
+def hook_rows(layers: Layers) -> list[Row]:
+    """Every hook that the settings name, in the order they run, and those that are held back."""
+    settings = layers.settings()
+    running = active_hooks(settings, layers)
+    found = [Row(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
+    return found + [Row(h, "held: the project is not trusted") for h in layers.held_hooks]
+
+
+def list_hooks(options: RunOptions, *, as_json: bool) -> int:
+    """Print the hooks; the exit code. Raises UsageError."""
+    place = find_place(os.environ)
+    layers = _layers(options, place)
+    rows = hook_rows(layers)
+    if as_json:
+        put_json([_plain(row) for row in rows])
+    elif rows:
+        echo("\n".join(hook_table_lines(rows, place)))
+    else:
+        echo("There are no hooks. See docs/hooks.md for how to write one.")
+    return 0
+
+
+def hook_table_lines(rows: list[Row], place: Place) -> list[str]:
+    """The hooks as a table."""
+    cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
+    return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
+
+
+def _command(hook: Hook) -> str:
+    more = ", strict" if hook.strict else ""
+    limit = f" ({hook.timeout:g} s{more})" if hook.timeout != Hook.timeout or more else ""
+    return one_line(" ".join((hook.command, *hook.args))) + limit
+
+
+def _source(hook: Hook, place: Place) -> str:
+    home = str(place.home) if place.home else None
+    inside = os.path.relpath(hook.source, place.root) if hook.source.startswith(f"{place.root}/") else ""
+    return inside or (hook.source.replace(home, "~", 1) if home and hook.source.startswith(f"{home}/") else hook.source)
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    hook = row.hook
+    return {
+        "event": hook.event, "matcher": hook.matcher, "if": hook.only, "type": hook.kind, "command": hook.command,
+        "args": list(hook.args), "headers": hook.headers, "allowed_env_vars": list(hook.variables),
+        "timeout": hook.timeout, "strict": hook.strict, "source": hook.source, "own": hook.own,
+        "standing": row.standing,
+    }  # fmt: skip
+
+
+def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_json: bool) -> int:
+    """Run the hooks of a step as a session would, and print what they answer; the exit code. Raises UsageError."""
+    name = next((e for e in EVENTS if e.lower() == event.lower()), None)
+    if name is None:
+        raise UsageError(f"{event} is no event of hooks. They are: {', '.join(EVENTS)}.")
+    data = _data(name, given, tool)
+    place = find_place(os.environ)
+    layers = _layers(options, place)
+    held = [h for h in layers.held_hooks if h.event == name]
+    context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
+    if name in _TOOL_EVENTS:
+        _resolve(data, context)
+    hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
+    subject = str(data.get(MATCHED.get(name, ""), ""))
+    chosen = hooks.table.of(name, subject) if isinstance(hooks, LaterHooks) else []
+    if not as_json:
+        for hook in held:
+            echo(f"held, as the project is not trusted: {one_line(str(hook))}")
+        if not chosen:
+            echo(f"No hook would run at {name}{f' for {subject}' if subject else ''}.")
+    ran: list[HookRan] = []
+    result = HookResult()
+    if chosen:
+        with tempfile.NamedTemporaryFile() as file:
+            more = {"env_file": file.name} if name == "SessionStart" else {}
+
+            def show(found: object) -> None:
+                if isinstance(found, HookRan):
+                    ran.append(found)
+                    if not as_json:
+                        _tell(found)
+                elif isinstance(found, Warned) and not as_json:
+                    echo(f"  to you: {found.text}")
+
+            result = drive(hooks.run(name, {**data, **more}, CancelToken()), show)
+            exported = read_regular(file.name, _LARGEST).decode("utf-8", "replace").strip()
+    if as_json:
+        put_json(
+            {
+                "input": data, "verdict": result.verdict or None, "reason": result.reason, "changed": result.changed,
+                "context": list(result.context), "stop": result.stop,
+                "hooks": [{n: getattr(r, n) for n in r._fields} for r in ran],
+            }
+        )  # fmt: skip
+    elif chosen:
+        for line in in_words(name, result):
+            echo(line)
+        if exported:
+            echo(f"for commands: {exported}")
+    return 0
+
+
+def _resolve(data: dict[str, Any], context: ToolContext) -> None:
+    """Give a call what a session would: absolute paths and the effects. Raises UsageError for no call of that tool."""
+    tool = find_tool(data["tool_name"])
+    given = data["tool_input"]
+    if tool is None or not isinstance(given, dict):
+        data.setdefault("effects", [])
+        return
+    if "effects" not in data:
+        try:
+            effects = tool.effects(tool.read(given), context)
+        except ToolError as error:
+            raise UsageError(f"--input: {error}") from None
+        data["effects"] = [{"kind": e.kind, "target": e.target} for e in effects]
+    data["tool_input"] = absolute(given, context.workspace.cwd)
+
+
+def _tell(ran: HookRan) -> None:
+    echo(f"{hook_line(ran)} ({ran.source})")
+    for what, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
+        for number, line in enumerate(text.splitlines()):
+            echo(f"  {what if not number else ' ' * len(what)} | {line}")
+
+
+def in_words(event: HookEvent, result: HookResult) -> list[str]:
+    """What the answers, taken together, come to."""
+    why = f": {result.reason}" if result.reason else ""
+    meant = {
+        ("PreToolUse", "deny"): f"the call would be refused{why}",
+        ("PreToolUse", "ask"): f"the user would be asked{why}",
+        ("PreToolUse", "allow"): f"the call would be allowed, unless a rule or a protected file says otherwise{why}",
+        ("PermissionRequest", "deny"): f"the question would be answered with no{why}",
+        ("PermissionRequest", "allow"): f"the question would be answered with yes{why}",
+        ("PostToolUse", "deny"): f"the model would be told{why}",
+        ("UserPromptSubmit", "deny"): f"the message would not be sent{why}",
+        ("Stop", "deny"): f"the turn would go on{why}",
+        ("SubagentStop", "deny"): f"the sub-agent would go on{why}",
+        ("PreCompact", "deny"): f"nothing would be compacted{why}",
+    }
+    lines = [meant[(event, result.verdict)]] if (event, result.verdict) in meant else []
+    if result.changed is not None:
+        lines.append(f"the input would be {json.dumps(result.changed, ensure_ascii=False)}")
+    lines += [f"the model would be given: {text}" for text in result.context]
+    if result.stop is not None:
+        lines.append(f"the turn would end: {result.stop}")
+    return [f"=> {line}" for line in lines or ["nothing would change"]]
+
+
+def _layers(options: RunOptions, place: Place) -> Layers:
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        print_notice(f"agent: {one_line(text)}.")
+    return layers
+
+
+def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
+    """The fields of the event: a sample, with what the user gives instead."""
+    data: dict[str, Any] = {"permission_mode": "default", **_SAMPLES.get(event, {})}
+    if event in _TOOL_EVENTS:
+        name = tool or SHELL.name
+        data |= {"tool_name": name, "tool_input": dict(tool_class(name).example), "tool_use_id": "test"}
+    elif tool:
+        raise UsageError(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
+    if not given:
+        return data
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        raise UsageError(f"--input: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError("--input: expected a JSON object.")
+    # For a tool its input is enough.
+    bare = event in _TOOL_EVENTS and not found.keys() & {"tool_input", "tool_name", "tool_response"}
+    return data | ({"tool_input": found} if bare else found)

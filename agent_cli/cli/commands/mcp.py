@@ -1,0 +1,278 @@
+"""`agent mcp`: list, get, add, remove, test and approve servers."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Any
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import McpServer
+from agent_cli.core.place import Place, UsageError
+from agent_cli.headless.output import echo, put_json, table
+from agent_cli.headless.printing import print_notice
+from agent_cli.mcp.approvals import changed_tools, may_start
+from agent_cli.mcp.config import (
+    FILE,
+    DeclaredServer,
+    McpEditError,
+    MissingVariableError,
+    change_json,
+    change_toml,
+    find_servers,
+    mistake_in,
+    substitute_env,
+)
+from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of, wants_login
+from agent_cli.mcp.manager import Servers
+from agent_cli.mcp.server import Server
+from agent_cli.permissions.trust import agree, fingerprints, keep_trust
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
+from agent_cli.session.store import state_folder
+from agent_tools.text import counted, one_line, shorten
+
+
+def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, DeclaredServer]]:
+    """The servers that count here, by name; what is wrong with declarations is reported. Raises UsageError."""
+    options = options or RunOptions()
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    found, problems = find_servers(options, place, layers)
+    for text in (*layers.ignored, *problems):
+        print_notice(f"agent: {one_line(text)}.")
+    return place, layers, {f.name: f for f in found}
+
+
+def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> DeclaredServer:
+    """Raises UsageError where there is none of that name."""
+    if name in found:
+        return found[name]
+    known = f"The servers are: {', '.join(found)}." if found else "There are none."
+    hint = "" if layers.trust.state in ("plain", "trusted") else " Those of the project count once you trust it."
+    raise UsageError(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
+
+
+def server_state(found: DeclaredServer, place: Place, layers: Layers) -> str:
+    """How a server stands, as far as is known without starting it."""
+    if found.name in layers.settings().mcp.disabled:
+        return "disabled"
+    return may_start(found, approvals_of(place), False) or login_state(found, place) or "may start"
+
+
+def login_state(found: DeclaredServer, place: Place) -> str:
+    """How it stands with a login to a server, as far as is known without reaching it; "" for nothing."""
+    try:
+        server = substitute_env(found.server, place.env)
+    except MissingVariableError:
+        return ""
+    words = {"wanted": wants_login(found.name, "it"), "there": "logged in"}
+    return words.get(Logins(logins_folder(place)).state(server), "")
+
+
+def list_servers(as_json: bool) -> int:
+    """Print the servers; the exit code."""
+    place, layers, found = here()
+    if as_json:
+        put_json([
+            {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
+             "state": server_state(f, place, layers), "target": f.line}
+            for f in found.values()
+        ])  # fmt: skip
+        return 0
+    rows = [(f.name, f.kind, f.scope, server_state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
+    empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
+    echo("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
+    return 0
+
+
+def get_server(name: str) -> int:
+    """Print a declaration. Raises UsageError."""
+    place, layers, found = here()
+    echo("\n".join(described(find_server(name, found, layers), place, layers)))
+    return 0
+
+
+def described(found: DeclaredServer, place: Place, layers: Layers) -> list[str]:
+    """A declaration in lines; of the user's own secrets only the names."""
+    server = found.server
+    lines = [
+        f"{found.name}: {server_state(found, place, layers)}",
+        f"  declared in  {one_line(found.source)}",
+        f"  {'reaches' if server.url else 'runs'}  {found.line}",
+    ]
+    return lines + [f"  {word}  {told}" for word, told in found.given.items()]
+
+
+def add_server(
+    name: str,
+    target: list[str],
+    scope: str,
+    transport: str,
+    env: list[str],
+    header: list[str],
+    oauth: dict[str, str | int],
+) -> int:
+    """Write a declaration to a file. oauth: the terms of a login. Raises UsageError."""
+    url = target[0] if len(target) == 1 and target[0].startswith(("http://", "https://")) else ""
+    pairs: dict[str, Any] = {
+        "env": _pairs(env, "=", "--env"),
+        "headers": _pairs(header, ":", "--header"),
+        "oauth": oauth,
+    }
+    if url:
+        server = McpServer(url=url, type="sse" if transport == "sse" else "", **pairs)
+    else:
+        if transport in ("http", "sse"):
+            raise UsageError(f"--transport {transport} needs a URL.")
+        server = McpServer(command=target[0], args=tuple(target[1:]), **pairs)
+    place = find_place(os.environ)
+    path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    found = DeclaredServer(name, server, str(path), "project" if scope == "project" else "own")
+    if why := mistake_in(found):
+        raise UsageError(f"{why[0].upper()}{why[1:]}.")
+    _change(place, found, server)
+    echo(f"Added {name} to {path}. To try it: agent mcp test {name}")
+    return 0
+
+
+def remove_server(name: str, scope: str) -> int:
+    """Take a declaration out of a file. Raises UsageError."""
+    place = find_place(os.environ)
+    path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
+    found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
+    declared, _ = find_servers(RunOptions(), place, read_settings(RunOptions(), place))
+    _change(place, found, None)
+    for gone in declared:
+        if (gone.name, gone.scope) == (name, found.scope):
+            _forget_login(gone, [f for f in declared if f is not gone], place)
+    echo(f"Removed {name} from {path}.")
+    return 0
+
+
+def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Place) -> None:
+    """Also the login to a server goes with it, unless another declaration has the same one."""
+
+    def key(found: DeclaredServer) -> tuple[str, ...]:
+        with suppress(MissingVariableError):
+            return key_of(substitute_env(found.server, place.env))
+        return ()
+
+    if key(gone) not in ((), *map(key, others)):
+        with suppress(TokenStoreError):
+            Logins(logins_folder(place)).forget(substitute_env(gone.server, place.env))
+
+
+def _change(place: Place, found: DeclaredServer, server: McpServer | None) -> None:
+    """Change the file; a project's trust is renewed with it, and what the user adds is approved.
+
+    Raises UsageError.
+    """
+    root, state = place.root, state_folder(place.env)
+    try:
+        if found.scope == "own":
+            if place.home is None:
+                raise UsageError("There is no home folder to keep settings in; use --scope project.")
+            change_toml(place.home / ".agentrc", found.name, server)
+        elif place.root == place.home:
+            raise UsageError("Your home folder is no project; use --scope user.")
+        elif read_settings(RunOptions(), place).trust.state == "plain":
+            change_json(root / FILE, found.name, server)
+            # It brought nothing before, so it brings just this now.
+            agree(root, state, fingerprints(root))
+        else:
+            keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
+    except McpEditError as error:
+        raise UsageError(f"Nothing was changed: {error}.") from None
+    approvals = approvals_of(place)
+    why = approvals.approve(found) if server is not None and found.scope == "project" else approvals.forget(found)
+    if why:
+        print_notice(f"agent: the approval of {found.name}: {why}.")
+
+
+def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, there, value = text.partition(between)
+        if not there or not name.strip():
+            raise UsageError(f"{flag}: {shorten(text, 60)!r} is not NAME{between}VALUE.")
+        found[name.strip()] = value.strip() if between == ":" else value
+    return found
+
+
+def _brought_up(found: DeclaredServer, place: Place, layers: Layers, *, trusted: bool) -> tuple[Servers, Server, float]:
+    """The server, started and waited for; the caller closes it."""
+    settings = layers.settings()
+    setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)
+    servers = Servers([found], setup)
+    started = time.monotonic()
+    try:
+        servers.wait(settings.mcp.start_timeout + 1)
+    except BaseException:  # also an interrupt: no server is left running; it is told where the command ends
+        servers.close()
+        raise
+    return servers, servers.all[found.name], time.monotonic() - started
+
+
+def test_server(name: str, as_json: bool) -> int:
+    """Start a server and print what it offers; 0, or 1 where it does not come up. Raises UsageError."""
+    place, layers, every = here()
+    found = find_server(name, every, layers)
+    servers, server, seconds = _brought_up(found, place, layers, trusted=False)
+    try:
+        if as_json:
+            put_json(_report(server, seconds))
+        elif server.status == "ready":
+            echo(f"{name}: up after {seconds:.1f} s, {one_line(server.about) or 'without a name'}, {server.protocol}")
+            for offer in server.tools.values():
+                echo(f"  {offer.full}  {shorten(offer.description, 80)}")
+            for what, names in (("resources", server.resources), ("prompts", server.prompts)):
+                if names:
+                    echo(f"  {what}: {shorten(', '.join(names), 400)}")
+        for text in servers.news():
+            print_notice(f"agent: {one_line(text)}.")
+        return 0 if server.status == "ready" else 1
+    finally:
+        servers.close()
+
+
+def _report(server: Server, seconds: float) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "status": server.status,
+        "reason": server.reason,
+        "seconds": round(seconds, 2),
+        "protocol": server.protocol,
+        "tools": list(server.tools),
+        "withheld": server.withheld,
+        "resources": list(server.resources),
+        "prompts": list(server.prompts),
+    }
+
+
+def approve_server(name: str) -> int:
+    """Show a server's declaration and its tools, and remember that the user agrees. Raises UsageError."""
+    place, layers, every = here()
+    found = find_server(name, every, layers)
+    echo("\n".join(described(found, place, layers)))
+    approvals = approvals_of(place)
+    entry = approvals.of(found)
+    servers, server, _ = _brought_up(found, place, layers, trusted=True)
+    try:
+        marks = server.marks if server.status == "ready" else None
+        if marks is None:
+            print_notice(
+                f"agent: it did not come up ({one_line(server.reason)}); its tools are remembered when it does."
+            )
+        changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
+        for offer in server.listed:
+            word = changes.get(offer.full, "as before")
+            echo(f"  {offer.full} ({word})  {shorten(offer.description, 200)}")
+    finally:
+        servers.close()
+    if why := approvals.approve(found, marks):
+        raise UsageError(f"{name} is not approved: {why}.")
+    echo(f"Approved {name} with {counted(len(marks or ()), 'tool')}, until the declaration or a tool changes.")
+    return 0

@@ -1,0 +1,106 @@
+"""`agent mcp login` and `logout`: the one place that opens a browser, and only when a user asks for it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+
+from agent_cli.cli.commands.mcp import find_server, here
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import McpServer
+from agent_cli.core.place import Place, UsageError
+from agent_cli.headless.output import echo
+from agent_cli.headless.printing import print_notice
+from agent_cli.mcp.approvals import may_start
+from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
+from agent_cli.mcp.credentials import Logins, TokenStoreError, has_own_key, may_carry
+from agent_cli.runtime.mcp import approvals_of, logins_folder
+from agent_tools.text import one_line
+
+
+def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
+    """Log in to a server; 0, or 1 where that did not come about. Raises UsageError."""
+    place, layers, every = here(options)
+    found = find_server(name, every, layers)
+    if why := may_start(found, approvals_of(place), False):
+        raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
+    server = _reached(found, place)
+    if has_own_key(server):
+        raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
+    if not may_carry(server.url, server.url):
+        raise UsageError(f"The MCP server {name} is not reached by https, so nothing of a login is sent to it.")
+    typed = sys.stdin.fileno() if sys.stdin.isatty() else None
+
+    def show(address: str) -> None:
+        opens = browser and _may_open(place)
+        where = "in the browser that opens, or here" if opens else "here"
+        print_notice(f"To log in to {name} ({found.line}), sign in {where}:")
+        print_notice(address)
+        if opens:
+            # Some browsers keep whoever starts them waiting.
+            threading.Thread(target=_open, args=(address,), daemon=True).start()
+        if typed is not None:
+            print_notice(
+                "Ctrl-C ends this. Where the browser is on another machine, paste here the address it ends at."
+            )
+
+    from agent_cli.mcp.login import log_in  # the listener, and the SDK
+
+    try:
+        Logins(logins_folder(place)).keep(server, log_in(server, show, print_notice, typed))
+    except McpRequestError as refused:
+        print_notice(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
+        return 1
+    except TokenStoreError as unkept:
+        print_notice(f"agent: The login to {name} cannot be kept: {one_line(str(unkept))}.")
+        return 1
+    echo(f"Logged in to {name}. What it offers: agent mcp test {name}")
+    return 0
+
+
+def log_out_of(name: str, options: RunOptions) -> int:
+    """Forget the login to a server; the exit code. Raises UsageError."""
+    place, layers, every = here(options)
+    found = find_server(name, every, layers)
+    server, logins = _reached(found, place), Logins(logins_folder(place))
+    login = logins.of(server)
+    try:
+        there = logins.forget(server)
+    except TokenStoreError as unkept:
+        raise UsageError(f"The login to {name} is still there: {unkept}.") from None
+    if there:
+        logins.mark(server, wanted=True)
+    if login is not None:
+        from agent_cli.mcp.login import revoke  # the SDK
+
+        if not revoke(login):
+            print_notice("agent: The authorization server could not be told, and takes the tokens until they run out.")
+    echo(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
+    return 0
+
+
+def _reached(found: DeclaredServer, place: Place) -> McpServer:
+    if not found.server.url:
+        raise UsageError(f"The MCP server {found.name} is a command; a login is for a server with a url.")
+    try:
+        return substitute_env(found.server, place.env)
+    except MissingVariableError as error:
+        raise UsageError(f"The MCP server {found.name}: {error}.") from None
+
+
+def _may_open(place: Place) -> bool:
+    """Whether somebody sits before this machine, as far as can be known."""
+    env = place.env
+    if env.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    # Where none can be started there still is the address.
+    with suppress(webbrowser.Error, OSError, ValueError):
+        webbrowser.open(address)

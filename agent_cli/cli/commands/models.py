@@ -1,0 +1,124 @@
+"""`agent models`: what is known of models, by the name that --model takes: window, longest answer, prices."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import UsageError
+from agent_cli.headless.output import echo, put_json, table
+from agent_cli.headless.printing import print_notice
+from agent_cli.providers.catalog import ModelInfo, known_models, lookup
+from agent_cli.providers.discover import default_model
+from agent_cli.providers.resolve import ModelSetupError, resolve
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_tools.record import Value
+from agent_tools.text import inert
+
+MARKS = {"configured": "*", "default": "+"}
+LEGEND = "Prices are dollars per million tokens."
+
+
+class Chosen(Value):
+    """The model that a run would use now, and whether it was configured or found ("default")."""
+
+    name: str
+    how: str
+
+
+def list_models(search: str, as_json: bool) -> int:
+    """Print the models whose name holds every word of `search`; 1 where there is none."""
+    chosen = chosen_model()
+    models = _with_chosen(known_models(search), chosen, search)
+    if not models:
+        print_notice(f"No known model's name contains {inert(search)!r}; a model need not be listed to be used.")
+        return 1
+    if as_json:
+        put_json([_plain(m, chosen) for m in models])
+        return 0
+    rows = [_row(m, chosen) for m in models]
+    header = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
+    lines = table(header, rows, frozenset((2, 3, 4, 5)))
+    note = f"{len(models)} model{'' if len(models) == 1 else 's'}. {LEGEND}"
+    if chosen and any(m.name == chosen.name for m in models):
+        words = {"configured": "the configured model", "default": "found, and used when none is configured"}
+        note += f" {MARKS[chosen.how]} {words[chosen.how]}."
+    echo("\n".join(lines))
+    print_notice(note)
+    return 0
+
+
+def chosen_model() -> Chosen | None:
+    """What a run here would use. A mistake in the settings is told, and is no reason not to list."""
+    place = find_place(os.environ)
+    try:
+        settings = read_settings(RunOptions(), place).settings()
+    except UsageError as mistake:
+        print_notice(f"agent: {inert(str(mistake))}")
+        settings = Settings()
+    try:
+        name = settings.model or default_model(place.env)
+        resolved = resolve(name, base_url=settings.base_url, transport=settings.transport, env=place.env)
+    except ModelSetupError:
+        # Without its key it cannot be called, but it is still the one that was asked for.
+        return Chosen(settings.model, "configured") if settings.model else None
+    return Chosen(resolved.name, "configured" if settings.model else "default")
+
+
+def _with_chosen(models: list[ModelInfo], chosen: Chosen | None, search: str) -> list[ModelInfo]:
+    """The chosen model belongs in the list even where the catalog does not know it (a local one, most often)."""
+    if chosen is None or any(m.name == chosen.name for m in models) or chosen.name.startswith("scripted:"):
+        return models
+    if not all(word in chosen.name.lower() for word in search.lower().split()):
+        return models
+    provider, _, model = chosen.name.partition("/")
+    return [lookup(provider, model) or ModelInfo(name=chosen.name, provider=provider), *models]
+
+
+def _row(model: ModelInfo, chosen: Chosen | None) -> tuple[str, ...]:
+    mark = MARKS[chosen.how] if chosen and chosen.name == model.name else ""
+    price_in, price_out = _prices(model)
+    return (
+        mark,
+        model.name,
+        _count(model.context_window),
+        _count(model.max_output),
+        _dollars(price_in),
+        _dollars(price_out),
+    )
+
+
+def _plain(model: ModelInfo, chosen: Chosen | None) -> dict[str, Any]:
+    price_in, price_out = _prices(model)
+    return {
+        "name": model.name,
+        "provider": model.provider,
+        "context_window": model.context_window,
+        "max_output": model.max_output,
+        "input_per_million": price_in,
+        "output_per_million": price_out,
+        "tools": model.tools,
+        "reasoning": model.reasoning,
+        "vision": bool(model.vision),
+        "pdf": bool(model.pdf),
+        "deprecated": model.deprecated or None,
+        "chosen": chosen.how if chosen and chosen.name == model.name else None,
+    }
+
+
+def _prices(model: ModelInfo) -> tuple[float | None, float | None]:
+    """Input and output in dollars per million tokens, at the smallest size of request."""
+    if not model.prices:
+        return None, None
+    first = model.prices[0]
+    return tuple(None if p is None else round(p * 1_000_000, 6) for p in (first.input, first.output))  # type: ignore[return-value]
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"
+
+
+def _dollars(price: float | None) -> str:
+    return "?" if price is None else f"{price:.2f}" if price >= 0.1 or price == 0 else f"{price:.4f}"

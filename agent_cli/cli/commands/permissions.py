@@ -1,0 +1,326 @@
+"""`agent permissions list`: the rules in force, with their reasons and where each comes from.
+
+`agent permissions check`: what would be decided about a call, and why. Nothing is run and nothing needs to exist.
+`agent permissions learn`: the narrowest rules that would have spared the questions lately answered with yes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.modes import Mode
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
+from agent_cli.headless.output import echo, put_json, table
+from agent_cli.headless.printing import print_notice
+from agent_cli.permissions.decision import Decision, Level
+from agent_cli.permissions.explain import meaning
+from agent_cli.permissions.policy import Policy
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.pending import project_store
+from agent_cli.session.codec import read_log
+from agent_cli.session.restore import records
+from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.base import Effect, ToolContext, ToolError
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import DecodeError, from_plain
+from agent_tools.registry import find_tool
+from agent_tools.text import counted, inert, one_line
+
+# As they are asked: a deny rule beats all others.
+ORDER = ("deny", "ask", "allow")
+
+
+def list_rules(options: RunOptions, as_json: bool) -> int:
+    """Print the effective rules as a table, or as one JSON object; the exit code. Raises UsageError."""
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        print_notice(f"agent: {one_line(text)}.")
+    mode = layers.settings().permissions.mode
+    origin = layers.origins.get("permissions.mode", "default")
+    rules = sorted(layers.rules, key=lambda r: ORDER.index(r.list))
+    trust = layers.trust
+    if as_json:
+        put_json(
+            {
+                "mode": {"value": mode, "source": origin},
+                "workspace": str(place.root),
+                "trust": {"state": trust.state, "by": trust.by},
+                "rules": [
+                    {
+                        "list": r.list, "rule": r.text, "why": r.why, "source": r.source,
+                        "match": list(r.match), "not_match": list(r.not_match),
+                    }
+                    for r in rules
+                ],
+            }
+        )  # fmt: skip
+        return 0
+    standing = f"{trust.state} ({trust.by})" if trust.by else trust.state
+    for name, value in (("mode", f"{mode} ({origin})"), ("workspace", str(place.root)), ("trust", standing)):
+        echo(f"{name:<9}  {one_line(value)}")
+    echo("")
+    if rules:
+        rows = [(r.list, r.text, r.source, r.why) for r in rules]
+        echo("\n".join(table(("LIST", "RULE", "FROM", "WHY"), rows)))
+    else:
+        echo("There are no rules.")
+    return 0
+
+
+_LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
+# Where nothing is known of the machine, no file is in the home folder.
+_NO_HOME = "/nonexistent"
+
+
+class Checker:
+    """Answers requests: plain dictionaries with tool, input, and what the defaults are to be replaced by."""
+
+    def __init__(self, *, isolated: bool, settings: tuple[str, ...] = ()) -> None:
+        self._isolated = isolated
+        self._place = find_place(os.environ)
+        self._rules: list[Rule] = []
+        self._mode: Mode = "default"
+        self._extra: tuple[str, ...] = ()
+        if not isolated:
+            layers = read_settings(RunOptions(settings=settings), self._place)
+            found = layers.settings().permissions
+            self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
+
+    def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
+        """The answer as plain data: decision, reason, rule and parts. Raises UsageError for a request that is none.
+
+        narrowest: with the rules that are lacking, which costs a few more decisions.
+        """
+        tool, given = request.get("tool"), request.get("input", {})
+        if not isinstance(tool, str) or not isinstance(given, dict):
+            raise UsageError("A request needs a tool by name and its input as a JSON object.")
+        cwd = self._place.cwd / (_text(request, "cwd") or ".")
+        root = Path(_text(request, "workspace") or self._root(cwd))
+        home = _text(request, "home") or (_NO_HOME if self._isolated else str(self._place.home or _NO_HOME))
+        extra = tuple(Path(d) for d in (*self._extra, *_texts(request, "add_dirs")))
+        workspace = Workspace(root, extra, cwd, home=home)
+        policy = Policy(
+            workspace,
+            [*self._rules, *_rules(request, workspace.root)],
+            _mode(request.get("mode") or self._mode),
+            home=home,
+            env={} if self._isolated else os.environ,
+            git_use="trusted" if request.get("trusted", True) is True else "unknown",
+            state=None if self._isolated else state_folder(os.environ),
+            # Isolated, only the rules speak: a broad one is not narrowed for a user who would be asked.
+            answered=not self._isolated,
+        )
+        context = ToolContext(workspace, env={} if self._isolated else dict(os.environ))
+        try:
+            effects = self._effects(tool, given, context)
+        except ToolError as error:
+            return {
+                "decision": "deny",
+                "reason": f"is not a call that can be made: {error}",
+                "rule": "",
+                "parts": [],
+                "narrowest": [],
+            }
+        decision = policy.decide(tool, effects)
+        if not narrowest:
+            return _plain(decision)
+        asks = decision.level is Level.ASK and not decision.rule
+        return {**_plain(decision), "narrowest": split_rules(policy.always_rule(tool, effects)) if asks else []}
+
+    def _root(self, cwd: Path) -> Path:
+        if self._isolated:
+            return cwd
+        return self._place.root if cwd.is_relative_to(self._place.root) else cwd
+
+    def _effects(self, tool: str, given: dict[str, Any], context: ToolContext) -> tuple[Effect, ...]:
+        known = find_tool(tool)
+        if known is not None:
+            return known.effects(known.read(given), context)
+        if tool.startswith("mcp__"):
+            return (Effect("call", tool),)
+        raise UsageError(f"There is no tool named {inert(tool)}. See: agent tools list")
+
+
+def _plain(decision: Decision) -> dict[str, Any]:
+    parts = [
+        {"text": v.text, "decision": v.level.name.lower(), "reason": v.reason, "rule": v.rule} for v in decision.parts
+    ]
+    return {
+        "decision": decision.level.name.lower(),
+        "reason": decision.reason,
+        "rule": decision.rule,
+        "parts": parts,
+    }
+
+
+def _rules(request: Mapping[str, Any], base: Path) -> Iterable[Rule]:
+    for kind in _LISTS:
+        for text in _texts(request, kind):
+            try:
+                yield read_rule(kind, text, f"--{kind}", base)
+            except RuleError as error:
+                raise UsageError(f"{kind}: {error}") from None
+
+
+def _mode(name: object) -> Mode:
+    if name not in get_args(Mode):
+        raise UsageError(f"There is no mode {name!r}. The modes are: {', '.join(get_args(Mode))}.")
+    return cast(Mode, name)
+
+
+def _text(request: Mapping[str, Any], key: str) -> str:
+    value = request.get(key) or ""
+    if not isinstance(value, str):
+        raise UsageError(f"{key} is a text.")
+    return value
+
+
+def _texts(request: Mapping[str, Any], key: str) -> list[str]:
+    value = request.get(key) or []
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+        raise UsageError(f"{key} is a list of texts.")
+    return list(value)
+
+
+def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str, ...], as_json: bool) -> int:
+    """Explain one decision. Exit 0 whatever it is. Raises UsageError."""
+    given = request.get("input", "")
+    try:
+        decoded = json.loads(given) if given else {}
+    except ValueError as error:
+        raise UsageError(f"--input is not JSON: {error}") from None
+    answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
+    if as_json:
+        put_json(answer)
+        return 0
+    lines = [f"{answer['decision']}: the call {inert(answer['reason'])}"]
+    if len(answer["parts"]) > 1:
+        lines += [f"  {p['decision']:<5}  {inert(p['text'])}\n         {inert(p['reason'])}" for p in answer["parts"]]
+    if rules := answer.get("narrowest"):
+        lines.append(
+            f"the narrowest rule{'s' if len(rules) > 1 else ''} that would allow it: {inert(', '.join(rules))}"
+        )
+    echo("\n".join(lines))
+    return 0
+
+
+def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
+    """Answer each line of standard input with one line, at once."""
+    checker = Checker(isolated=isolated, settings=settings)
+    for line in sys.stdin.buffer:
+        if not line.strip():
+            continue
+        request: Any = None
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise UsageError("A request is a JSON object.")
+            answer = checker.decide(request)
+        except (ValueError, UsageError) as error:
+            answer = {
+                "decision": "deny",
+                "reason": f"could not be read: {error}",
+                "rule": "",
+                "parts": [],
+                "narrowest": [],
+            }
+        call_id = request.get("id") if isinstance(request, dict) else None
+        sys.stdout.write(json.dumps({"id": call_id, **answer}) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def learn_rules(days: int, as_json: bool) -> int:
+    """Print what would have spared questions, as TOML to paste or as one JSON object; the exit code.
+
+    Raises UsageError.
+    """
+    place = find_place(os.environ)
+    rules = read_settings(RunOptions(), place).rules
+    since = time.time() - days * 86_400
+    approved = [r for r in _approved(project_store(place), since) if not _allowed(r, place, rules)]
+    spared: Counter[str] = Counter()
+    left = 0
+    for request in approved:
+        proposed = _proposed(request, place, rules)
+        spared.update(proposed)
+        left += not proposed
+    found = [(rule, count, meaning(_rule(rule, place))) for rule, count in spared.most_common()]
+    if as_json:
+        told = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
+        put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": told})
+        return 0
+    calls, lately = counted(len(approved), "call"), counted(days, "day")
+    echo(f"# {calls} that you approved in the last {lately} would be asked about again.")
+    if left:
+        echo(f"# {left} of them no narrow rule can allow.")
+    if found:
+        echo("[permissions]\nallow = [")
+        for rule, count, grants in found:
+            echo(f"  {_toml(rule)},  # {count} of them; allows {one_line(grants)}")
+        echo("]")
+    return 0
+
+
+def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
+    """The questions that a user answered with yes, in the sessions that changed since then."""
+    for session_id in store.ids():
+        path = store.path(session_id)
+        try:
+            if path.stat().st_mtime < since:
+                return  # the latest come first
+            data = read_log(path)
+        except OSError:
+            continue
+        asked: dict[str, ApprovalRequested] = {}
+        for record in records(data)[0]:
+            kind, event = record["type"], record["data"]
+            while kind == "SubagentEvent":
+                event = event["event"]
+                kind = event["type"]
+            if kind == "ApprovalRequested":
+                try:
+                    asked[event["call_id"]] = from_plain(ApprovalRequested, event)
+                except DecodeError:
+                    continue
+            elif kind == "ApprovalResolved" and event["by"] == "person":
+                request = asked.pop(event["call_id"], None)
+                if request is not None and event["decision"] == "approve":
+                    yield request
+
+
+def _policy(request: ApprovalRequested, place: Place, rules: list[Rule]) -> Policy:
+    workspace = Workspace(place.root, (), Path(request.cwd))
+    return Policy(workspace, rules, home=str(place.home or ""), env=place.env)
+
+
+def _allowed(request: ApprovalRequested, place: Place, rules: list[Rule]) -> bool:
+    return _policy(request, place, rules).decide(request.tool, request.effects).level is Level.ALLOW
+
+
+def _proposed(request: ApprovalRequested, place: Place, rules: list[Rule]) -> tuple[str, ...]:
+    """The rules that together would have spared a question; () where there are none."""
+    policy = _policy(request, place, rules)
+    found = tuple(split_rules(policy.always_rule(request.tool, request.effects)))
+    return found if found and _allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
+
+
+def _rule(text: str, place: Place) -> Rule:
+    return read_rule("allow", text, "learned", place.root)
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,68 @@
+"""`agent trust`: show what a repository brings, trust it, take trust back, list what is trusted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from agent_cli.config.prompts import workspace_root
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import Place, UsageError
+from agent_cli.headless.output import echo, table
+from agent_cli.headless.printing import print_notice
+from agent_cli.permissions.trust import TrustStore
+from agent_cli.runtime.environment import find_place, project_files, read_settings, remember_trust
+from agent_cli.session.store import state_folder
+from agent_tools.text import one_line
+
+
+def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
+    """Trust the repository that a folder is in ("": the one here), or do what the flags say. Raises UsageError."""
+    place = _place_of(folder)
+    if revoke:
+        return _revoke(place)
+    files = project_files(place)
+    layers = read_settings(RunOptions(), place)
+    trust = layers.trust
+    echo(f"{one_line(str(place.root))}: {trust.state}{f' ({trust.by})' if trust.by else ''}")
+    phrases = [f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held]
+    for phrase in (*(f"changed: {c}" for c in trust.changed), *phrases, *trust.brings):
+        echo(f"  {one_line(phrase)}")
+    if show or trust.trusted:
+        return 0
+    if why := remember_trust(place, files):
+        raise UsageError(f"{place.root} is not trusted: {why}.")
+    echo("Trusted from now on, until it changes. To take it back: agent trust --revoke")
+    return 0
+
+
+def list_trusted() -> int:
+    """Print the repositories that are remembered as trusted."""
+    store = TrustStore(state_folder(os.environ))
+    if store.problem:
+        print_notice(f"agent: {one_line(store.problem)}.")
+    rows = [(root, agreed.when, str(len(agreed.files))) for root, agreed in sorted(store.agreed.items())]
+    echo(
+        "\n".join(table(("REPOSITORY", "SINCE", "FILES"), rows)) if rows else "No repository is remembered as trusted."
+    )
+    return 0
+
+
+def _place_of(folder: str) -> Place:
+    here = find_place(os.environ)
+    if not folder:
+        return here
+    cwd = Path(os.path.realpath(os.path.expanduser(folder)))
+    if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+        raise UsageError(f"{one_line(folder)} is not a folder.")
+    return here.but(cwd=cwd, root=workspace_root(cwd, here.home))
+
+
+def _revoke(place: Place) -> int:
+    try:
+        known = TrustStore(state_folder(place.env)).forget(place.root)
+    except OSError as error:
+        raise UsageError(f"Trust in {place.root} could not be taken back: {error.strerror or error}.") from None
+    root = one_line(str(place.root))
+    echo(f"{root} is not trusted any more." if known else f"{root} was not remembered as trusted.")
+    return 0

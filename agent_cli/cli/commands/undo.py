@@ -1,0 +1,154 @@
+"""`agent undo`: a session's work taken back from the shell; what would happen is said before anything does.
+
+`agent why FILE:LINE`: which turn, prompt and model wrote a line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from agent_cli.checkpoints.blame import who_wrote
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.undo import Undoing
+from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import Place, UsageError
+from agent_cli.headless.output import echo
+from agent_cli.headless.printing import print_notice
+from agent_cli.runtime.checkpoints import undoing
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.session.records import SessionNotFoundError
+from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.text import counted, inert, number_in
+
+
+def undo_session(
+    start: str, *, listed: bool, to: int | None, redo: bool, yes: bool, force: bool, files: Sequence[str]
+) -> int:
+    """Undo the latest turn of a session that changed something, or all from one on; the exit code. Raises UsageError.
+
+    to: the first turn to be undone. redo: take the latest undo back. files: only these. force: also those that somebody
+    changed since.
+    """
+    place = find_place(os.environ)
+    work = open_undo(start, place)
+    try:
+        if listed:
+            return _list(work)
+        if redo:
+            found = work.redo_plan()
+            if found is None:
+                raise UsageError("There is nothing to redo in this session.")
+            number, plan = found
+            chosen = _chosen(plan, place, yes=yes, force=force, files=files)
+            return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place, "undo")
+        turns = _turns(work, to)
+        chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files)
+        return 1 if chosen is None else _told(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+
+
+def open_undo(start: str, place: Place) -> Undoing:
+    """The snapshots of a session, by its ID or the beginning; the latest by default. Raises UsageError."""
+    store = SessionStore(state_folder(place.env), place.root)
+    try:
+        session = store.find(start) if start else store.latest()
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+    return undoing(place, read_settings(RunOptions(), place).settings(), session)
+
+
+def _list(work: Undoing) -> int:
+    steps = work.steps()
+    if not steps:
+        print_notice("Nothing was changed in this session, as far as snapshots tell.")
+    for step in steps:
+        what = "undone" if step.undone else work.summed([step.turn.turn]) or "nothing to undo"
+        echo(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {inert(step.turn.text)}")
+    return 0
+
+
+def _turns(work: Undoing, to: int | None) -> list[int]:
+    known = [s.turn.turn for s in work.steps() if not s.undone]
+    if to is None:
+        latest = work.latest()
+        if latest is None:
+            raise UsageError("There is nothing to undo in this session.")
+        return [latest]
+    found = [n for n in known if n >= to]
+    if not found:
+        raise UsageError(f"No turn from {to} on has changed anything that stands. See: agent undo --list")
+    return found
+
+
+def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
+    """The files that are to be put back, once the user agreed; None where they did not. Raises UsageError."""
+    wanted = {os.path.normpath(place.cwd / f) for f in files}
+    items = [i for i in plan.items if not wanted or i.path in wanted]
+    if unknown := sorted(wanted - {i.path for i in items}):
+        raise UsageError(f"The undo has nothing to do with {inert(unknown[0])}.")
+    root = str(place.root)
+    ready = [i for i in items if i.kind == "ready" or (force and i.kind == "ask")]
+    for line in describe_plan(ready, root):
+        echo(f"  {line}")
+    if left := [i for i in items if i not in ready]:
+        echo("Left as they are:")
+        for line in describe_plan(left, root):
+            echo(f"  {line}")
+        if any(i.kind == "ask" for i in left):
+            echo("  (--force puts back those that were changed since, too)")
+    for note in plan.notes:
+        echo(f"Note: {inert(note)}.")
+    if not ready:
+        echo("There is nothing to put back.")
+        return None
+    if yes:
+        return ready
+    if not sys.stdin.isatty():
+        raise UsageError("Nobody is there to agree to this: --yes does it without a question.")
+    sys.stderr.write(f"Put back {counted(len(ready), 'file')}? [y/N] ")
+    sys.stderr.flush()
+    return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
+
+
+def _told(failed: dict[str, str], items: Sequence[Item], place: Place, back: str) -> int:
+    echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} reverts that.")
+    for path, why in failed.items():
+        print_notice(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
+    return 1 if failed else 0
+
+
+_LARGEST = 20_000_000
+
+
+def explain_line(text: str) -> int:
+    """Say who wrote a line; 1 where that was none of ours. Raises UsageError."""
+    name, _, number = text.rpartition(":")
+    if not name or number_in(number) < 1:
+        raise UsageError("Say which line, as in: agent why src/app.py:42")
+    place = find_place(os.environ)
+    path = os.path.realpath(place.cwd / name)
+    try:
+        lines = read_regular(path, _LARGEST).decode("utf-8", "replace").splitlines(keepends=True)
+    except OSError as error:
+        raise UsageError(f"{inert(name)} cannot be read: {error.strerror or error}.") from None
+    if int(number) > len(lines):
+        raise UsageError(f"{inert(name)} has {len(lines)} lines.")
+    try:
+        store = undoing(place, read_settings(RunOptions(), place).settings(), "none").store
+        found = who_wrote(store, path, int(number), lines)
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+    echo(f"{inert(name)}:{number}: {inert(lines[int(number) - 1].rstrip())}")
+    if found is None:
+        echo("No session that is kept wrote this line.")
+        return 1
+    turn, change = found.turn, found.change
+    echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
+    echo(f"  with: {inert(change.summary)}")
+    echo(f"  asked: {inert(turn.text)}")
+    return 0

@@ -1,0 +1,80 @@
+"""The options of a run as Typer parameters: all of them for the program itself, some of them for a command.
+
+Options with a fixed set of values.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, cast, get_args
+
+import typer
+
+from agent_cli.config.run_options import RunOptions, flags
+
+
+def choice(choices: tuple[str, ...]) -> Any:
+    """A callback that takes only these."""
+
+    def check(value: str | None) -> str | None:
+        if value == "auto" and "bypassPermissions" in choices:
+            raise typer.BadParameter("auto (a model that decides) is not offered; use acceptEdits or allow rules.")
+        if value is not None and value not in choices:
+            raise typer.BadParameter(f"{value} is none of {', '.join(choices)}.")
+        return value
+
+    return check
+
+
+def parameters(*names: str) -> list[inspect.Parameter]:
+    """The options of these names, or all, in the order of the table; all of them stand under headings in --help."""
+    return [_parameter(name, headed=not names) for name in flags() if not names or name in names]
+
+
+def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
+    flag, kind = flags()[name]
+    inner = next((a for a in get_args(kind) if a is not type(None)), kind)
+    many = str(kind).startswith("tuple")
+    option = typer.Option(
+        *flag.names,
+        help=flag.help,
+        rich_help_panel=flag.panel if headed else None,
+        metavar=flag.metavar or ("|".join(flag.choices) or None),
+        callback=choice(flag.choices) if flag.choices else None,
+    )
+    default = None if many else getattr(RunOptions, name)
+    hint = list[str] | None if many else bool if kind is bool else inner | None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
+
+
+def options_of(values: dict[str, Any]) -> RunOptions:
+    """What Typer gives as the options of a run."""
+    chosen: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])
+    }
+    return RunOptions(**chosen)
+
+
+def signed(command: Callable[..., None], every: list[inspect.Parameter]) -> None:
+    """Let Typer see these parameters."""
+    cast(Any, command).__signature__ = inspect.Signature(every)
+    command.__annotations__ = {p.name: p.annotation for p in every}
+
+
+def takes(*names: str, **fixed: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command that takes these options of a run beside its own, and is given them as its `options`, with `fixed`."""
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            given = {name: values.pop(name) for name in names}
+            command(**values, options=options_of({**given, **fixed}))
+
+        signed(run, [*own, *parameters(*names)])
+        return run
+
+    return made

@@ -1,0 +1,355 @@
+"""From options to a front end: one-shot, or the REPL.
+
+Before a session begins: the worktree it is to be in, and the session to go on with, chosen by the user.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from agent_cli.__main__ import COMMANDS
+from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.approvals import Approver, Asker, Defer, assents, later
+from agent_cli.core.messages import pending_calls
+from agent_cli.core.place import Place, UsageError
+from agent_cli.engine.conversation import Conversation
+from agent_cli.extensions.commands import split_call
+from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
+from agent_cli.headless.printing import print_notice
+from agent_cli.headless.run import (
+    FailOnQuestion,
+    HeadlessOptions,
+    HeadlessUsageError,
+    RunReport,
+    decide_alone,
+    deny,
+    run_headless,
+)
+from agent_cli.runtime.attachments import attach_mentioned
+from agent_cli.runtime.builder import Agent, build
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.session import open_session
+from agent_cli.session.pending_plans import expired_at, expired_words, feedback_block, is_expired, take_plan
+from agent_cli.session.records import SessionNotFoundError
+from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
+from agent_cli.session.store import SessionStore, close_stored_call, state_folder
+from agent_cli.session.summary import Glance, glances
+from agent_tools.base import ToolError
+from agent_tools.overrides import Prompted
+from agent_tools.text import one_line, shorten
+
+
+def start(options: RunOptions, typed: list[str]) -> int:
+    """Run as asked; the exit code. `typed` is the command line as it was written. Raises UsageError."""
+    if not options.print:
+        _question_lone_word(options, typed)
+    if options.worktree is not None or (options.resume is not None and not options.print):
+        return run_in_worktree(options, _go)
+    return _go(options)
+
+
+def _go(options: RunOptions) -> int:
+    if not options.print:
+        from agent_cli.terminal.repl import run_repl
+
+        return run_repl(options)
+    return one_shot(options)
+
+
+def one_shot(options: RunOptions) -> int:
+    """`agent -p`."""
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        print_notice(f"agent: {one_line(text)}.")
+    approver, asker, fails = unattended(options.on_ask)
+    if options.on_ask == "suspend" and not layers.settings().save_sessions:
+        raise UsageError(
+            "--on-ask suspend needs a saved session, from which the turn is continued later: leave out "
+            "--no-session-persistence (the setting save_sessions), or use --on-ask deny."
+        )
+    asked = asked_of(options, layers.settings()).but(fails=fails)
+    built: list[Agent] = []
+
+    def begin() -> tuple[Conversation, RunReport]:
+        if options.fork_session and (options.continue_ or options.resume):
+            _refuse_fork_if_waiting(options, layers.settings(), place)
+        agent = build(options, place, layers, approver, lambda text: print_notice(f"agent: {text}"), asker=asker)
+        built.append(agent)
+        _answer_what_waits(agent)
+        _take_up_plan(agent)
+        _question_commands(agent)
+        return agent.conversation, report_of(agent)
+
+    try:
+        return run_headless(
+            asked, begin, lambda text: attach_mentioned(text, built[0].conversation.kit.context, built[0].model.name)
+        )
+    except HeadlessUsageError as error:
+        raise UsageError(str(error)) from None
+    except StillWaitingError as waiting:
+        from agent_cli.headless.pending import report_unsent
+
+        as_json = asked.output_format != "text"
+        folder = SessionStore(state_folder(place.env), place.root).folder
+        known = waiting.session_id, waiting.items, folder, str(waiting)
+        return report_unsent(*known, as_json=as_json, structured=asked.structured)
+    finally:
+        for agent in built:
+            agent.close()
+
+
+NOT_SENT = "The message was not sent: this session waits for your decision."
+
+
+class StillWaitingError(Exception):
+    """The session waits for the user, so the message was not sent; the text says so."""
+
+    def __init__(self, session_id: str, items: list[dict[str, Any]], text: str) -> None:
+        super().__init__(text)
+        self.session_id = session_id
+        self.items = items
+
+
+def _answer_what_waits(agent: Agent) -> None:
+    """Let the message answer a plan that waits. Raises StillWaitingError where something else does."""
+    waiting = agent.restored.waiting if agent.restored else None
+    if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
+        return
+    from agent_cli.runtime.pending import pending_of  # few sessions wait
+
+    session_id, conversation, ttl = agent.header.session_id, agent.conversation, agent.settings.plan_ttl
+    items = pending_of(agent.restored)
+    if any(item["kind"] != "plan" or "decided" in item for item in items):
+        raise StillWaitingError(session_id, items, NOT_SENT)
+    folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
+    expired = expired_at(waiting.asked_at, ttl)
+    if expired:
+        print_notice(expired_words(ttl))
+    conversation.closing = expired_words(ttl) if expired else "The user answered in words; see their next message."
+    plan = waiting.questions[waiting.undecided[0]].data
+    conversation.frame = str if expired else lambda text: feedback_block(plan, text)
+    expand = conversation.expand
+
+    def answering(text: str) -> str | Prompted:
+        if pending_calls(conversation.history):
+            if assents(text):
+                why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
+                raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
+            take_plan(folder, session_id)
+        return expand(text)
+
+    conversation.expand = answering
+
+
+def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: Place) -> None:
+    """Refuse a copy of a session that waits for the user before it is made. Raises StillWaitingError, UsageError."""
+    store = SessionStore(state_folder(place.env), place.root)
+    _, restored = open_session(options, settings, store, lambda text: None)
+    if restored is None or restored.waiting is None:
+        return
+    from agent_cli.runtime.pending import pending_of
+
+    items = pending_of(restored)
+    if any(item["kind"] != "plan" for item in items):
+        raise StillWaitingError(restored.header.session_id, items, NOT_SENT)
+
+
+def _take_up_plan(agent: Agent) -> None:
+    """With `plan_review_fresh`: the first message of a new session answers the plan that waits in the project."""
+    if agent.restored is not None or not agent.settings.plan_review_fresh:
+        return
+    store = SessionStore(state_folder(agent.place.env), agent.place.root)
+    plan = take_plan(store.folder)
+    if plan is None:
+        return
+    text = f"The plan was taken up by session {agent.header.session_id}."
+    close_stored_call(store, plan.session_id, plan.call_id, text)
+    if not is_expired(plan.created, agent.settings.plan_ttl):
+        agent.conversation.frame = lambda words: feedback_block(plan.plan, words)
+
+
+def unattended(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
+    """Who answers where no person is: nobody (deny), somebody later (suspend), or the run fails."""
+    if on_ask == "suspend":
+        return (lambda request: Defer()), later, None
+    if on_ask == "fail":
+        fails = FailOnQuestion()
+        return fails, fails, fails
+    return deny, decide_alone, None
+
+
+def asked_of(options: RunOptions, settings: Settings) -> HeadlessOptions:
+    """How a one-shot run was asked for."""
+    return HeadlessOptions(
+        prompt=options.prompt,
+        output_format=options.output_format,
+        input_format=options.input_format,
+        partial=options.include_partial_messages,
+        hook_events=options.include_hook_events,
+        verbose=options.verbose,
+        structured=options.json_schema is not None,
+        fail_on_denied=options.fail_on_denied,
+        fail_on_degraded=options.fail_on_degraded,
+        fail_on_unfinished=options.fail_on_unfinished,
+        stdin_limit=settings.stdin_limit,
+        stdin_wait=settings.stdin_wait,
+    )
+
+
+def report_of(agent: Agent) -> RunReport:
+    """What the result and the first line of stream-json say about a session."""
+    settings, place = agent.settings, agent.place
+    return RunReport(
+        session_id=agent.header.session_id,
+        model=agent.model.name,
+        key_source=agent.model.key_source,
+        cwd=str(place.cwd),
+        tools=tuple(agent.conversation.kit.tools),
+        mode=settings.permissions.mode,
+        memory=tuple(str(f.path) for f in agent.memory.files),
+        agents=agent.conversation.kit.agents,
+        commands=agent.commands,
+        skills=tuple(agent.added.skills),
+        plugins=settings.plugins,
+        servers=agent.mcp.states() if agent.mcp is not None else (),
+        folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
+        plan_ttl=settings.plan_ttl,
+        windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
+    )
+
+
+def _question_commands(agent: Agent) -> None:
+    """Let a message that names a command of sessions, or nearly one that is there, be refused instead of sent."""
+    conversation = agent.conversation
+    expand = conversation.expand
+
+    def looked_at(text: str) -> str | Prompted:
+        name, _ = split_call(text)
+        if text.startswith("/") and name not in agent.commands:
+            import difflib
+
+            from agent_cli.terminal.commands import REGISTRY
+
+            if name in REGISTRY:
+                raise ToolError(f"/{name} is a command of sessions, and does nothing with -p.")
+            if near := difflib.get_close_matches(name, agent.commands, 1, 0.75):
+                raise ToolError(f"There is no /{name}; did you mean /{near[0]}?")
+        return expand(text)
+
+    conversation.expand = looked_at
+
+
+def _question_lone_word(options: RunOptions, typed: list[str]) -> None:
+    """A lone word close to a command is asked about before it costs anything.
+
+    Raises UsageError where nobody is there.
+    """
+    if len(options.prompt) != 1 or "--" in typed:
+        return
+    word = options.prompt[0]
+    import difflib
+
+    near = [word] if word in COMMANDS else difflib.get_close_matches(word, COMMANDS, 1, 0.7)
+    if not near or any(c.isspace() for c in word):
+        return
+    hint = f"`{word}` looks like the command `agent {near[0]}`; to send it as a prompt, write: agent -- {word}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(hint)
+    sys.stderr.write(f"{hint}\nSend it as a prompt now? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("Nothing was sent.")
+
+
+def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+    """Run where and with what is asked for; the exit code. Raises UsageError."""
+    worktree = None
+    if options.worktree is not None:
+        place = find_place(os.environ)
+        trusted = read_settings(options, place).trust.trusted
+        options = _with_absolute_paths(options)
+        worktree = enter_worktree(options.worktree or "", place, trusted)
+        options = options.but(worktree=worktree.name)
+    try:
+        if worktree is not None:
+            print_notice(worktree.told)
+            _bring(worktree, options, place)
+        chosen = with_session(options)
+        return go(chosen) if chosen is not None else 0
+    finally:
+        if worktree is not None:
+            for line in worktree.leave(state_folder(os.environ)):
+                print_notice(line)
+
+
+def _with_absolute_paths(options: RunOptions) -> RunOptions:
+    """The options, with files and folders as they are found from here: the worktree is another directory."""
+
+    def absolute(text: str) -> str:
+        return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
+
+    several = {
+        name: tuple(map(absolute, getattr(options, name))) for name in ("settings", "add_dir", "mcp_config", "image")
+    }
+    schema = options.json_schema and absolute(options.json_schema)
+    return options.but(json_schema=schema, **several)
+
+
+def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
+    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises UsageError."""
+    trust = read_settings(options, Place(worktree.repo, worktree.repo, place.home, place.env)).trust
+    trusted = trust.trusted and not options.trust and not options.bare
+    by_setting = trust.by.startswith("the setting")
+    bring_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
+
+
+def with_session(options: RunOptions) -> RunOptions | None:
+    """The options with the ID of the session that is meant; None where the user chose none. Raises UsageError."""
+    if options.resume is None or options.print:
+        return options
+    store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
+    text, prompt = options.resume, options.prompt
+    if text == ASK_WHICH:
+        found = list(glances(store.folder))
+        if not found:
+            raise UsageError("There is no earlier session in this project.")
+        return _picked(options, found, "")
+    if prompt and not is_id_like(text) and not _is_name(store, text):
+        # Words that were not quoted: they are all for the search, and nothing is sent by mistake.
+        text, prompt = " ".join((text, *prompt)), ()
+    try:
+        path = find_session(store, text, anywhere=options.fork_session)
+    except SeveralSessionsError as several:
+        return _picked(options.but(prompt=prompt), several.found, str(several))
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+    return options.but(resume=path.stem, prompt=prompt)
+
+
+def _is_name(store: SessionStore, text: str) -> bool:
+    return any(g.name.lower() == text.strip().lower() for g in glances(store.folder) if g.name)
+
+
+def _picked(options: RunOptions, found: list[Glance], several: str) -> RunOptions | None:
+    """Let the user choose. Raises UsageError where nobody can be asked."""
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
+    plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
+    if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
+        from agent_cli.terminal.dialogs.session_picker import pick_in_lines
+
+        chosen = pick_in_lines(found)
+    else:
+        from agent_cli.terminal.dialogs.session_picker import pick_session  # prompt-toolkit
+
+        chosen = pick_session(found)
+    return options.but(resume=chosen.session_id) if chosen is not None else None
+
+
+def _named(g: Glance) -> str:
+    return f"{g.session_id[:8]} ({shorten(g.title, 40)})"

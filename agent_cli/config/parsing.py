@@ -1,0 +1,205 @@
+"""Settings as text: a file or a variable read, one value checked, and where a key stands, for mistakes.
+
+A value that fits is taken without any library; only a mistake loads pydantic, which words it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from agent_cli.config.schema import Permissions, Settings, tables
+from agent_tools.record import DecodeError, Value, from_plain, hints_of, name_of
+
+LIMIT = 1 << 20
+TOML_LIMIT = 1 << 16
+# Every rule is asked about every call.
+RULES_LIMIT = 2000
+_BROKEN_LINES = 20
+# Dotted keys cost the TOML parser the cube of their length: 64 KiB of them take 15 s.
+_LONG_KEY = r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){30}"""
+
+
+class SettingsError(Exception):
+    """A mistake in the settings: the message names file, line, key and what was expected."""
+
+
+def decode_settings(text: str, source: str) -> dict[str, Any]:
+    """The table that a text spells: JSON where it begins with a brace, else TOML. Raises SettingsError."""
+    if text.lstrip().startswith("{"):
+        return decode_json(text, source)
+    if len(text) > TOML_LIMIT or re.search(_LONG_KEY, text):
+        raise SettingsError(f"{source}: settings in TOML have at most {TOML_LIMIT} characters and no endless keys")
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{source}: not TOML: {error}") from None
+    except (ValueError, RecursionError):
+        raise SettingsError(f"{source}: not TOML: nested too deeply, or a number out of range") from None
+
+
+def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
+    """As `decode`, without the lines that TOML cannot be read with; a mistake for each."""
+    lines = text.split("\n")
+    for _ in range(_BROKEN_LINES):
+        try:
+            return decode_settings("\n".join(lines), source)
+        except SettingsError as error:
+            mistakes.append(str(error))
+            found = re.search(r"at line (\d+)", str(error))
+            if found is None or not lines[int(found[1]) - 1].strip():
+                break
+            lines[int(found[1]) - 1] = ""
+    return {}
+
+
+def decode_json(text: str, source: str) -> dict[str, Any]:
+    """The object that a JSON text spells. A key given twice is a mistake: which one holds would be a guess.
+
+    Raises SettingsError.
+    """
+    import json
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise SettingsError(f"{source}:{key_line(text, twice)}: {twice[:80]} stands there twice")
+        return found
+
+    try:
+        decoded = json.loads(text, object_pairs_hook=unique)
+    except ValueError as error:
+        raise SettingsError(f"{source}: not JSON: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{source}: not JSON: nested too deeply") from None
+    if not isinstance(decoded, dict):
+        raise SettingsError(f"{source}: expected one JSON object")
+    return decoded
+
+
+def key_line(text: str, key: str, table: str = "") -> int:
+    """The line, counted from 1, on which a key (or a rule's text) first stands; of a table, where one is named."""
+    lines = text.splitlines()
+    first = next((n for n, line in enumerate(lines) if table and re.match(rf'\s*\[+{table}\b|\s*"{table}"', line)), 0)
+    if not key:
+        return first + 1
+    for number, line in enumerate(lines[first:], first + 1):
+        if line.strip().strip("\"'").startswith(key) or f'"{key}"' in line or f"'{key}'" in line:
+            return number
+    header = re.compile(rf"\s*\[+{re.escape(key)}\b")
+    return next((number for number, line in enumerate(lines, 1) if header.match(line)), first + 1)
+
+
+def key_locations(text: str, source: str) -> Callable[..., str]:
+    """What tells where a key, or the text of a rule, stands: `source:line`. A long list of rules is looked up once."""
+
+    @cache
+    def index() -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            for quoted in re.finditer(r'"((?:[^"\\]|\\.)*+)"|\'([^\']*+)\'', line):
+                word = quoted[2] if quoted[1] is None else _unescaped(quoted[1])
+                found.setdefault(word, []).append(number)
+        return found
+
+    @cache
+    def place(key: str, table: str = "") -> str:
+        lines = [] if key.isidentifier() else index().get(key, [])
+        first = key_line(text, "", table)
+        return f"{source}:{next((n for n in lines if n >= first), 0) or key_line(text, key, table)}"
+
+    return place
+
+
+def _unescaped(text: str) -> str:
+    import json
+
+    try:
+        return str(json.loads(f'"{text}"')) if "\\" in text else text
+    except ValueError:
+        return text
+
+
+def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any:
+    """The value, or a SettingsError that says what was expected. Pydantic decides what the quick check refuses.
+
+    An empty text means "unset" for a key that can be unset.
+    """
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool) and not raw >= 0:
+        raise SettingsError(f"{where()}: {name}: expected a number that is not negative, found {raw!r}")
+    try:
+        return None if raw == "" and type(None) in get_args(hint.__origin__) else from_plain(hint, raw, name)
+    except DecodeError as mismatch:
+        if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
+            raise SettingsError(f"{where()}: {mismatch}") from None  # our own records, which pydantic does not know
+        import json
+
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            TypeAdapter(hint).validate_json(json.dumps(raw, default=str), strict=True)
+        except ValidationError as error:
+            found = error.errors()[0]
+            at = "".join(f"[{i}]" for i in found["loc"] if isinstance(i, int))
+            raise SettingsError(f"{where()}: {name}{at}: expected {name_of(hint)}, found {raw!r}") from None
+        raise SettingsError(f"{where()}: {name}: expected {name_of(hint)}, found {raw!r}") from None
+
+
+def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) -> dict[str, Any]:
+    """The settings among AGENT_<KEY> and AGENT_<TABLE>_<KEY> variables, as plain data.
+
+    Lists are separated by commas. Variables that name no setting (AGENT_STATE_DIR, ...) are not ours to judge. Raises
+    SettingsError for a value that does not fit, or adds it to `mistakes`.
+    """
+    data: dict[str, Any] = {}
+    groups: list[tuple[str, type, dict[str, Any]]] = [("AGENT", Settings, data)]
+    for table, cls in tables().items():
+        groups.append((f"AGENT_{'PERMISSION' if cls is Permissions else table.upper()}", cls, {}))
+    for prefix, cls, into in groups:
+        for key, hint in hints_of(cls).items():
+            variable = f"{prefix}_{key.upper()}"
+            if (text := env.get(variable)) is not None and not (cls is Settings and key in tables()):
+                try:
+                    into[key] = from_text(hint, text, variable)
+                except SettingsError as error:
+                    if mistakes is None:
+                        raise
+                    mistakes.append(str(error))
+    return data | {table: into for table, (_, _, into) in zip(tables(), groups[1:], strict=True) if into}
+
+
+def from_text(hint: Any, text: str, name: str) -> Any:
+    """A setting's value from one string, by its type."""
+    bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    choices = [a for a in get_args(bare) if a is not type(None)] if get_args(bare) else [bare]
+    if text == "" and type(None) in get_args(bare):
+        return None
+    if get_origin(bare) is dict:
+        return decode_settings(text, name)
+    for choice in choices if get_args(bare) and type(None) in get_args(bare) else [bare]:
+        if choice is bool and text.lower() in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+            return text.lower() in ("1", "true", "yes", "on")
+        if choice in (int, float):
+            try:
+                return choice(text)
+            except ValueError:
+                break
+        if str(choice).startswith("tuple"):
+            return [item.strip() for item in text.split(",") if item.strip()]
+        if choice is str or str(choice).startswith("typing.Literal"):
+            return text
+    raise SettingsError(f"{name}: expected {name_of(hint)}, found {text!r}")
+
+
+def nearest_key_hint(key: str, known: list[str]) -> str:
+    """ "; did you mean x?" for a key that is close to a known one."""
+    import difflib
+
+    near = difflib.get_close_matches(key, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""

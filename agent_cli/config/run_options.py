@@ -1,0 +1,265 @@
+"""The options of `agent`: the one definition that the quick parser, Typer, --help and the tests share.
+
+Most command lines are read by `parse`, which knows exactly this table and gives up (None) on anything it does not
+fully understand: a word it does not know, a missing value, a choice that is none, --help. Typer, built from the same
+table in `cli.py`, then decides; it takes as long to import as a whole one-shot run otherwise does.
+"""
+
+import re
+from typing import Annotated, Any, Literal, get_args
+
+from agent_cli.core.modes import MODES, Effort
+from agent_tools.record import Value
+
+Format = Literal["text", "json", "stream-json"]
+FORMATS: tuple[str, ...] = get_args(Format)
+ASK_WHICH = "?"
+
+
+class Flag(Value):
+    """How a field is written: its names, its help, the setting it overrides, and the heading it stands under."""
+
+    names: tuple[str, ...]
+    help: str
+    panel: str
+    setting: str = ""
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    optional_value: bool = False
+
+
+RUN = "Running"
+MODEL = "Model"
+PERMISSION = "Permission"
+SESSION = "Sessions"
+CONTEXT = "Context"
+OUTPUT = "Input and output"
+
+
+def _flag(names: str, panel: str, text: str, **more: Any) -> Flag:
+    return Flag(tuple(names.split()), text, panel, **more)
+
+
+class RunOptions(Value):
+    """One run of `agent`, as the command line asks for it. None and empty mean: not said."""
+
+    prompt: tuple[str, ...] = ()
+    print: Annotated[bool, _flag("-p --print", RUN, "Run one task, print the answer and exit.")] = False
+    max_turns: Annotated[
+        int | None, _flag("--max-turns", RUN, "Model calls this turn may take.", setting="max_rounds")
+    ] = None
+    max_budget_usd: Annotated[
+        float | None, _flag("--max-budget-usd", RUN, "Dollars this turn may cost.", setting="max_cost")
+    ] = None
+    allow_unknown_cost: Annotated[
+        bool,
+        _flag("--allow-unknown-cost", RUN, "With --max-budget-usd: run although a model's price is not known.",
+              setting="allow_unknown_cost"),
+    ] = False  # fmt: skip
+    bare: Annotated[bool, _flag("--bare", RUN, "No settings files, no memory files: only what the flags say.")] = False
+    settings: Annotated[
+        tuple[str, ...], _flag("--settings", RUN, "Settings from a file, or as TOML or JSON text.", metavar="FILE|JSON")
+    ] = ()
+    verbose: Annotated[bool, _flag("--verbose", RUN, "Say more on standard error.")] = False
+    debug: Annotated[bool, _flag("--debug", RUN, "Write requests and responses to a file; show tracebacks.")] = False
+    plain: Annotated[bool, _flag("--plain", RUN, "Line by line, without colours or redrawing.")] = False
+
+    model: Annotated[str | None, _flag("--model -m", MODEL, "Model as provider/model.", setting="model")] = None
+    fallback_model: Annotated[
+        tuple[str, ...],
+        _flag("--fallback-model", MODEL, "Model to continue with when the model fails.", setting="fallback_models"),
+    ] = ()
+    effort: Annotated[
+        str | None, _flag("--effort", MODEL, "Reasoning effort.", setting="effort", choices=get_args(Effort))
+    ] = None
+
+    permission_mode: Annotated[
+        str | None,
+        _flag("--permission-mode", PERMISSION, "How open questions are answered.", choices=MODES),
+    ] = None
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        _flag("--allowedTools --allowed-tools", PERMISSION, "Rules that allow, e.g. 'Bash(git status:*) Edit'.",
+              metavar="RULES"),
+    ] = ()  # fmt: skip
+    disallowed_tools: Annotated[
+        tuple[str, ...],
+        _flag("--disallowedTools --disallowed-tools", PERMISSION, "Rules that deny.", metavar="RULES"),
+    ] = ()
+    ask_tools: Annotated[
+        tuple[str, ...],
+        _flag("--askTools --ask-tools", PERMISSION, "Rules that ask, whatever allows.", metavar="RULES"),
+    ] = ()
+    trust: Annotated[
+        bool, _flag("--trust", PERMISSION, "For this run: the project's own settings, commands and hooks count fully.")
+    ] = False
+    tools: Annotated[
+        tuple[str, ...], _flag("--tools", PERMISSION, "Names of the tools to offer; '' for none.", metavar="NAMES")
+    ] = ()
+    add_dir: Annotated[
+        tuple[str, ...], _flag("--add-dir", PERMISSION, "A folder beside the workspace to work in.", metavar="DIR")
+    ] = ()
+    on_ask: Annotated[
+        str,
+        _flag("--on-ask", PERMISSION, "With -p: what happens to a call that needs approval.",
+              choices=("deny", "suspend", "fail")),
+    ] = "deny"  # fmt: skip
+    fail_on_denied: Annotated[bool, _flag("--fail-on-denied", PERMISSION, "Exit 5 if anything was denied.")] = False
+    fail_on_degraded: Annotated[
+        bool, _flag("--fail-on-degraded", PERMISSION, "Exit 75 if the model failed after tools had run.")
+    ] = False
+
+    fail_on_unfinished: Annotated[
+        bool, _flag("--fail-on-unfinished", PERMISSION, "Exit 1 if the plan has open steps at the end.")
+    ] = False
+
+    continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue this folder's latest session.")] = False
+    resume: Annotated[
+        str | None,
+        _flag("-r --resume", SESSION, "Resume a session: its ID, its name, or words; alone: choose one.",
+              metavar="[ID|WORDS]", optional_value=True),
+    ] = None  # fmt: skip
+    session_id: Annotated[str | None, _flag("--session-id", SESSION, "Use this UUID for the session.")] = None
+    fork_session: Annotated[
+        bool, _flag("--fork-session", SESSION, "With -c or -r: continue in a copy, under a new ID.")
+    ] = False
+    worktree: Annotated[
+        str | None,
+        _flag("-w --worktree", SESSION, "Work in a git worktree of its own, on the branch agent/NAME.",
+              metavar="[NAME]", optional_value=True),
+    ] = None  # fmt: skip
+    no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Keep nothing on disk.")] = False
+
+    system_prompt: Annotated[
+        str | None, _flag("--system-prompt", CONTEXT, "Replace the system prompt.", setting="system_prompt")
+    ] = None
+    append_system_prompt: Annotated[
+        str | None,
+        _flag("--append-system-prompt", CONTEXT, "Add to the system prompt.", setting="append_system_prompt"),
+    ] = None
+    json_schema: Annotated[
+        str | None, _flag("--json-schema", CONTEXT, "The answer must fit this JSON schema.", metavar="FILE|JSON")
+    ] = None
+
+    mcp_config: Annotated[
+        tuple[str, ...],
+        _flag("--mcp-config", CONTEXT, "MCP servers from a file, or as JSON text.", metavar="FILE|JSON"),
+    ] = ()
+    strict_mcp_config: Annotated[
+        bool, _flag("--strict-mcp-config", CONTEXT, "Only the MCP servers of --mcp-config.")
+    ] = False
+
+    output_format: Annotated[
+        str, _flag("--output-format", OUTPUT, "With -p: how the answer is printed.", choices=FORMATS)
+    ] = "text"
+    input_format: Annotated[
+        str, _flag("--input-format", OUTPUT, "With -p: how input is read.", choices=("text", "stream-json"))
+    ] = "text"
+    image: Annotated[
+        tuple[str, ...], _flag("-i --image", OUTPUT, "Show this image with the first message.", metavar="FILE")
+    ] = ()
+    include_partial_messages: Annotated[
+        bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: pieces of the answer as they come.")
+    ] = False
+    include_hook_events: Annotated[
+        bool, _flag("--include-hook-events", OUTPUT, "With stream-json: each hook as it starts and ends.")
+    ] = False
+
+
+def flags() -> dict[str, tuple[Flag, Any]]:
+    """For each field but the prompt: its flag and its bare type, in the order of the table."""
+    return {
+        name: (hint.__metadata__[0], hint.__origin__)
+        for name, hint in RunOptions.__annotations__.items()
+        if name != "prompt"
+    }
+
+
+def parse_options(argv: list[str]) -> RunOptions | None:
+    """The options of a command line, or None where Typer has to look at it."""
+    table = {n: (field, flag, kind) for field, (flag, kind) in flags().items() for n in flag.names}
+    found: dict[str, Any] = {}
+    words: list[str] = []
+    rest = list(reversed(spell_out(argv)))
+    while rest:
+        word = rest.pop()
+        if word == "--":
+            words += reversed(rest)
+            break
+        if not word.startswith("-") or word == "-":
+            words.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if name not in table or (equals and not name.startswith("--")):
+            return None
+        field, flag, kind = table[name]
+        if kind is bool:
+            if equals:
+                return None
+            found[field] = True
+            continue
+        if not equals:
+            if not rest:
+                return None
+            value = rest.pop()
+        read = _value(flag, kind, value)
+        if read is None:
+            return None
+        found[field] = (*found.get(field, ()), read) if str(kind).startswith("tuple") else read
+    return RunOptions(prompt=tuple(words), **found)
+
+
+def _value(flag: Flag, kind: Any, text: str) -> Any:
+    if flag.choices and text not in flag.choices:
+        return None
+    number = next((t for t in (int, float) if t in get_args(kind)), None)
+    if number is None:
+        return text
+    try:
+        return number(text)
+    except ValueError:
+        return None
+
+
+# What may follow the two flags whose value may be left out.
+_VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
+
+
+def _is_rule(word: str) -> bool:
+    """Whether a word is a rule beyond doubt: the name of a known tool, alone or with parentheses."""
+    from agent_cli.core.rules import KNOWN_TOOLS  # with every tool; few command lines have a rule
+
+    name, opened, rest = word.partition("(")
+    return name.startswith("mcp__") or (name in KNOWN_TOOLS and (not opened or rest.endswith(")")))
+
+
+def spell_out(argv: list[str]) -> list[str]:
+    """The same command line without two conveniences: several rules after one flag, and flags without their value.
+
+    Only words that have the exact form of a rule (of the name of a worktree) are taken, so a prompt is not swallowed;
+    --resume takes the next word, whatever it is.
+    """
+    listing = {n for f in ("allowed_tools", "disallowed_tools", "ask_tools") for n in flags()[f][0].names}
+    values = {n: (field, form) for field, form in _VALUES.items() for n in flags()[field][0].names}
+    out: list[str] = []
+    index = 0
+    while index < len(argv):
+        word = argv[index]
+        index += 1
+        out.append(word)
+        if word == "--":
+            return out + argv[index:]
+        if word in values:
+            field, form = values[word]
+            if index < len(argv) and form.fullmatch(argv[index]):
+                out.append(argv[index])
+                index += 1
+            else:
+                out[-1] = f"--{field}={ASK_WHICH}"
+        elif word in listing and index < len(argv):
+            out.append(argv[index])
+            index += 1
+            while index < len(argv) and _is_rule(argv[index]):
+                out += [word, argv[index]]
+                index += 1
+    return out

@@ -1,0 +1,378 @@
+"""Doctor's checks of everything but the model: programs, terminal, folders, settings, rules, memory, packages.
+
+Doctor's question about models: which one a run would use, where its key comes from, and what else is there.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.prompts import git_branch
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.version import __version__
+from agent_cli.memory.files import Memory
+from agent_cli.providers.catalog import ModelInfo, lookup
+from agent_cli.providers.discover import discover, probe_server
+from agent_cli.providers.registry import find
+from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport
+from agent_cli.runtime.checkpoints import kept_folder
+from agent_cli.runtime.environment import check_mode
+from agent_cli.runtime.models import choose_model, taken_by
+from agent_cli.session.records import SessionNotFoundError
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.terminal.render.console import make_console
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.media import MediaKind
+from agent_tools.process.child import run_child
+from agent_tools.process.guarded_git import GitError, nowhere
+from agent_tools.record import Value
+from agent_tools.search.ripgrep import find_rg
+from agent_tools.shell.bash import find_bash
+from agent_tools.text import counted
+from agent_tools.web.search import provider
+
+VERSION_SECONDS = 5
+
+
+class Finding(Value):
+    """One line of the report. `details` stand below it; `data` is what JSON has besides."""
+
+    mark: Literal["ok", "missing", "problem"]
+    topic: str
+    text: str
+    details: tuple[str, ...] = ()
+    data: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def check_program() -> list[Finding]:
+    python = f"{platform.python_version()} ({sys.executable})"
+    return [
+        Finding("ok", "agent", f"{__version__} ({Path(__file__).resolve().parent.parent})"),
+        Finding("ok", "python", f"{python} on {platform.system()} {platform.machine()}"),
+    ]
+
+
+def check_tools(ctx: ToolContext) -> list[Finding]:
+    """The programs that tools use."""
+    # Absolute folders only, as for commands: a relative one would be looked up in the repository.
+    places = [p for p in ctx.env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/")]
+    git = shutil.which("git", path=os.pathsep.join(places))
+    return [
+        _program("ripgrep", find_rg(ctx), "searches are slow without it, and do not honour .gitignore"),
+        _program("git", git, "the agent works without it; you cannot undo by it"),
+        _program("shell", find_bash(ctx), "no bash: commands cannot be run, and Bash is not offered"),
+    ]
+
+
+def check_search(ctx: ToolContext) -> list[Finding]:
+    """Who is asked by WebSearch."""
+    web = ctx.settings.get("web") or {}
+    try:
+        chosen = provider(ctx)
+    except ToolError as error:
+        text = (
+            str(error)
+            .removesuffix(" Tell the user.")
+            .replace("The user can set", "Set")
+            .replace("their settings", "your settings")
+        )
+        return [Finding("problem" if web.get("search") else "missing", "search", text)]
+    data = {"provider": chosen.name, "endpoint": chosen.endpoint}
+    return [Finding("ok", "search", f"{chosen.name} ({chosen.endpoint})", data=data)]
+
+
+def _program(topic: str, path: str | None, without: str) -> Finding:
+    if path is None:
+        return Finding("missing", topic, without)
+    version = _version_of(topic, path)
+    if version is None:
+        return Finding("problem", topic, f"{path} does not answer to --version")
+    return Finding("ok", topic, f"{version} ({path})", data={"path": path})
+
+
+def _version_of(topic: str, path: str) -> str | None:
+    """The first line that `path --version` prints; None where it fails."""
+    try:
+        if topic == "git":
+            return _first_line(nowhere(path).run("--version", seconds=VERSION_SECONDS))
+        # Not in the working directory: nothing that stands there may have a part in it.
+        done = run_child([path, "--version"], seconds=VERSION_SECONDS, cwd="/", brief=True)
+    except (OSError, GitError, TimeoutError, OverflowError):
+        return None
+    return _first_line(done.out) if done.code == 0 else None
+
+
+def _first_line(out: bytes) -> str | None:
+    lines = out.decode("utf-8", "replace").strip().splitlines()
+    return lines[0][:100] if lines else None
+
+
+def check_terminal(settings: Settings, place: Place) -> list[Finding]:
+    term = place.env.get("TERM", "")
+    ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
+    where = [name for name, is_terminal in ends.items() if is_terminal]
+    plain = term in ("", "dumb", "unknown")
+    console = make_console(settings.color, place.env, plain=plain)
+    colours = (console.color_system or "none").replace("windows", "basic")
+    columns, rows = shutil.get_terminal_size()
+    what = f"TERM={term}" if term else "TERM is not set"
+    size = f", {columns}x{rows}" if where else ""
+    seen = ", ".join(where) if len(where) < 3 else "all"
+    text = f"{what}{size}, colours: {colours}, terminal on: {seen or 'none (use agent -p)'}"
+    data = {"term": term, "colours": colours, "columns": columns, "rows": rows, **ends}
+    return [Finding("ok", "terminal", text, data=data)]
+
+
+def check_place(place: Place, wrong: str) -> list[Finding]:
+    git = os.path.exists(place.root / ".git")  # noqa: PTH110
+    branch = git_branch(place.root)
+    kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
+    findings = [Finding("ok", "workspace", f"{place.root} ({kind})", data={"root": str(place.root)})]
+    if place.home is None:
+        findings.append(
+            Finding("missing", "home", "HOME is not set or not a folder: there are no settings of your own")
+        )
+    return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
+
+
+def check_state(place: Place) -> list[Finding]:
+    """The folder of sessions: whether it can be written, and what is in it. Nothing is left behind."""
+    folder = state_folder(place.env)
+    there = next((f for f in (folder, *folder.parents) if os.path.exists(f)), Path("/"))  # noqa: PTH110 - Path.exists raises in closed folders
+    here = len(SessionStore(folder, place.root).ids())
+    every = count_sessions(folder)
+    data = {"folder": str(folder), "sessions_here": here, "sessions": every}
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        text = f"{folder} cannot be written ({error.strerror}): runs work, and nothing of them is kept"
+        return [Finding("problem", "state", text, data=data | {"writable": False})]
+    text = f"{folder} is writable; sessions of this project: {here}, of all: {every}"
+    return [Finding("ok", "state", text, data=data | {"writable": True})]
+
+
+def check_snapshots(place: Place, settings: Settings) -> list[Finding]:
+    """What an undo is kept by, and the space that takes."""
+    if not settings.undo.keep or not settings.save_sessions:
+        return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
+    from agent_cli.checkpoints.prune import folder_size
+
+    folder = kept_folder(place)
+    here, every = folder_size(folder), folder_size(folder.parent)
+    text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
+    bound = f" (at most {settings.undo.max_store_mb:.0f} MB a project, {settings.undo.days:.0f} days)"
+    return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
+
+
+def check_carried(place: Place) -> list[Finding]:
+    """What commands of the latest session here start with, if that goes on (`agent -c`)."""
+    store = SessionStore(state_folder(place.env), place.root)
+    try:
+        latest = store.latest()
+        shell = store.load(latest).shell
+    except SessionNotFoundError:
+        return []
+    if shell is None:
+        return []
+    names = sorted(shell.variables)
+    text = f"in the latest session here ({latest[:8]}) commands start in {shell.cwd}"
+    carried = f", with {', '.join(names)} as commands before them set it" if names else ""
+    data = {"session": latest, "cwd": shell.cwd, "variables": names}
+    return [Finding("ok", "commands", text + carried, data=data)]
+
+
+def count_sessions(folder: Path) -> int:
+    """The sessions of all projects; 0 where the folder is closed to us."""
+    try:
+        return sum(1 for _ in folder.glob("sessions/*/*.jsonl"))
+    except OSError:
+        return 0
+
+
+def check_settings(layers: Layers, place: Place, mistakes: list[str]) -> list[Finding]:
+    """One line per layer that was read, with what it sets and what it overrides."""
+    findings = [Finding("problem", "settings", text) for text in mistakes]
+    told = " ".join(mistakes)
+    for path in settings_files(place):
+        said = next((text for text in layers.ignored if text.startswith(f"{path}: ")), "")
+        if os.path.lexists(path) and str(path) not in layers.read and str(path) not in told:
+            findings.append(Finding("problem", "settings", said or f"{path}: left out while another file is broken"))
+    for source in dict.fromkeys([*layers.read, *layers.origins.values()]):
+        keys = [key for key, origin in layers.origins.items() if origin == source]
+        details = (
+            *(f"overrides {text.removesuffix(f' by {source}')}" for text in layers.overridden if text.endswith(source)),
+            *(f"ignored: {text.removeprefix(f'{source}: ')}" for text in layers.ignored if text.startswith(source)),
+        )
+        text = f"{source} sets {', '.join(keys)}" if keys else f"{source} sets nothing that stands"
+        findings.append(Finding("ok", "settings", text, details, {"source": source, "sets": keys}))
+    return findings or [Finding("ok", "settings", "none: every setting has its default")]
+
+
+def settings_files(place: Place) -> list[Path]:
+    """Where settings files may stand."""
+    own = [place.home / ".agentrc"] if place.home else []
+    project = [place.root / ".agentrc", place.root / ".agentrc.local"] if place.root != place.home else []
+    return own + project
+
+
+def check_trust(layers: Layers, place: Place) -> list[Finding]:
+    """How the project stands, and what of it counts or is left out."""
+    trust = layers.trust
+    data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
+    if trust.root != str(place.root):
+        return [Finding("missing", "trust", "not looked at while a settings file is broken; nothing is trusted")]
+    held = tuple(f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held)
+    if trust.state == "plain":
+        return [Finding("ok", "trust", "the project brings nothing that would run or widen anything", data=data)]
+    if trust.trusted:
+        return [Finding("ok", "trust", f"trusted: {trust.by}", trust.brings, data)]
+    how = f"changed since you trusted it: {', '.join(trust.changed)}" if trust.state == "changed" else "not trusted"
+    text = f"{how}; this is left out (agent trust shows it and trusts it, --trust does for one run)"
+    return [Finding("missing", "trust", text, (*held, *trust.brings), data)]
+
+
+def check_imports(layers: Layers) -> list[Finding]:
+    """What was taken from Claude Code's settings files, and what could not be."""
+    told = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
+    if not layers.imported and not told:
+        return []
+    return [Finding("ok", "imported", "permissions and hooks of Claude Code's files", (*layers.imported, *told))]
+
+
+def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Finding]:
+    mode = settings.permissions.mode
+    origin = layers.origins.get("permissions.mode", "the default")
+    details = tuple(
+        f"{rule.list} {rule.text} ({rule.source}){f': {rule.why}' if rule.why else ''}" for rule in layers.rules
+    )
+    count = f"{len(details)} rule{'' if len(details) == 1 else 's'}" if details else "no rules"
+    data = {"mode": mode, "rules": [{"list": r.list, "rule": r.text, "source": r.source} for r in layers.rules]}
+    findings = [Finding("ok", "permissions", f"mode {mode} ({origin}), {count}", details, data)]
+    try:
+        check_mode(mode, place.env)
+    except UsageError as mistake:
+        findings.append(Finding("problem", "permissions", str(mistake)))
+    return findings
+
+
+def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
+    """The memory files that a session here would begin with, and what was cut or left out."""
+    wrong = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
+    details = (*(f"{cut}, as memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
+    if not memory.files:
+        text = f"no {' or '.join(settings.memory_files) or 'memory file'} here"
+        return [Finding("missing", "memory", text, details)]
+    files = [str(f.path) for f in memory.files]
+    size = sum(len(f.text.encode()) for f in memory.files)
+    text = f"{counted(len(files), 'file')}, {size:,} bytes (agent memory show tells more)"
+    details = (*(f"{f.shown}: {f.why}" for f in memory.files), *details)
+    return [Finding("problem" if memory.cuts else "ok", "memory", text, details, {"files": files, "bytes": size})]
+
+
+def check_packages() -> list[Finding]:
+    """What is installed beside this program: the way to most providers, and the optional parts."""
+    litellm = package_version("litellm")
+    keyring = package_version("keyring")
+    missing = "not installed: only providers with a direct wire can be used, and no prices are known"
+    return [
+        Finding("ok", "litellm", litellm) if litellm else Finding("missing", "litellm", missing),
+        Finding("ok", "keyring", keyring)
+        if keyring
+        else Finding("missing", "keyring", "optional: keys cannot be kept in the system keyring (extra: keyring)"),
+    ]
+
+
+def package_version(name: str) -> str:
+    """The version of an installed package, read from its metadata; "" where there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
+
+
+def check_model(settings: Settings, place: Place) -> tuple[list[Finding], bool]:
+    """The findings, and whether a model could be used. No provider is called; only this machine is asked."""
+    found = discover(place.env)
+    try:
+        model = choose_model(settings.model, settings, place)
+    except UsageError as mistake:
+        return [Finding("problem" if settings.model else "missing", "model", str(mistake)), *_others(found, "")], False
+    how = "configured" if settings.model else "found: " + next((why for n, why in found if n == model.name), "")
+    if wrong := _unusable(model):
+        return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
+    info = lookup(model.provider, model.model)
+    # The text of a key is never at hand here: Resolved holds a Secret, and only its source is told.
+    takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(taken_by(info, settings)))])
+    details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info), f"takes: {takes}")
+    data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
+    finding = Finding("ok", "model", f"{model.name} ({how})", details, data)
+    return [finding, *_fallbacks(settings, place), *_others(found, model.name)], True
+
+
+def _unusable(model: ResolvedModel) -> str:
+    """Why a model that was resolved cannot be called from here; "" where nothing speaks against it."""
+    if model.wire == "scripted":
+        try:
+            open_transport(model)
+        except ModelSetupError as error:
+            return str(error)
+    if model.wire == "litellm" and not package_version("litellm"):
+        return f"{model.provider} is reached through LiteLLM, which is not installed"
+    provider = find(model.provider)
+    local = provider is not None and provider.local and model.base_url.startswith("http://")
+    if local and probe_server(model.base_url) is None:
+        return f"no model server answers at {model.base_url}"
+    return ""
+
+
+def _way(model: ResolvedModel) -> str:
+    wires = {
+        "openai": "the Chat Completions wire",
+        "anthropic": "the Anthropic wire",
+        "litellm": "LiteLLM",
+        "scripted": "a script",
+    }
+    return f"{wires[model.wire]}{f' at {model.base_url}' if model.base_url else ''}"
+
+
+def _facts(model: ResolvedModel, info: ModelInfo | None) -> str:
+    if model.wire == "scripted":
+        return "a script: no window, no price"
+    if info is None:
+        return "not in the catalog: window and price unknown; it works, and cost is not shown"
+    window = f"{info.context_window:,} tokens" if info.context_window else "unknown"
+    price = "free" if info.local else "known" if info.prices else "unknown"
+    return f"window: {window}; price: {price}"
+
+
+def _fallbacks(settings: Settings, place: Place) -> list[Finding]:
+    findings = []
+    for name in settings.fallback_models:
+        try:
+            model = choose_model(name, settings, place)
+            findings.append(Finding("ok", "fallback", f"{model.name} (key: {model.key_source})"))
+        except UsageError as mistake:
+            findings.append(Finding("problem", "fallback", f"{name}: {mistake}"))
+    return findings
+
+
+def _others(found: list[tuple[str, str]], chosen: str) -> list[Finding]:
+    others = [(name, why) for name, why in found if name != chosen]
+    if not others:
+        return []
+    details = tuple(f"{name} ({why})" for name, why in others)
+    return [Finding("ok", "also usable", "other models that were found", details, {"models": [n for n, _ in others]})]

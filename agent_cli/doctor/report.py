@@ -1,0 +1,258 @@
+"""`agent doctor`: what is configured, found and missing, one finding per line, as text or as one JSON object.
+
+The checks are in `checks.py` and `check_model.py`; here they are put in order and printed. A mistake in the settings
+is a finding like any other: the rest is then checked with the layers that can be read.
+
+Doctor's account of what files add: commands, skills, agent types, tools of packages; a line for each file.
+Doctor's account of MCP servers: those that wait for something a user has to do. None is started.
+Doctor's check of the sandbox: which one commands run in, why no better one, and what it does not do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_cli.cli.commands.mcp import server_state
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.version import __version__
+from agent_cli.doctor.checks import (
+    Finding,
+    check_carried,
+    check_imports,
+    check_memory,
+    check_model,
+    check_packages,
+    check_place,
+    check_program,
+    check_rules,
+    check_search,
+    check_settings,
+    check_snapshots,
+    check_state,
+    check_terminal,
+    check_tools,
+    check_trust,
+)
+from agent_cli.extensions.diagnostics import FileReport, ReportReader
+from agent_cli.extensions.loader import installed, load_tools
+from agent_cli.headless.output import echo, put_json
+from agent_cli.headless.printing import wrapped_for
+from agent_cli.mcp.config import find_servers
+from agent_cli.memory.files import load_memory
+from agent_cli.providers.resolve import name_problem
+from agent_cli.runtime.builder import make_context, make_workspace
+from agent_cli.runtime.environment import find_place, memory_sources, read_settings
+from agent_cli.runtime.mcp import declares_servers
+from agent_cli.runtime.permissions import make_confinement, make_policy, sandbox_profile
+from agent_cli.terminal.commands import REGISTRY
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
+from agent_tools.sandbox.sandbox import choose
+from agent_tools.text import counted, inert
+
+
+def check_extensions(layers: Layers, settings: Settings, place: Place) -> list[Finding]:
+    """What of `.agent` and `.claude` here and at home was understood, the nearest first."""
+    plugins, names = _check_plugins(settings)
+    known = {tool.name for tool in BUILTIN} | names
+    reader = ReportReader(known, REGISTRY, lambda name: name_problem(name, settings.base_url))
+    places: list[tuple[Path, Path | None]] = []
+    if place.root != place.home:
+        places.append((place.root, place.root))
+    if place.home is not None:
+        places.append((place.home, None))
+    findings = []
+    for base, within in places:
+        counts = within is None or layers.trust.trusted
+        told = (
+            reader.read(base, within) if counts else ReportReader(known, REGISTRY, lambda name: "").read(base, within)
+        )
+        if told:
+            findings.append(_finding(base, told, counts=counts))
+    return [*findings, *plugins]
+
+
+def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:
+    used = [t for t in told if t.used]
+    partly = sum(bool(t.notes) for t in used)
+    left = len(told) - len(used)
+    parts = [f"{counted(len(told), 'file')} in .agent and .claude", f"{len(used)} understood"]
+    parts += [f"{partly} of them with notes"] if partly else []
+    parts += [f"{left} not used"] if left else []
+    text = f"{base}: {', '.join(parts)}" + ("" if counts else "; left out, because the project is not trusted")
+    plain = [{"path": t.path, "what": t.what, "used": t.used, "notes": list(t.notes)} for t in told]
+    return Finding("ok" if counts else "missing", "extensions", text, tuple(map(str, told)), {"files": plain})
+
+
+def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
+    """The tools of packages that are on, those that could be, and the names of the former."""
+    there = installed()
+    off = [name for name in there if name not in settings.plugins]
+    findings = (
+        [Finding("missing", "plugins", f"installed and not named in the setting plugins: {', '.join(off)}")]
+        if off
+        else []
+    )
+    if not settings.plugins:
+        return findings, set()
+    try:
+        tools = load_tools(settings.plugins)
+    except UsageError as mistake:
+        return [*findings, Finding("problem", "plugins", str(mistake))], set()
+    names = {tool.name for tool in tools}
+    return [*findings, Finding("ok", "plugins", f"{', '.join(settings.plugins)}: {', '.join(sorted(names))}")], names
+
+
+# What `agent mcp list` says of one that needs nothing.
+_FINE = ("may start", "logged in", "disabled")
+
+
+def check_mcp(layers: Layers, place: Place) -> list[Finding]:
+    """How many servers are declared, and a line for each that cannot be used as it stands."""
+    if not declares_servers(RunOptions(), place, layers):
+        return []
+    found, problems = find_servers(RunOptions(), place, layers)
+    states = [(f.name, server_state(f, place, layers)) for f in found]
+    waiting = [f"{name}: {state}" for name, state in states if state not in _FINE]
+    text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
+    ready = not waiting and not problems
+    return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *problems), {"servers": dict(states)})]
+
+
+_GET = (
+    (
+        "it is not installed",
+        "install bubblewrap (apt install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)",
+    ),
+    (
+        "(?i)namespace|uid map|permission|not permitted",
+        "the system does not let bubblewrap make namespaces: on Ubuntu, load its AppArmor profile"
+        " bwrap-userns-restrict (docs/security.md says how); in a container, the container is the sandbox",
+    ),
+)
+
+
+def check_sandbox(workspace: Workspace, settings: Settings, place: Place) -> list[Finding]:
+    """One finding. It tries the sandbox with `true`, outside the workspace."""
+    profile = sandbox_profile(workspace, settings, place)
+    sandbox = choose(settings.sandbox.mode, profile, place.env, landlock=settings.sandbox.landlock)
+    hindered = sandbox.obstacle(profile)
+    data = {"kind": sandbox.kind, "mode": sandbox.mode, "why": list(sandbox.why), "limits": list(sandbox.limits)}
+    if sandbox.mode == "off":
+        better = choose("auto", profile, place.env, landlock=settings.sandbox.landlock)
+        could = f'; sandbox = "auto" would use {better.text()}' if better.kind != "none" else ""
+        return [Finding("missing", "sandbox", f"{sandbox.text()}{could}", data=data)]
+    if sandbox.kind == "none":
+        how = next((text for pattern, text in _GET if re.search(pattern, " ".join(sandbox.why))), "")
+        level: Literal["missing", "problem"] = "problem" if sandbox.mode == "require" else "missing"
+        return [Finding(level, "sandbox", sandbox.text(), (how,) if how else (), data)]
+    if hindered:
+        text = f"{sandbox.text()}; it cannot be used here: {hindered}"
+        return [Finding("problem", "sandbox", text, data=data | {"obstacle": hindered})]
+    unasked = "commands run without a question" if settings.sandbox.auto_allow else "every command is asked about"
+    reach = "with the network" if profile.network else ", ".join(settings.sandbox.domains) or "without network"
+    notes = list(sandbox.limits)
+    if (confinement := make_confinement(workspace, settings, place)) is not None:
+        session = confinement.session
+        if session is not None and session.space_error:
+            notes.append(f"each command has a network of its own, and caches have no layer: {session.space_error}")
+        confinement.close()
+    return [Finding("ok", "sandbox", f"{sandbox.text()}; {reach}; {unasked}", tuple(notes), data)]
+
+
+def run_doctor(as_json: bool) -> int:
+    """Print every finding; 0 if a run here could use a model, else 1."""
+    place = find_place(os.environ)
+    layers, mistakes = readable_layers(place)
+    findings, ready = collect_findings(place, layers, mistakes)
+    if as_json:
+        put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
+    else:
+        echo(findings_text(findings))
+    return 0 if ready else 1
+
+
+def collect_findings(place: Place, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
+    """Every finding, and whether a run here could use a model. mistakes: those in the settings."""
+    settings = layers.settings()
+    workspace, wrong = _workspace(place, settings)
+    context = make_context(workspace, settings, place)
+    make_policy(workspace, settings, layers, context, place.home, answered=False)
+    model, usable = check_model(settings, place)
+    findings = [
+        *check_program(),
+        *model,
+        *check_tools(context),
+        *check_search(context),
+        *check_sandbox(workspace, settings, place),
+        *check_terminal(settings, place),
+        *check_place(place, wrong),
+        *check_state(place),
+        *check_snapshots(place, settings),
+        *check_carried(place),
+        *check_settings(layers, place, mistakes),
+        *check_trust(layers, place),
+        *check_rules(layers, settings, place),
+        *check_imports(layers),
+        *check_extensions(layers, settings, place),
+        *check_mcp(layers, place),
+        *check_memory(load_memory(memory_sources(place, settings, layers.trust, context.readable)), settings),
+        *check_packages(),
+    ]
+    # With a settings file that cannot be read every run stops, whichever model there is.
+    return findings, usable and not mistakes and not wrong
+
+
+def readable_layers(place: Place) -> tuple[Layers, list[str]]:
+    """The settings, and all mistakes in them: what a line says that cannot be read is left out, and no more.
+
+    Where a mistake is not in a line, the layers are tried without the file or variable that it is in.
+    """
+    mistakes: list[str] = []
+    own_only = place.but(root=place.home) if place.home else place.but(home=None)
+    for env in (place.env, {}):
+        for where in (place, own_only, place.but(home=None), None):
+            try:
+                found: list[str] = []
+                layers = read_settings(RunOptions(bare=where is None), (where or place).but(env=env), found)
+            except UsageError as mistake:
+                if str(mistake) not in mistakes:
+                    mistakes.append(str(mistake))
+                mistakes += [text for text in found if text not in mistakes]
+            else:
+                return layers, [*mistakes, *(text for text in found if text not in mistakes)]
+    return Layers(), mistakes
+
+
+def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
+    try:
+        return make_workspace(place, settings), ""
+    except UsageError as mistake:
+        return Workspace(place.root, (), place.cwd), str(mistake)
+
+
+def findings_text(findings: Iterable[Finding]) -> str:
+    """What was found, in lines that fit the terminal."""
+    return "\n".join(wrapped_for(1, line, " " * 21) for finding in findings for line in _lines(finding))
+
+
+def _lines(finding: Finding) -> list[str]:
+    first = f"{finding.mark:<8} {finding.topic:<11} {_told(finding.text)}"
+    return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": _told(finding.text)}
+    return plain | {"details": [_told(d) for d in finding.details], **finding.data}
+
+
+def _told(text: str) -> str:
+    """Text that may be pasted into a bug report: no controls, no password inside an address."""
+    return re.sub(r"(://)[^/\s@]+@", r"\1***@", inert(text))

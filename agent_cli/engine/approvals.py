@@ -1,0 +1,354 @@
+"""Who is asked about the calls of a round before they run: the hooks first, then the user. Hooks cost nothing here
+where there are none.
+
+When a call asks the user: a question of the model's, or a plan that wants approval.
+Whether an approval still holds when its call is about to run: what a command destroys must be what was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
+from agent_cli.core.hooks import HookResult
+from agent_cli.core.messages import ToolCall, UserMessage
+from agent_cli.core.results import Cap
+from agent_cli.engine.barrier import caught
+from agent_cli.engine.checkpoints import checkpoint
+from agent_cli.engine.tool_call import Checked, Prepared, binding, bound, check
+from agent_cli.engine.turn import Turn
+from agent_tools.base import AskPerson, Effect, Suspend, Tool, ToolError, ToolResult
+from agent_tools.cancel import CancelledError
+from agent_tools.display import TodoItem
+from agent_tools.plan import ExitPlanMode, plan_text
+from agent_tools.record import to_plain
+
+Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
+A = TypeVar("A")
+CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
+
+
+def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, tuple[ToolResult | None, Prepared]]:
+    """The result that the user's reply makes, and the call, with the plan as they edited it.
+
+    The result is CANCELLED where they cancel the work, None where nobody has replied yet.
+    """
+    suspend = _suspend(turn, item)
+    if isinstance(suspend, ToolResult):
+        return suspend, item
+    result, edited = yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_person)
+    if edited and not item.tool.asks_person:
+        name = item.tool.plan_argument
+        known = {todo.content.strip(): todo for todo in getattr(item.args, name)}
+        steps = tuple(known.get(step, TodoItem(step)) for step in edited["steps"])
+        item = item.but(args=item.args.but(**{name: steps}))
+    return result, item
+
+
+def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
+    """The result of a tool that ran and suspended, with the user's reply below its text; and whether they end the work.
+
+    None where nobody replied yet: the call stays open, and what its tool gave is held until the turn goes on. Raises
+    Cancelled.
+    """
+    assert result.suspend is not None
+    turn.kit.held[call_id] = result
+    said, _ = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
+    if said is None:
+        return None
+    turn.kit.held.pop(call_id, None)
+    text = "\n\n".join(filter(None, [result.text, said.text]))
+    return result.but(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
+
+
+def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
+    """What a tool of any origin asks, in the form that every front end can show. Raises ToolError where it has none."""
+    # Only for tools that are not shipped.
+    from agent_tools.ask_user import AskUserQuestion
+
+    if suspend.kind == "plan" and turn.kit.depth:
+        raise ToolError(f"The tool {name} cannot be used by a sub-agent: it puts a plan to the user.")
+    tools: dict[str, Tool[Any]] = {"questions": AskUserQuestion(), "plan": ExitPlanMode()}
+    try:
+        if suspend.kind not in tools or not isinstance(suspend.data, dict):
+            raise ToolError(f"its kind is {suspend.kind!r}, and not {' or '.join(map(repr, tools))}.")
+        tool = tools[suspend.kind]
+        made = tool.run(tool.read(suspend.data), turn.kit.context)
+    except ToolError as error:
+        raise ToolError(f"The tool {name} is faulty: its question cannot be asked. {error}") from None
+    assert isinstance(made, ToolResult)
+    assert made.suspend is not None
+    return made.suspend
+
+
+def _answer(
+    turn: Turn, call_id: str, suspend: Suspend, *, adopt: bool, ran: ToolResult | None = None
+) -> Generator[Event, None, tuple[ToolResult | None, dict[str, Any]]]:
+    """What the reply says to the model, and the plan as the user edited it ({} where they did not).
+
+    adopt: the steps of an approved plan become the todo list.
+    """
+    asked = QuestionAsked(call_id, suspend.kind, suspend.data)
+    reply = yield from put_question(turn, asked.but(ran=ran) if ran else asked)
+    if isinstance(reply, Defer):
+        return None, {}
+    if reply.verdict == "cancel":
+        return CANCELLED, {}
+    if suspend.kind == "plan":
+        return _plan_result(turn, reply, suspend, adopt=adopt), reply.plan
+    return ToolResult(f"The user answered: {reply.text}" if reply.by == "person" else reply.text), {}
+
+
+_WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for you to look at it"}
+
+
+def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, QuestionReply | Defer]:
+    """Ask, and record what was said. Raises CancelledError."""
+    yield asked
+    yield from checkpoint(turn)
+    message = _WAITS.get(asked.kind, "The agent has a question")
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
+    if isinstance(reply, Defer):
+        yield QuestionAnswered(asked.call_id, "defer", by="default")
+    else:
+        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "")
+    return reply
+
+
+def answer_of(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
+    """What `ask` answers. Raises CancelledError.
+
+    The Notification hooks run beside the question where the user is asked now, and are waited for where the turn is
+    suspended until they answer. They do not run where an answer was recorded before, or is given without the user.
+    """
+    kit = turn.kit
+    kit.context.cancel.check()
+    if kit.attended and not kit.recorded(asked) and kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hook_points import notify
+
+        notify(turn, kind, message)
+    with turn.budget.waiting():
+        answer = ask(asked)
+    if not kit.attended and isinstance(answer, Defer) and kit.hooks.wants("Notification", kind):
+        from agent_cli.engine.hook_points import notified
+
+        yield from notified(turn, kind, message)
+    return answer
+
+
+_KEEP_GOING = "Continue"
+
+
+def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
+    """Ask whether to continue at a limit that says the work is stuck: None where it continues, else the limit.
+
+    No call waits for the answer, so nothing of the question is recorded. Raises CancelledError.
+    """
+    question = {
+        "question": f"{_STUCK[cap].format(limits=turn.options.limits)} Continue?",
+        "header": "Stuck",
+        "options": [
+            {"label": _KEEP_GOING, "description": "let it try again; your own words go to the model"},
+            {"label": "Stop", "description": "end here with a summary"},
+        ],
+        "multiSelect": False,
+    }
+    asked = QuestionAsked("limit", "questions", {"questions": [question]})
+    message = "The agent is stuck and asks whether to continue"
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
+    if isinstance(reply, Defer):
+        # The user has left without an answer: the turn is interrupted, and can be resumed.
+        raise CancelledError
+    words = reply.text.removeprefix(f"{question['question']} -> ")
+    if words in ("Stop", "(no answer)") or reply.verdict != "answer":
+        return cap
+    turn.budget.renew(cap)
+    turn.repeats.renew()
+    if words != _KEEP_GOING:
+        yield from turn.add(UserMessage(words))
+    return None
+
+
+_STUCK: dict[Cap, str] = {
+    "failures": "Nothing succeeded in {limits.failures} rounds in a row.",
+    "denials": "The same call was refused {limits.denials} times.",
+    "repetition": "The model repeats the same calls with the same results.",
+}
+
+
+def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
+    """What the user says to a question of a running tool; None where nobody is there to answer."""
+    options = [{"label": label, "description": ""} for label in step.options]
+    question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
+    asked = QuestionAsked(call_id, "questions", {"questions": [question]})
+    yield asked
+    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", "A tool has a question")
+    if isinstance(reply, Defer) or reply.by != "person" or reply.verdict != "answer":
+        yield QuestionAnswered(call_id, "cancel", by="default")
+        return None
+    yield QuestionAnswered(call_id, "answer", reply.text, reply.by)
+    return reply.text.removeprefix(f"{step.question} -> ")
+
+
+def _suspend(turn: Turn, item: Prepared) -> Suspend | ToolResult:
+    """What is asked: the tool says so, or it is a first plan that has to be reviewed. A result where nothing is."""
+    if item.tool.asks_person:
+        try:
+            result = item.tool.run(item.args, turn.kit.context)
+            if not isinstance(result, ToolResult):
+                raise ToolError(f"The tool {item.tool.name} is faulty: it asks the user, and yet runs in steps.")
+            return result if result.suspend is None else validated_question(turn, item.tool.name, result.suspend)
+        except ToolError as error:
+            return ToolResult(str(error), is_error=True)
+        except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
+            return ToolResult(f"The tool {item.tool.name} failed: {type(error).__name__}: {error}", is_error=True)
+    return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in getattr(item.args, item.tool.plan_argument)]})
+
+
+def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: bool) -> ToolResult:
+    """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
+    words = f" They said: {reply.text}" if reply.text else ""
+    if reply.verdict == "revise":
+        turn.skip_rest = "Not run: the plan was sent back."
+        return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True)
+    turn.plan_approved = True
+    if reply.mode is not None:
+        turn.kit.policy.mode = reply.mode
+    elif turn.kit.policy.mode == "plan":
+        turn.kit.policy.mode = "default"
+    if adopt:
+        turn.kit.context.plan = tuple(TodoItem(step) for step in (reply.plan or suspend.data).get("steps", ()))
+    if reply.plan:
+        words += f" They edited it; it is now:\n{plan_text(reply.plan)}\n"
+    return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")
+
+
+class HookOutcome:
+    """What the PreToolUse hooks said about a call, with the arguments that they were given."""
+
+    def __init__(self, call: ToolCall, result: HookResult, changed: ToolCall | None) -> None:
+        self.given = call.arguments
+        self.result = result
+        self.changed = changed
+
+
+class Asks:
+    """The questions of one round. said: by call id, so that each hook is asked once. changes: how often
+    PermissionRequest hooks changed a call. settled: what calls do that the user changed, and has seen so."""
+
+    def __init__(self, turn: Turn, *, together: bool) -> None:
+        self.turn = turn
+        self.together = together
+        self.said: dict[str, HookOutcome] = {}
+        self.changes: dict[str, int] = {}
+        self.settled: dict[str, tuple[Effect, ...]] = {}
+        # Calls that could not be checked, with what the model reads then.
+        self._failed: dict[str, tuple[ToolCall, str]] = {}
+
+    def check(self, call: ToolCall) -> Generator[Event, None, Checked]:
+        """The call made ready, with what the hooks say about it. Raises CancelledError."""
+        if (failed := self._failed.get(call.id)) and failed[0] == call:
+            return failed[1]
+        try:
+            # Any: which tool is really called is only known of a call that was made ready.
+            if not self.turn.kit.hooks.wants("PreToolUse"):
+                return check(self.turn, call, together=self.together)
+            from agent_cli.engine.hook_points import pre_tool_use
+
+            return (yield from pre_tool_use(self, call))
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
+            said = yield from caught(self.turn.kit, f"checking {call.name}", error)
+            self._failed[call.id] = (call, f"{said} The call was not run.")
+            return self._failed[call.id][1]
+
+    def answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
+        """What the hooks say to a question, else the user. Raises CancelledError."""
+        try:
+            return (yield from self._answer(request, item))
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - nobody said yes, so it is a no; the turn goes on
+            said = yield from caught(self.turn.kit, f"asking about {request.tool}", error)
+            return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
+
+    def _answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
+        kit = self.turn.kit
+        if kit.hooks.wants("PermissionRequest", request.tool):
+            from agent_cli.engine.hook_points import permission
+
+            answer = yield from permission(self, item, request)
+            if answer is not None:
+                return answer
+        kit.context.cancel.check()
+        if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
+            return Approve()
+        message = f"The agent needs your permission to use {request.tool}"
+        return (yield from answer_of(self.turn, request, kit.approver, "permission_prompt", message))
+
+    def note(self, call: ToolCall) -> str:
+        """What the model is told of the hooks beside the result of a call."""
+        said = self.said.get(call.id)
+        if said is None:
+            return ""
+        changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
+        return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
+
+
+# Where what would be lost changes all the time (a log), it is asked about again so often.
+_AGAIN = 2
+_NAMED = 5
+
+
+class ShownCalls:
+    """What the questions of a round have shown, by call id."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._shown: dict[str, tuple[str, dict[str, str]]] = {}
+        self._again: dict[str, int] = {}
+        # What the calls that ran since then said that they would change, and all of these calls.
+        self._own: set[str] = set()
+        self._ran: list[str] = []
+
+    def asked(self, item: Prepared, request: ApprovalRequested) -> ApprovalRequested:
+        """A question that is about to be put; where it is put again, with what has changed."""
+        call, stakes = item.call.id, self._stakes(item)
+        before = self._shown.get(call)
+        self._shown[call] = (bound(self._turn, item), stakes)
+        if before is None or not (changed := _changed(before[1], stakes)):
+            return request
+        self._again[call] = self._again.get(call, 0) + 1
+        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        ran = f", while this ran: {'; '.join(self._ran[-3:])}" if self._ran else ""
+        names = ", ".join(changed[:_NAMED])
+        return request.but(facts=(*request.facts, f"changed since you were asked: {names}{more}{ran}"))
+
+    def holds(self, item: Prepared, request: ApprovalRequested) -> bool:
+        """Whether an approval of the question holds for the call as things are now."""
+        if binding(self._turn, item) == request.binding:
+            return True
+        shown, before = self._shown.get(item.call.id, ("", {}))
+        if bound(self._turn, item) != shown:
+            return False
+        changed = _changed(before, self._stakes(item))
+        return self._again.get(item.call.id, 0) >= _AGAIN or all(self._by_us(path) for path in changed)
+
+    def runs(self, item: Prepared) -> None:
+        """A call is about to run."""
+        if any(stakes for _, stakes in self._shown.values()):
+            self._own |= item.writes | self._stakes(item).keys()
+            self._ran.append(item.summary)
+
+    def _stakes(self, item: Prepared) -> dict[str, str]:
+        return self._turn.kit.policy.at_stake(item.effects)
+
+    def _by_us(self, path: str) -> bool:
+        return any(path == own or path.startswith(f"{own}/") for own in self._own)
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))

@@ -1,0 +1,254 @@
+"""Compaction: less of a long conversation is shown to the model, so that it can go on.
+
+Cheap first: results that later ones have replaced are cut to a line, where that frees enough. Else a summary takes the
+place of all but the newest rounds, together with what is carried over word for word (`restated`). The history itself
+stays as it is. Each compaction breaks the prefix that the provider has cached once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from agent_cli.config.prompts import prompt
+from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
+from agent_cli.core.messages import Message, ToolMessage, UserMessage, by_person
+from agent_cli.core.results import Failure
+from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
+from agent_cli.engine.compaction.carry_over import Restated, restated, superseded
+from agent_cli.engine.compaction.measure import fixed_tokens, limit_of, scaled, used_tokens, window_tokens
+from agent_cli.engine.compaction.summarize import fits_whole, summary_of
+from agent_cli.engine.turn import Turn
+from agent_cli.providers.base import ModelError
+from agent_tools.record import Value
+
+# Cutting results is worth the broken cache where it frees this share of the room, and leaves this much free.
+_FREES, _LEAVES = 0.15, 0.8
+# Parts of the room that the newest rounds may have, the first that fits.
+_KEPT = (4, 8, 20)
+_FULL = 0.7
+_SUMMARY = (400, 6_000)
+_TRIES = 3
+# What a window is taken for that nothing is known of.
+UNKNOWN = 128_000
+_CLIPPED = "cut here: the conversation was too long; call again for a part of it"
+
+
+class _Layout(Value):
+    """What a compaction would leave. border: the first message of the view that stays; cuts: results to shorten."""
+
+    border: int
+    cuts: dict[str, str]
+    kept: int
+    carried: Restated
+    summary: int
+
+
+def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
+    """Compact where the next request would reach the limit, and there is something to take away.
+
+    Raises CancelledError.
+    """
+    window, options = turn.kit.window, turn.options
+    size = window_tokens(window, options)
+    if size is None:
+        return
+    limit = limit_of(size, options)
+    used = used_tokens(window, options, turn.history)
+    if used < limit or _in_vain(turn, limit):
+        return
+    if not (yield from _cut_superseded(turn, used, limit)):
+        yield from compact(turn, "auto", used)
+    left = used_tokens(window, options, turn.history)
+    if left > size * 1.15:
+        raise ModelError(Failure("context_too_long", too_large(turn, size)))
+
+
+def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
+    """See `room.make_room_after`. What was refused shows how large the window is not."""
+    window, options = turn.kit.window, turn.options
+    used = used_tokens(window, options, turn.history)
+    turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
+    turn.refused_at = len(turn.history)
+    size = window_tokens(window, options)
+    if size is None or used <= size:
+        window.learnt = size = max(used * 9 // 10, 1)
+    if turn.refusals < _TRIES and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
+        return True
+    raise ModelError(failure.but(message=f"{failure.message} {too_large(turn, size)}"))
+
+
+def compact(
+    turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
+) -> Generator[Event, None, str]:
+    """Compact now; "", or why it was not done. bare: without contents of files. Raises CancelledError."""
+    window, options = turn.kit.window, turn.options
+    wanted, why = yield from _allowed(turn, trigger, focus)
+    if why:
+        return why
+    size = window_tokens(window, options) or UNKNOWN
+    # All shares below are counted by our own measure.
+    room = max(int((limit_of(size, options) - scaled(window, fixed_tokens(options))) / window.factor), size // 20)
+    layout = _layout(turn, room, trigger, bare=bare)
+    if layout is None:
+        return "There is nothing to compact yet."
+    head: tuple[Message, ...] = ()
+    summary, by, usage = "", "", turn.usage
+    if layout.border > 0:
+        yield Compacting(trigger, used)
+        gone = turn.view[: layout.border]
+        whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, fixed_tokens(options), size)
+        summary, modelled = yield from summary_of(turn, gone, layout.summary, wanted, whole=whole)
+        by = "model" if modelled else "program"
+        text = prompt("compacted").format(summary=summary.replace("</compacted>", ""))
+        head = (UserMessage("\n\n".join([text, *layout.carried.texts]), layout.carried.media),)
+    yield from _apply(
+        turn,
+        Compacted(
+            trigger=trigger,
+            kept=len(turn.view) - layout.border if head else len(turn.history),
+            dropped=layout.border,
+            summary=summary,
+            head=head,
+            cuts=layout.cuts,
+            tokens_before=used,
+            tokens_after=scaled(window, fixed_tokens(options) + tokens_of(head) + layout.kept),
+            by=by,  # type: ignore[arg-type]
+            restated=layout.carried.told if head else (),
+            seen=layout.carried.seen,
+            usage=turn.usage.less(usage),
+        ),
+    )
+    if head and trigger != "manual" and not turn.kit.depth and turn.kit.hooks.wants("SessionStart", "compact"):
+        from agent_cli.engine.hook_points import session_start  # only with hooks
+
+        for text in (yield from session_start(turn.kit, "compact", options.label)):
+            yield from turn.add(UserMessage(text))
+    return ""
+
+
+def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:
+    """What the summary should mind beside the usual, and why it is not to be compacted now, if so.
+
+    Raises CancelledError.
+    """
+    minds = [f"The user asks to keep above all: {focus}"] if focus else []
+    kind = "manual" if trigger == "manual" else "auto"
+    if turn.kit.hooks.wants("PreCompact", kind):
+        from agent_cli.engine.hook_points import pre_compact
+
+        said = yield from pre_compact(turn, kind, focus)
+        if said.stop is not None or said.verdict == "deny":
+            reason = said.reason or said.stop
+            return "", f"A hook does not let the conversation be compacted{f': {reason}' if reason else '.'}"
+        minds += said.context
+    return "".join(f"\n\n{text}" for text in minds), ""
+
+
+def _in_vain(turn: Turn, limit: int) -> bool:
+    """Whether the last compaction is so near that another could do no more."""
+    made = turn.kit.window.compactions[-1:]
+    if not made:
+        return False
+    since = len(turn.history) - made[0].at
+    return since == 0 or (made[0].event.tokens_after > limit * 0.9 and since < 8)
+
+
+def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None, bool]:
+    """Cut results that later ones have replaced, where that is enough; else False."""
+    window = turn.kit.window
+    cuts = superseded(turn.view, str(turn.kit.context.workspace.cwd), window.pins, turn.kit.tool_class)
+    texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
+    cuts = {call: line for call, line in cuts.items() if texts[call] != line}
+    freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))
+    if freed < limit * _FREES or used - freed > limit * _LEAVES:
+        return False
+    yield from _apply(
+        turn, Compacted("auto", len(turn.history), 0, cuts=cuts, tokens_before=used, tokens_after=used - freed)
+    )
+    return True
+
+
+def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
+    window = turn.kit.window
+    window.take(event, len(turn.history))
+    turn.look()
+    # A result that is not shown any more is no reason to skip a call.
+    turn.repeats.forget()
+    yield event
+    if window.compactions[-1:] and event.tokens_after > event.tokens_before * 0.9 and event.trigger == "auto":
+        yield Warned("Compacting freed little: the conversation stays near the end of the model's window.")
+
+
+def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout | None:
+    """What to keep of the view, so that there is room again; None where nothing can go."""
+    window, view = turn.kit.window, turn.view
+    head = len(window.head)
+    summary = min(max(room // 10, _SUMMARY[0]), _SUMMARY[1])
+    tail = view[head:]
+    # Of a conversation that is short yet, the user wants to see something gone.
+    most = room if trigger == "auto" else min(room, tokens_of(tail))
+    layout: _Layout | None = None
+    for part in _KEPT:
+        keep = most // part
+        border = _border(tail, keep)
+        cuts = _clips(tail[border:], keep, window.pins)
+        kept = sum(
+            tokens_of_text(cuts[m.call_id])
+            if isinstance(m, ToolMessage) and m.call_id in cuts
+            else tokens_of_message(m)
+            for m in tail[border:]
+        )
+        gone = len(turn.history) - len(tail) + border
+        files = 0 if bare or part != _KEPT[0] else most // 6
+        carried = restated(turn, gone, room, files) if border else Restated((), ())
+        if border or cuts:
+            layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else tokens_of(view[:head])),
+                             carried, summary)  # fmt: skip
+        if summary + carried.tokens + kept <= room * _FULL:
+            break
+    return layout
+
+
+def _border(tail: Sequence[Message], keep: int) -> int:
+    """Where the newest rounds begin that have `keep` tokens at most; the newest stays, however large."""
+    border, total = len(tail), 0
+    for place in range(len(tail) - 1, -1, -1):
+        total += tokens_of_message(tail[place])
+        if total > keep and border < len(tail):
+            break
+        if not isinstance(tail[place], ToolMessage):
+            border = place
+    return border
+
+
+def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str, str]:
+    """Results of the newest round, shortened where it is too large as a whole."""
+    if tokens_of(kept) <= keep:
+        return {}
+    results = [m for m in kept if isinstance(m, ToolMessage) and m.text not in pins]
+    each = max(keep // max(len(results), 1), 200)
+    return {
+        m.call_id: truncate_to_tokens(m.text, each, _CLIPPED)
+        for m in results
+        if tokens_of_text(m.text) > each or m.media
+    }
+
+
+def too_large(turn: Turn, size: int) -> str:
+    """What to do where the conversation cannot be made to fit, in sentences."""
+    window, options = turn.kit.window, turn.options
+    fixed = scaled(window, fixed_tokens(options))
+    if fixed > size * 0.7:
+        return (
+            f"The system prompt and the tools alone fill about {fixed:,} of the {size:,} tokens that {options.label} "
+            "takes. Offer fewer tools (setting tools), shorten the memory files, or take a model with a larger window."
+        )
+    largest = max(turn.view, key=tokens_of_message)
+    count = scaled(window, tokens_of_message(largest))
+    whose = "Your message" if by_person(largest) else "One message"
+    if count > size * 0.5:
+        return (
+            f"{whose} alone has about {count:,} tokens, and {options.label} takes {size:,}. Send a part of it, put it "
+            "into a file that can be read piece by piece, or choose a model with a larger window."
+        )
+    return f"{options.label} takes about {size:,} tokens. Choose a model with a larger window, or begin a new session."

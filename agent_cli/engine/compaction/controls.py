@@ -1,0 +1,172 @@
+"""What the user does with the model's window: see what fills it, compact it, go back, pin a message.
+
+Called between turns, or to look at any time. Each change is recorded and shown like the events of a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person
+from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
+from agent_cli.engine.compaction.measure import limit_of, used_tokens, window_tokens
+from agent_cli.engine.conversation import Conversation, Listener, drive
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.turn import Turn
+from agent_cli.providers.base import ModelError
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.record import Value
+
+MEMORY = "# Project memory\n"
+_TOLD = "<project_memory"
+# Pins together may have this share of the window.
+_PINS = 0.2
+OPEN = "Calls of this conversation wait for you; decide about them first."
+
+
+class Filling(Value):
+    """What fills the window, in tokens. parts: by name, in order. size: None where it is not known. limit: where it is
+    compacted. reported: how much of it the provider has counted. free: None with an unknown size."""
+
+    parts: tuple[tuple[str, int], ...]
+    used: int
+    size: int | None
+    limit: int | None
+    reported: int
+
+    @property
+    def free(self) -> int | None:
+        return max(0, self.size - self.used) if self.size else None
+
+
+def context_used(conversation: Conversation) -> tuple[int, int | None]:
+    """The tokens that the next request would have, and those that the window takes, where that is known."""
+    used = used_tokens(conversation.kit.window, conversation.options, conversation.so_far)
+    return used, window_size(conversation)
+
+
+def window_size(conversation: Conversation) -> int | None:
+    """The tokens that the window takes: as set, as the catalog says, as was learnt; None where that is not known."""
+    return window_tokens(conversation.kit.window, conversation.options)
+
+
+def filling(conversation: Conversation) -> Filling:
+    """See `Filling`. The parts are our own count, scaled so that they sum up to what is used."""
+    window, options, history = conversation.kit.window, conversation.options, conversation.so_far
+    used, size = context_used(conversation)
+    view = window.view(history)
+    memory = tokens_of_text(options.system.partition(MEMORY)[2])
+    near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_TOLD)]
+    files = [m for m in view if isinstance(m, ToolMessage) and conversation.kit.tool_class(m.name).shows_file]
+    summaries = [m for m in view[: len(window.head)] if m in window.head]
+    ours = {
+        "system prompt": tokens_of_text(options.system) - memory,
+        "tools": tokens_of_tools(options.tools),
+        "memory": memory + tokens_of(near),
+        "summary": tokens_of(summaries),
+        "files read": tokens_of(files),
+    }
+    ours["conversation"] = max(0, tokens_of(view) - tokens_of(near) - tokens_of(summaries) - tokens_of(files))
+    scale = used / max(sum(ours.values()), 1)
+    parts = tuple((name, round(count * scale)) for name, count in ours.items() if count)
+    limit = limit_of(size, options) if size and options.compact_at else None
+    return Filling(parts, used, size, limit, window.report.filled if window.report else 0)
+
+
+def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> str:
+    """Compact the conversation because the user wants it; why it was not, or "" where it was."""
+    if conversation.suspended:
+        return OPEN
+    from agent_cli.engine.compaction.compact import compact
+
+    conversation.kit.context.cancel = CancelToken()
+    turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
+    used = used_tokens(conversation.kit.window, conversation.options, conversation.history)
+    try:
+        why = drive(compact(turn, "manual", used, focus), conversation.record, show)
+        if not why:
+            # Hooks of the start see the next message first.
+            conversation.source = "compact"
+        return why
+    except CancelledError:
+        return "Interrupted; the conversation is as it was."
+    except ModelError as error:
+        return error.failure.message
+
+
+def uncompact(conversation: Conversation, show: Listener) -> str:
+    """Take the latest compaction back, where its conversation fits into the window; why not, or ""."""
+    if conversation.suspended:
+        return OPEN
+    window, options, history = conversation.kit.window, conversation.options, conversation.history
+    if not window.compactions:
+        return "This conversation has not been compacted."
+    last, report = window.compactions.pop(), window.report
+    window.report = None
+    tokens, size = used_tokens(window, options, history), window_tokens(window, options)
+    window.compactions.append(last)
+    if size is not None and tokens >= limit_of(size, options):
+        window.report = report
+        return (
+            f"It would not fit: without its last compaction the conversation has about {tokens:,} tokens, and it is "
+            f"compacted at {limit_of(size, options):,}. A model with a larger window takes it: /model"
+        )
+    event = Uncompacted(tokens)
+    window.take(event, len(history))
+    conversation.record(event)
+    show(event)
+    return ""
+
+
+def pinnable(history: Iterable[Message]) -> list[Message]:
+    """The messages that can be pinned, the newest first: what a user or the model said, and results."""
+    found: dict[str, Message] = {}
+    for message in history:
+        if message.text.strip() and (by_person(message) or not isinstance(message, UserMessage)):
+            found.pop(message.text, None)
+            found[message.text] = message
+    return list(reversed(found.values()))
+
+
+def pin(conversation: Conversation, message: Message, show: Listener) -> str:
+    """Pin a message, or unpin it where it is pinned; why it cannot be, or ""."""
+    window = conversation.kit.window
+    on = message.text not in window.pins
+    size = window_tokens(window, conversation.options)
+    if on and size is not None:
+        there = {m.text: m for m in conversation.history}
+        count = sum(tokens_of_message(there[text]) for text in window.pins if text in there) + tokens_of_message(
+            message
+        )
+        if count > size * _PINS:
+            return (
+                f"The pinned messages would have about {count:,} tokens; more than a fifth of the window "
+                f"({round(size * _PINS):,}) cannot be pinned."
+            )
+    event = Pinned(message.text, on)
+    window.take(event, len(conversation.history))
+    conversation.record(event)
+    show(event)
+    if on and not any(message.text in m.text for m in window.view(conversation.history)):
+        _bring_back(conversation, message)
+    return ""
+
+
+def _bring_back(conversation: Conversation, message: Message) -> None:
+    """Show the model a message again that a compaction has taken away."""
+    text = f"<pinned>\n{message.text}\n</pinned>\nThe user pinned this message from earlier in the conversation."
+    if conversation.suspended:
+        conversation.inbox.append(text)
+        return
+    media = () if isinstance(message, AssistantMessage) else message.media
+    again = UserMessage(text, media)
+    conversation.history.append(again)
+    conversation.record(MessageAdded(again))
+
+
+def role_label(message: Message) -> str:
+    """Whose words a message is, in a word."""
+    if isinstance(message, AssistantMessage):
+        return "answer"
+    return "you" if isinstance(message, UserMessage) else message.name

@@ -1,0 +1,160 @@
+"""The summary of a compaction: written by a model, and by the program itself where no model can."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from agent_cli.config.prompts import prompt
+from agent_cli.core.events import Event, Warned
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person, only_taken, typed
+from agent_cli.core.results import Failure
+from agent_cli.core.tokens import tokens_of, tokens_of_text, truncate_to_tokens
+from agent_cli.engine.compaction.carry_over import file_named
+from agent_cli.engine.helper_model import complete_text
+from agent_cli.engine.plan import format_plan
+from agent_cli.engine.sampling import request_of
+from agent_cli.engine.turn import Opened, Turn
+from agent_cli.providers.base import ModelError, Request
+from agent_tools.registry import ClassOf
+from agent_tools.text import counted, shorten
+
+SECTIONS = (
+    "Goal", "Decisions", "Files and their state", "Commands and results", "Plan", "Next step", "Open questions",
+)  # fmt: skip
+# The window of a small model that nothing is known of.
+_SMALL_WINDOW = 32_000
+_SHORTEST = 20
+_RESULT = 1_500
+_CUT = "cut here"
+
+
+def summary_of(
+    turn: Turn, shown: Sequence[Message], most: int, focus: str, *, whole: bool
+) -> Generator[Event, None, tuple[str, bool]]:
+    """A summary of `shown` in at most `most` tokens, and whether a model wrote it. Raises CancelledError.
+
+    The small model is told the conversation as a text. Where there is none, the model itself is asked at the end of
+    the conversation as it knows it, which its provider has cached. `whole`: that fits, and may be tried.
+    """
+    ask = prompt("compact").format(words=max(100, most * 6 // 10), focus=focus)
+    itself = Opened(
+        turn.options.label, turn.options.model, turn.transport, turn.price, turn.options.takes,
+        turn.options.context_window,
+    )  # fmt: skip
+    try:
+        if turn.kit.small is None and whole:
+            messages = only_taken([*shown, UserMessage(ask)], turn.options.takes)
+            request = request_of(turn.options.but(prefill=""), messages, "none").but(aside=True)
+            try:
+                return truncate_to_tokens((yield from _written(turn, itself, request)), most, _CUT), True
+            except ModelError as error:
+                if error.failure.kind != "context_too_long":
+                    raise
+        opened = turn.kit.small() if turn.kit.small is not None else itself
+        room = (opened.window or _SMALL_WINDOW) * 7 // 10
+        told = told_as_text(shown, room - tokens_of_text(ask))
+        request = Request(opened.model, "", (UserMessage(f"{told}\n\n{ask}"),), aside=True)
+        return truncate_to_tokens((yield from _written(turn, opened, request)), most, _CUT), True
+    except ModelError as error:
+        yield Warned(f"No model wrote the summary: {error.failure.message}")
+    return summarize_plainly(turn, shown, most), False
+
+
+def _written(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+    """The model's summary. Raises ModelError, also where it has nothing to say, and Cancelled."""
+    text: str = yield from complete_text(turn, opened, request)
+    if len(text) < _SHORTEST:
+        raise ModelError(Failure("malformed", f"{opened.label} answered with nothing."))
+    return text
+
+
+def told_as_text(messages: Sequence[Message], room: int) -> str:
+    """The conversation for a reader who was not there; of what is too much, the older half gives way."""
+    lines = [_told(message) for message in messages]
+    sizes = [tokens_of_text(line) for line in lines]
+    # An earlier summary stands at the beginning, and is worth more than what follows it.
+    first = 1 if messages and isinstance(messages[0], UserMessage) else 0
+    left = room - sum(sizes[:first])
+    start = len(lines)
+    while start > first and left - sizes[start - 1] >= 0:
+        start -= 1
+        left -= sizes[start]
+    gap = [f"[{counted(start - first, 'message')} left out here]"] if start > first else []
+    head = [truncate_to_tokens(line, max(room // 2, 100), _CUT) for line in lines[:first]]
+    return "\n\n".join(["<conversation>", *head, *gap, *lines[start:], "</conversation>"])
+
+
+def _told(message: Message) -> str:
+    if isinstance(message, UserMessage):
+        return f"User: {truncate_to_tokens(message.text, 4 * _RESULT, _CUT)}"
+    if isinstance(message, ToolMessage):
+        return f"Result of {message.name}{' (failed)' if message.is_error else ''}: {_clip(message.text)}"
+    calls = [f"calls {call.name} {_clip(str(call.arguments))}" for call in message.calls]
+    return "\n".join([f"Assistant: {message.text}".rstrip(), *calls])
+
+
+def _clip(text: str) -> str:
+    return truncate_to_tokens(text, _RESULT // 4, _CUT)
+
+
+def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
+    """The summary that needs no model: made of what was said, called and answered, under the same headings."""
+    share = most // len(SECTIONS)
+    said = [typed(m.text) for m in shown if by_person(m)]
+    answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
+    earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
+    files, commands = _calls(shown, turn.kit.tool_class)
+    parts = {
+        "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in said[-2:]),
+        "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
+        "Files and their state": _newest(files, share),
+        "Commands and results": _newest(commands, share),
+        "Plan": truncate_to_tokens(format_plan(turn.kit.context.plan), share, _CUT),
+        "Next step": truncate_to_tokens(f"The last words before this were: {answers[-1]}", share, _CUT)
+        if answers
+        else "",
+        "Open questions": "",
+    }
+    return "\n\n".join(f"## {name}\n{parts[name] or 'none'}" for name in SECTIONS)
+
+
+def _calls(shown: Sequence[Message], class_of: ClassOf) -> tuple[list[str], list[str]]:
+    """Of the calls, a line for each file and for each command, the newest last."""
+    results = {m.call_id: m for m in shown if isinstance(m, ToolMessage)}
+    files: dict[str, str] = {}
+    commands: dict[str, str] = {}
+    for call in (c for m in shown if isinstance(m, AssistantMessage) for c in m.calls):
+        result = results.get(call.id)
+        how = "failed" if result is None or result.is_error else "done"
+        if path := file_named(call, class_of):
+            _put_last(files, path, f"- {call.name} {shorten(path)} ({how})")
+        elif name := class_of(call.name).command_argument:
+            command = shorten(str(call.arguments.get(name, "")))
+            _put_last(commands, command, f"- `{command}` ({how}): {_last_line(result)}")
+    return list(files.values()), list(commands.values())
+
+
+def _put_last(found: dict[str, str], key: str, line: str) -> None:
+    found.pop(key, None)
+    found[key] = line
+
+
+def _last_line(result: ToolMessage | None) -> str:
+    lines = result.text.strip().splitlines() if result is not None else []
+    return shorten(lines[-1]) if lines else "no output"
+
+
+def _newest(lines: Sequence[str], room: int) -> str:
+    kept: list[str] = []
+    for line in reversed(lines):
+        room -= tokens_of_text(line) + 1
+        if room < 0:
+            kept.insert(0, f"- {len(lines) - len(kept)} more before")
+            break
+        kept.insert(0, line)
+    return "\n".join(kept)
+
+
+def fits_whole(turn: Turn, shown: Sequence[Message], most: int, fixed: int, size: int) -> bool:
+    """Whether the model can be asked at the end of these messages."""
+    return (fixed + tokens_of(shown) + 600) * turn.kit.window.factor + 2 * most < size

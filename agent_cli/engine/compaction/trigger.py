@@ -1,0 +1,61 @@
+"""Room in the model's window: looked at before every request, made when there is too little.
+
+Most conversations never come near the end of their window, so what makes room is loaded when one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from agent_cli.core.events import Event
+from agent_cli.core.messages import AssistantMessage, Message
+
+if TYPE_CHECKING:
+    from agent_cli.core.results import Failure
+    from agent_cli.engine.turn import Turn
+
+# A smaller window is always looked at closely: the prompt and the tools alone may fill much of it.
+_SMALL = 64_000
+
+
+def make_room(turn: Turn) -> Generator[Event, None, None]:
+    """Compact the conversation where its next request would be too near the end of the window. Raises CancelledError.
+
+    Every call has its result by now, so none is torn from it.
+    """
+    if not _may_be_near(turn):
+        return
+    from agent_cli.engine.compaction.compact import compact_if_full
+
+    yield from compact_if_full(turn)
+
+
+def make_room_after(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
+    """Compact a conversation that the provider found too long; whether asking again makes sense.
+
+    Raises ModelError where nothing can be taken away, with a sentence that says what to do, and Cancelled.
+    """
+    if failure.kind != "context_too_long":
+        return False
+    from agent_cli.engine.compaction.compact import compact_refused
+
+    return (yield from compact_refused(turn, failure))
+
+
+def _may_be_near(turn: Turn) -> bool:
+    """A quick look that errs on one side only: there are never more tokens than characters by much."""
+    size, window = turn.options.context_window or turn.kit.window.learnt, turn.kit.window
+    if not size or not turn.options.compact_at:
+        return False
+    if size <= _SMALL:
+        return True
+    told = window.report
+    since = turn.history[told.messages :] if told else turn.view
+    return (told.filled if told else 0) + sum(map(_characters, since)) > size // 2
+
+
+def _characters(message: Message) -> int:
+    if isinstance(message, AssistantMessage):
+        return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
+    return len(message.text) + sum(len(item.data) for item in message.media)

@@ -1,0 +1,319 @@
+"""Whoever runs a turn: log first, show second.
+
+A `Conversation` keeps the history between turns and hands every event to `record`, then to the front end. It knows
+neither how records are stored nor how events are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from agent_cli.config.prompts import prompt
+from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound, TurnFinished
+from agent_cli.core.messages import (
+    OF_PROGRAM,
+    AssistantMessage,
+    Message,
+    Reason,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    pending_calls,
+    with_open_calls_closed,
+)
+from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
+from agent_cli.engine.loop import run_turn
+from agent_cli.engine.plan import format_plan, unfinished
+from agent_cli.engine.turn import Kit, TurnOptions
+from agent_tools.base import ToolError
+from agent_tools.cancel import CancelToken
+from agent_tools.display import TodoItem
+from agent_tools.media import Media
+from agent_tools.overrides import Prompted, prompted
+
+NO_ANSWER = "The user went on with another message, which may answer the question of this call."
+BROKE_OFF = (
+    "<reminder>\nThe program ended here. Go on from where your answer broke off; if all is done, say so in a line.\n"
+    "</reminder>"
+)
+Listener = Callable[[Event], None]
+T = TypeVar("T")
+
+
+def drive(run: Generator[Event, None, T], *listeners: Listener) -> T:
+    """Run a turn (or another generator of events) to its end; every event goes to the listeners in order."""
+    heard = listened(run, *listeners)
+    try:
+        while True:
+            next(heard)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        heard.close()
+
+
+def listened(run: Generator[Event, None, T], *listeners: Listener) -> Generator[Event, None, T]:
+    """The same run, where every event goes to the listeners in order before it is yielded."""
+    try:
+        while True:
+            try:
+                event = next(run)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            for listener in listeners:
+                listener(event)
+            yield event
+    finally:
+        # A listener may fail, or who listens may leave; what runs is not left to the garbage collector.
+        run.close()
+
+
+class Conversation:
+    """A history that grows by turns. `kit` and `options` may be changed between turns.
+
+    inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
+    left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
+    something that waited. expand: what a message means, where it names a command of the user's. kept: what held in
+    the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
+    the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
+    prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
+    with how many messages there were then. plan_paused: the plan belongs to an earlier request. broken_off: the open
+    calls that had begun when an earlier process ended; a turn that is resumed does not run them again.
+    """
+
+    def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
+        self.kit = kit
+        self.options = options
+        self.history: list[Message] = list(history)
+        self.record = record
+        self.inbox: list[str] = []
+        kit.inbox = self._take_inbox
+        self.closing: Reason = "Not run: the user went on with another message."
+        self.frame: Callable[[str], str] = str
+        self.expand: Callable[[str], str | Prompted] = str
+        self.kept: dict[str, Any] = {}
+        self.attached: tuple[Media, ...] = ()
+        self.source = "resume" if self.history else "startup"
+        self._begun = False
+        self.prepare: Callable[[], None] = lambda: None
+        self.last: TurnResult | None = None
+        self._under_way: list[Message] = []
+        self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
+        self.plan_paused = False
+        self.broken_off: frozenset[str] = frozenset()
+        self._runs = False
+
+    def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
+        """Run `say_events` to its end. Raises ToolError."""
+        return drive(self.say_events(text, media), show)
+
+    def say_events(self, text: str, media: tuple[Media, ...] = ()) -> Generator[Event, None, TurnResult]:
+        """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
+
+        Each event is recorded before it is yielded. Raises ToolError for a command of the user's that cannot be
+        expanded; nothing has happened then.
+        """
+        self.kit.context.cancel = CancelToken()
+        self.kit.context.mentioned.clear()
+        self.last = None
+        self.prepare()
+        typed, given = text, prompted(self.expand(text))
+        added: tuple[str, ...] = ()
+        if self._opens():
+            from agent_cli.engine.hook_points import opening  # only with hooks
+
+            made = yield from listened(opening(self, typed), self.record)
+            if not isinstance(made, tuple):
+                return made
+            added = made
+        try:
+            text = (yield from self._with_outputs(given)) if given.commands else given.text()
+        except ToolError:
+            # What the start of the session had to say is not lost with this message.
+            self.inbox += added
+            raise
+        self._close_open_calls()
+        self._pause_plan()
+        note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
+        self._add_notes()
+        message = UserMessage(self.frame(text) + note, (*self.attached, *media))
+        self._add(message)
+        self._read_in(message)
+        self.frame, self.attached = str, ()
+        self.kit.watch.turn(self.history, new=True)
+        for words in added:
+            self._add(UserMessage(words))
+        return (yield from self._run(self.options.but(lent=given.lent) if given.lent else self.options))
+
+    def _add_notes(self) -> None:
+        """What happened since the last turn, such as a `!` command, stands before the message that may be about it."""
+        # A change of the plan belongs to the turn: its rounds look for it.
+        for text in [t for t in self.inbox if t.startswith(OF_PROGRAM) and not t.startswith("<plan_change>")]:
+            self.inbox.remove(text)
+            self._add(UserMessage(text))
+
+    def _pause_plan(self) -> None:
+        """A new request leaves an unfinished plan of an earlier one alone; the model learns so once."""
+        plan = self.kit.context.plan
+        if not unfinished(plan):
+            return
+        note = prompt("plan_paused").format(plan=format_plan(plan))
+        since = self.plans[-1][0] if self.plans else 0
+        if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
+            self._add(UserMessage(note))
+
+    def _with_outputs(self, prompt: Prompted) -> Generator[Event, None, str]:
+        """A prompt whose commands have run, as far as they are permitted."""
+        from agent_cli.engine.prompt_overrides import with_outputs  # few prompts have any
+
+        self.kit.context.cancel = CancelToken()
+        # Of these calls, which belong to no turn, only what hooks did is kept.
+        run = with_outputs(self.kit, prompt)
+        return (yield from listened(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
+
+    def resume(self, show: Listener, spent: Spent) -> TurnResult:
+        """Run `resume_events` to its end."""
+        return drive(self.resume_events(spent), show)
+
+    def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
+        """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
+        self.kit.watch.turn(self.history, new=False)
+        self.prepare()
+        for call in pending_calls(self.history):
+            if call.id in self.broken_off:
+                self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
+        if self._opens():
+            from agent_cli.engine.hook_points import beginning  # only with hooks
+
+            self.inbox += yield from listened(beginning(self), self.record)
+        return (yield from self._run(self.options.but(spent=spent, kept=self.kept)))
+
+    def pick_up(self) -> None:
+        """Make the history of a turn that broke off one that `resume` can run on."""
+        self._close_open_calls()
+        if self.history and isinstance(self.history[-1], AssistantMessage):
+            self._add(UserMessage(BROKE_OFF))
+
+    def end(self, reason: str) -> None:
+        """The session ends: its hooks are run, if it ever began."""
+        hooks = self.kit.hooks
+        if self._begun and hooks.wants("SessionEnd", reason):
+            from agent_cli.engine.hook_points import ending  # only with hooks
+
+            self.kit.context.cancel = CancelToken()
+            drive(ending(self, reason), self.record)
+        hooks.close()
+
+    def _opens(self) -> bool:
+        """Whether hooks are to run before a message is sent; the session has begun from here on."""
+        self._begun = True
+        hooks = self.kit.hooks
+        return hooks.wants("UserPromptSubmit") or (self.source != "" and hooks.wants("SessionStart", self.source))
+
+    def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
+        self.kit.context.cancel = CancelToken()
+        self._runs = True
+        try:
+            self.last = yield from listened(run_turn(self.history, self.kit, options), self.record, self._follow)
+        finally:
+            self._runs = False
+            # What was recorded of a turn that broke off is part of the history, too.
+            added, self._under_way = self._under_way, []
+            self.history += added
+        return self.last
+
+    def _follow(self, event: Event) -> None:
+        if isinstance(event, MessageAdded):
+            self._under_way.append(event.message)
+            if isinstance(event.message, UserMessage):
+                self._read_in(event.message)
+        elif isinstance(event, PlanChanged):
+            self.plan_paused = event.paused
+            if event.paused:
+                return
+            self.plans.append((len(self.so_far), event.items))
+
+    def _read_in(self, message: UserMessage) -> None:
+        """The model knows the files whose whole text a message carries."""
+        if seen := self.kit.context.read_in(message.text):
+            self.record(FilesSeen(seen))
+
+    @property
+    def so_far(self) -> list[Message]:
+        """The history with what the running turn has added; from any thread."""
+        return [*self.history, *self._under_way]
+
+    def rewind(self, messages: int) -> None:
+        """Go back to where the history had so many messages; what came after is no part of it any more.
+
+        The plan is what it was then. Files that the model has read are no longer known to it.
+        """
+        self.history = self.history[:messages]
+        self.kit.window.cut_back(messages)
+        self.inbox.clear()
+        self.plans = [(count, items) for count, items in self.plans if count <= messages]
+        self.kit.context.plan, self.kit.context.seen = self.plans[-1][1] if self.plans else (), {}
+        if self.kit.context.nearby is not None:
+            # What was told of memory on the way is told again where it is touched again.
+            self.kit.context.nearby = self.kit.context.nearby.nested()
+        self.last = None
+        self.record(Rewound(messages, self.kit.context.plan))
+
+    def change_plan(self, items: tuple[TodoItem, ...]) -> None:
+        """The user changes the plan; the model is told at the next round. Safe while a turn runs."""
+        self.kit.context.plan, self.plan_paused = items, False
+        self.plans.append((len(self.so_far), items))
+        self.record(PlanChanged(items))
+        self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{format_plan(items)}\n</plan_change>")
+
+    def _take_inbox(self) -> list[str]:
+        texts: list[str] = []
+        # One by one from the same list: what another thread adds meanwhile is among these or the next ones.
+        while self.inbox:
+            texts.append(self.inbox.pop(0))
+        # What is ours mentions nothing.
+        return [text if text.startswith(OF_PROGRAM) else prompted(self.expand(text)).text() for text in texts]
+
+    def interrupt(self) -> None:
+        """Stop the running turn; safe from a signal handler or another thread."""
+        self.kit.context.cancel.cancel()
+
+    def stop_beside(self) -> CancelToken:
+        """What stops work beside the turns: the interrupt of the turn, too. A turn that is stopping stays stopped."""
+        token = self.kit.context.cancel
+        if token.cancelled:
+            token = CancelToken()
+            if not self._runs:
+                self.kit.context.cancel = token
+        return token
+
+    def abandon(self, reason: str) -> None:
+        """End a turn that waits without running any more of it: its open calls are answered with the reason."""
+        self.closing = reason
+        self._close_open_calls()
+        self.record(TurnFinished("Failed", Diagnostics(0, 0, 0, 0, "", "cancelled"), Usage(), reason))
+
+    @property
+    def suspended(self) -> bool:
+        return bool(pending_calls(self.history))
+
+    def _close_open_calls(self) -> None:
+        closed = with_open_calls_closed(self.history, self._reason)
+        for message in closed[len(self.history) :]:
+            self._add(message)
+
+    def _reason(self, call: ToolCall) -> str:
+        """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
+        why = self.closing if isinstance(self.closing, str) else self.closing(call)
+        held = self.kit.held.pop(call.id, None)
+        if held is None:
+            return why
+        # It did run.
+        return "\n\n".join(filter(None, [held.text, NO_ANSWER if why.startswith("Not run") else why]))
+
+    def _add(self, message: Message) -> None:
+        self.history.append(message)
+        self.record(MessageAdded(message))

@@ -1,0 +1,176 @@
+"""One call, run: progress and questions on the way, and its result, however it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_cli.core.events import (
+    Event,
+    PlanChanged,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    Warned,
+)
+from agent_cli.core.messages import ToolCall, ToolMessage
+from agent_cli.core.results import Action, Denial, Suspended
+from agent_cli.engine.approvals import ask_during, settle, validated_question
+from agent_cli.engine.barrier import caught
+from agent_cli.engine.helper_model import ask_aside
+from agent_cli.engine.prompt_overrides import borrow
+from agent_cli.engine.subagents import run_nested
+from agent_cli.engine.tool_call import Prepared, may_change
+from agent_cli.engine.turn import Turn
+from agent_tools.base import AskModel, AskPerson, ToolError, ToolResult
+from agent_tools.cancel import CancelledError
+
+if TYPE_CHECKING:
+    from agent_cli.engine.parallel import Begun
+
+# A call without a result yet waits for the user's approval or answer; with "cancelled" they ended the work.
+Unfinished = Literal["approval", "input", "cancelled"]
+NO_ANSWER = "Interrupted by the user before they answered."
+
+
+def execute_call(
+    turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
+) -> Generator[Event, None, ToolResult | Unfinished]:
+    """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
+
+    A call that waits for the user, its own or that of a sub-agent, stays open. Run again, it goes on from there.
+    """
+    call, context = item.call, turn.kit.context
+    started = turn.kit.clock()
+    seen, plan, shell = dict(context.seen), context.plan, context.carried()
+    before = begun.signature if begun else turn.repeats.signature(item)
+    interrupted = cancelled = False
+    held = turn.kit.held.get(call.id)
+    if held is None:
+        result, interrupted = yield from _outcome(turn, item, begun)
+        if isinstance(result, Suspended):
+            return "approval" if result.end.diagnostics.terminal_reason == "await_approval" else "input"
+    else:
+        result = held
+    if result.suspend is not None:
+        try:
+            settled = yield from settle(turn, call.id, result)
+        except CancelledError:
+            text = "\n\n".join(filter(None, [result.text, NO_ANSWER]))
+            settled, interrupted = (result.but(text=text, is_error=True, suspend=None), False), True
+            turn.kit.held.pop(call.id, None)
+        if settled is None:
+            return "input"
+        result, cancelled = settled
+    repeated = turn.repeats.note(item, result, before)
+    if turn.kit.gates is not None:
+        repeated += turn.kit.gates.note(item, result)
+    ms = round((turn.kit.clock() - started) * 1000)
+    if not result.is_error and turn.kit.hooks.wants("PostToolUse", item.tool.name):
+        from agent_cli.engine.hook_points import after_call
+
+        note += yield from after_call(turn, item, result, ms)
+    text = result.text + note + repeated
+    yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
+    learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
+    moved = now if (now := context.carried()) != shell else None
+    yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
+    if context.plan != plan:
+        turn.plan_changed(plan)
+        yield PlanChanged(context.plan)
+    turn.actions.append(Action(item.summary, "failed" if result.is_error else "done"))
+    if interrupted:
+        raise CancelledError
+    return "cancelled" if cancelled else result
+
+
+def _outcome(
+    turn: Turn, item: Prepared, begun: Begun | None
+) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
+    """What the tool gives, and whether it was interrupted."""
+    call, context = item.call, turn.kit.context
+    watched = may_change(turn, item)
+    if watched:
+        cwd = str(context.workspace.cwd)
+        yield from map(Warned, turn.kit.watch.before(call.id, call.name, item.summary, item.effects, cwd))
+    yield ToolStarted(call.id, call.name)
+    interrupted = False
+    result: ToolResult
+    try:
+        if item.tool.nested:
+            nested = yield from run_nested(turn, item)
+            if isinstance(nested, Suspended):
+                return nested, False
+            result = nested
+        else:
+            outcome = begun.outcome() if begun else item.tool.run(item.args, context)
+            if isinstance(outcome, ToolResult):
+                result = outcome
+            else:
+                result = yield from _forward(turn, call.id, outcome)
+            if result.suspend is not None:
+                result = result.but(suspend=validated_question(turn, item.tool.name, result.suspend))
+    except ToolError as error:
+        result = ToolResult(str(error), is_error=True)
+    except CancelledError:
+        result, interrupted = ToolResult(turn.cancelled_because, is_error=True), True
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
+    except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
+        said = yield from caught(turn.kit, f"the tool {call.name}", error)
+        result = ToolResult(said, is_error=True)
+    if watched:
+        yield from map(Warned, turn.kit.watch.after(call.id))
+    turn.budget.called(failed=result.is_error)
+    turn.checks.note(item, result)
+    if result.lent:
+        yield from borrow(turn, result.lent)
+    return result, interrupted
+
+
+def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
+    """Pass a running tool's progress on as events, and its questions to the small model or to the user."""
+    answer: str | None = None
+    while True:
+        try:
+            step = outcome.send(answer)
+        except StopIteration as stop:
+            result: ToolResult = stop.value
+            return result
+        answer = None
+        if isinstance(step, AskModel):
+            answer = yield from ask_aside(turn, step)
+        elif isinstance(step, AskPerson):
+            try:
+                answer = yield from ask_during(turn, call_id, step)
+            except CancelledError:
+                outcome.close()
+                raise
+        else:
+            yield ToolProgress(call_id, step.text)
+
+
+def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
+    """Answer a call that never ran with an error the model can learn from."""
+    turn.budget.called(failed=True)
+    text += turn.repeats.note_unrun(call, text)
+    yield from turn.answer(call, text, is_error=True, last=last)
+    turn.actions.append(Action(call.name or "unnamed call", "failed"))
+
+
+def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Event, None, None]:
+    """Answer a repeated call that would only read again what has not changed."""
+    turn.budget.called(failed=False)
+    text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
+    text += turn.repeats.note_unrun(item.call, text)
+    yield from turn.answer(item.call, text, is_error=False, last=last)
+
+
+def refuse(turn: Turn, item: Prepared, text: str, note: str, *, by: str, last: bool) -> Generator[Event, None, None]:
+    """Answer a call that was not allowed, and remember the denial. note: what hooks add for the model."""
+    call = item.call
+    turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))
+    turn.budget.denied(call)
+    yield from turn.answer(call, text + note, is_error=True, last=last)
+    turn.actions.append(Action(item.summary, "refused"))

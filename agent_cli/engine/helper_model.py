@@ -1,0 +1,67 @@
+"""A question beside the conversation: a tool asks the small model, and neither history nor prompt knows of it.
+
+A question of the user's beside the conversation: the model sees all of it, calls nothing, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from agent_cli.config.prompts import prompt
+from agent_cli.core.events import Event, UsageAdded, Warned
+from agent_cli.core.messages import Message, UserMessage, only_taken, with_open_calls_closed
+from agent_cli.core.results import Usage
+from agent_cli.engine.sampling import request_of
+from agent_cli.engine.turn import Opened, Turn, TurnOptions
+from agent_cli.providers.base import ModelError, PlainAnswer, Request, Restarted, TextChunk
+from agent_tools.base import AskModel
+from agent_tools.cancel import CancelToken
+
+
+def ask_aside(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
+    """The small model's answer, paid for from the turn's budget; None where it failed. Raises CancelledError."""
+    opened = Opened(turn.options.label, turn.options.model, turn.transport, turn.price)
+    try:
+        opened = turn.kit.small() if turn.kit.small is not None else opened
+        request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
+        return (yield from complete_text(turn, opened, request)) or None
+    except ModelError as error:
+        yield Warned(f"The small model did not answer: {error.failure.message}")
+        return None
+
+
+def complete_text(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+    """The words of one answer, paid for from the turn's budget. Raises ModelError, CancelledError."""
+    answer, usage = PlainAnswer(), None
+    try:
+        answer.read(opened.transport.stream(request, turn.kit.context.cancel))
+    finally:
+        if answer.usage is not None:
+            usage = opened.price(answer.usage)
+            turn.usage += usage
+            turn.budget.cost += usage.cost
+    if usage is not None:
+        yield UsageAdded(opened.label, usage, aside=True)
+    turn.kit.context.cancel.check()
+    return answer.text.strip()
+
+
+def ask_beside(
+    opened: Opened, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
+) -> Generator[str, None, Usage]:
+    """Yield the answer as it comes; return what it cost. Raises ModelError, CancelledError.
+
+    The request is the conversation's own and a suffix, so that what the provider has cached of it counts.
+    """
+    messages = with_open_calls_closed(only_taken(list(history), opened.takes), "This has not finished yet.")
+    asked = UserMessage(prompt("beside").format(question=question))
+    request = request_of(options.but(model=opened.model), [*messages, asked], "none")
+    answer = PlainAnswer()
+    for chunk in opened.transport.stream(request, cancel):
+        answer.read((chunk,))
+        if isinstance(chunk, TextChunk):
+            yield chunk.text
+        elif isinstance(chunk, Restarted):
+            yield "\n\n(The connection broke; the answer starts again.)\n\n"
+    cancel.check()
+    return opened.price(answer.usage) if answer.usage is not None else Usage()

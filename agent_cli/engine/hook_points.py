@@ -1,0 +1,400 @@
+"""Where hooks are asked in a turn, and what their answers mean there. Loaded only where some hook wants a step.
+
+A hook can tighten any decision. "allow" counts where nothing stands behind the question but its default: not against
+a deny, an ask rule, a protected path, or what a mode refuses. A changed input is checked and decided from the start.
+
+Before a message is sent: the hooks of SessionStart and UserPromptSubmit, and what they add to the conversation.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
+from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
+from agent_cli.core.hooks import Again, HookEvent, HookResult
+from agent_cli.core.messages import OF_PROGRAM, ToolCall
+from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
+from agent_cli.engine.approvals import Asks, HookOutcome
+from agent_cli.engine.tool_call import Checked, Prepared, check
+from agent_cli.engine.turn import Kit, Turn
+from agent_cli.permissions.decision import Decision, Level
+from agent_tools.base import Effect, ToolResult
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.display import CommandOutput
+from agent_tools.registry import SHELL
+from agent_tools.shell.bash import find_bash
+from agent_tools.shell.env import command_env
+from agent_tools.shell.state import exports
+
+if TYPE_CHECKING:
+    from agent_cli.engine.conversation import Conversation
+
+# How often PermissionRequest may change one call.
+_CHANGES = 3
+_PATHS = ("file_path", "notebook_path")
+
+
+def base_payload(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
+    """What every hook of a running turn is told."""
+    found: dict[str, Any] = {"permission_mode": kit.policy.mode}
+    if turn is not None and turn.options.effort:
+        found["effort"] = {"level": turn.options.effort}
+    if kit.agent:
+        found["agent_type"] = kit.agent
+    return found
+
+
+def _run(
+    turn: Turn, event: HookEvent, data: dict[str, Any], again: Again | None = None
+) -> Generator[Event, None, HookResult]:
+    """Run the hooks of a step; what models cost that were asked for them is the turn's. Raises CancelledError."""
+    running = turn.kit.hooks.run(event, data, turn.kit.context.cancel, again)
+    while True:
+        try:
+            found = next(running)
+        except StopIteration as stop:
+            result: HookResult = stop.value
+            return result
+        if isinstance(found, UsageAdded):
+            turn.usage += found.usage
+            turn.budget.cost += found.usage.cost
+        yield found
+
+
+def pre_tool_use(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
+    """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
+    turn = asks.turn
+    item = check(turn, call, together=asks.together)
+    if isinstance(item, str):
+        return item
+    said = asks.said.get(call.id)
+    if said is None or said.given != call.arguments:
+        given = tool_input(turn, item)
+        data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given}
+        result = yield from _run(turn, "PreToolUse", data, refreshed_effects(asks, item))
+        changed = None
+        if result.changed is not None and result.changed not in (given, call.arguments):
+            changed = with_input(item, result.changed)
+        said = asks.said[call.id] = HookOutcome(call, result, changed)
+        if result.stop is not None:
+            turn.stopped = result.stop
+    if said.changed is not None:
+        item = check(turn, said.changed, together=asks.together)
+        if isinstance(item, str):
+            return f"A hook changed the arguments of this call, and they cannot be used: {item}"
+    return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+
+
+def before_command(
+    kit: Kit, command: str, call_id: str, decision: Decision
+) -> Generator[Event, None, tuple[Decision, str]]:
+    """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command.
+
+    Raises CancelledError.
+    """
+
+    def told(arguments: dict[str, Any]) -> dict[str, Any]:
+        effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
+        return {"tool_input": arguments, "effects": effects}
+
+    data = {**base_payload(kit), "tool_name": SHELL.name, "tool_use_id": call_id, **told({"command": command})}
+    result = yield from kit.hooks.run("PreToolUse", data, kit.context.cancel, told)
+    changed = str((result.changed or {}).get("command", command))
+    if changed != command:
+        decision = kit.policy.decide(SHELL.name, (Effect("run", changed),))
+    return decided(decision, result, kit.policy.mode), changed
+
+
+def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
+    """The gate's decision together with what the hooks say."""
+    why = f": {result.reason}" if result.reason else ""
+    if result.stop is not None or result.verdict == "deny":
+        if decision.level is Level.DENY:
+            return decision
+        why = why or (f": {result.stop}" if result.stop else "")
+        return Decision(Level.DENY, f"was refused by a hook{why}", "hook")
+    if result.verdict == "ask" and decision.level is not Level.DENY:
+        if mode == "dontAsk":
+            said = f"must be asked about, says a hook{why}, and the mode dontAsk denies that"
+            return Decision(Level.DENY, said, "hook")
+        if decision.level is Level.ASK:
+            return decision.but(reason=f"{decision.reason}, and a hook wants it asked about{why}", firm=True)
+        return Decision(Level.ASK, f"must be asked about, says a hook{why}", "hook", firm=True)
+    if result.verdict == "allow" and decision.level is Level.ASK and not decision.firm:
+        return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
+    return decision
+
+
+def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
+    """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
+    turn = asks.turn
+    given = tool_input(turn, item)
+    data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
+    if request.always:
+        data["permission_suggestions"] = [request.always]
+    result = yield from _run(turn, "PermissionRequest", data, refreshed_effects(asks, item))
+    if result.stop is not None:
+        turn.stopped = result.stop
+    if result.verdict == "deny" or result.stop is not None:
+        why = result.reason or result.stop
+        return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
+    if result.changed is not None and result.changed not in (given, item.call.arguments):
+        count = asks.changes[item.call.id] = asks.changes.get(item.call.id, 0) + 1
+        return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
+    return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
+
+
+def after_call(turn: Turn, item: Prepared, result: ToolResult, ms: int) -> Generator[Event, None, str]:
+    """What the PostToolUse hooks have to say about a result, for the model; "" for nothing."""
+    data = {
+        **base_payload(turn.kit, turn),
+        **_call_fields(item),
+        "tool_input": tool_input(turn, item),
+        "tool_response": _response(item, result),
+        "duration_ms": ms,
+    }
+    try:
+        found = yield from _run(turn, "PostToolUse", data)
+    except CancelledError:
+        # The call itself is done: its result stands, and the turn ends behind it.
+        return ""
+    if found.stop is not None:
+        turn.stopped = found.stop
+    said = [f"[A hook says about this call:]\n{found.reason}"] if found.verdict == "deny" and found.reason else []
+    return "".join(f"\n\n{text}" for text in [*said, *found.context])
+
+
+def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
+    """Why the hooks of Stop, or of SubagentStop, do not let the turn end; None where they do."""
+    kit = turn.kit
+    event: HookEvent = "SubagentStop" if kit.depth else "Stop"
+    times = turn.nudges.get("stop_hook", 0)
+    if not kit.hooks.wants(event, kit.agent) or times >= turn.options.hook_continues:
+        return None
+    data = {**base_payload(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
+    data |= {} if kit.depth else {"background_tasks": [job.command for job in kit.context.jobs.all() if job.running]}
+    result = yield from _run(turn, event, data)
+    if result.verdict != "deny" or result.stop is not None:
+        return None
+    turn.nudges["stop_hook"] = times + 1
+    return f"<hook_feedback>\nA hook does not let you stop yet:\n{result.reason or 'Go on.'}\n</hook_feedback>"
+
+
+def notify(turn: Turn, kind: str, message: str) -> None:
+    """Let the Notification hooks run beside the question that is put to the user."""
+    turn.kit.hooks.begin("Notification", _notification(turn, kind, message))
+
+
+def notified(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
+    """Run the Notification hooks before a turn is suspended, as what runs beside it ends with the program."""
+    yield from _run(turn, "Notification", _notification(turn, kind, message))
+
+
+def _notification(turn: Turn, kind: str, message: str) -> dict[str, Any]:
+    return {**base_payload(turn.kit, turn), "notification_type": kind, "message": message}
+
+
+def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
+    """What the PreCompact hooks say before the history is compacted: `context` is more for the instructions.
+
+    trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises CancelledError.
+    """
+    if not turn.kit.hooks.wants("PreCompact", trigger):
+        return HookResult()
+    data = {**base_payload(turn.kit), "trigger": trigger, "custom_instructions": focus}
+    return (yield from _run(turn, "PreCompact", data))
+
+
+def tool_input(turn: Turn, item: Prepared) -> dict[str, Any]:
+    """The arguments as hooks are given them: those of the tool that is really called, with absolute paths."""
+    arguments = item.call.arguments
+    if _stands_for_another(item):
+        arguments = arguments.get("arguments") or {}
+    return absolute(arguments, turn.kit.context.workspace.cwd)
+
+
+def with_input(item: Prepared, arguments: dict[str, Any]) -> ToolCall:
+    """The call with other arguments for the tool that is really called."""
+    whole = {**item.call.arguments, "arguments": arguments} if _stands_for_another(item) else arguments
+    return item.call.but(arguments=whole)
+
+
+def _stands_for_another(item: Prepared) -> bool:
+    return item.tool.name != item.call.name
+
+
+def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
+    """Arguments of a call, with the paths in them made absolute."""
+    found = dict(arguments)
+    for name in _PATHS:
+        path = found.get(name)
+        if isinstance(path, str) and path and not path.startswith("~"):
+            found[name] = str(cwd / Path(path))
+    return found
+
+
+def refreshed_effects(asks: Asks, given: Prepared) -> Again:
+    """What tells the effects of a call whose input a hook has changed."""
+
+    def again(arguments: dict[str, Any]) -> dict[str, Any]:
+        item = check(asks.turn, with_input(given, arguments), together=asks.together)
+        return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
+
+    return again
+
+
+def _call_fields(item: Prepared) -> dict[str, Any]:
+    """Beside Claude Code's fields: the resolved effects, which name every file of a call that touches several."""
+    effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
+    return {"tool_name": item.tool.name, "tool_use_id": item.call.id, "effects": effects}
+
+
+def _response(item: Prepared, result: ToolResult) -> dict[str, Any]:
+    found: dict[str, Any] = {"content": result.text, "success": not result.is_error}
+    if isinstance(result.display, CommandOutput):
+        found |= {"stdout": result.display.output, "stderr": "", "exit_code": result.display.exit_code}
+        found |= {"interrupted": result.display.exit_code is None, "isImage": False}
+    if written := sorted(item.writes):
+        found["filePath"] = written[0]
+    return found
+
+
+_SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
+_SECONDS = 30.0
+
+
+def session_start(kit: Kit, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the SessionStart hooks; returns messages for the model. source: startup, resume, clear or compact.
+
+    What a hook writes into the file that CLAUDE_ENV_FILE names is read by bash, and what it exports is there for the
+    commands of the session. Raises CancelledError.
+    """
+    if not kit.hooks.wants("SessionStart", source):
+        return ()
+    handle, name = tempfile.mkstemp(prefix="agent-env-")
+    os.close(handle)
+    try:
+        data = {**base_payload(kit), "source": source, "model": model, "env_file": name}
+        result = yield from kit.hooks.run("SessionStart", data, kit.context.cancel)
+        if Path(name).stat().st_size and not _take_environment(kit, Path(name)):
+            yield Warned("What the SessionStart hooks wrote into CLAUDE_ENV_FILE could not be used.")
+    except FileNotFoundError:
+        pass
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return contexts("SessionStart", result.context)
+
+
+def _take_environment(kit: Kit, file: Path) -> bool:
+    """Give the commands of the session what the file exports."""
+    from agent_tools.shell.process import run_process
+    from agent_tools.text import HeadTail
+
+    context = kit.context
+    bash = find_bash(context)
+    if bash is None:
+        return False
+    base, _ = command_env(context)
+    kept = HeadTail(1 << 20, 0)
+    argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
+    running = run_process(argv, context.workspace.root, context.shell.applied(base), _SECONDS, context.cancel, kept)
+    try:
+        while True:
+            next(running)
+    except StopIteration as stop:
+        if stop.value.cause != "exit" or not kept.complete:
+            return False
+    found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
+    return context.shell.learn(found, base)
+
+
+def prompt_submit(kit: Kit, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+    """Run the UserPromptSubmit hooks; returns messages for the model, and why the prompt is blocked or None.
+
+    Raises CancelledError.
+    """
+    if not kit.hooks.wants("UserPromptSubmit"):
+        return (), None
+    result = yield from kit.hooks.run("UserPromptSubmit", {**base_payload(kit), "prompt": prompt}, kit.context.cancel)
+    if result.verdict == "deny" or result.stop is not None:
+        return (), result.reason or result.stop or "a hook blocked it"
+    return contexts("UserPromptSubmit", result.context), None
+
+
+def incoming(kit: Kit, texts: list[str]) -> Generator[Event, None, list[str]]:
+    """Messages that came while a turn ran, as its hooks leave them: one that is blocked is not sent."""
+    found = []
+    for text in texts:
+        if text.startswith(OF_PROGRAM):
+            found.append(text)
+            continue
+        added, blocked = yield from prompt_submit(kit, text)
+        if blocked is not None:
+            yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")
+        else:
+            found += [text, *added]
+    return found
+
+
+def contexts(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """What hooks add, each as a message that is told from the user's words."""
+    return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
+
+
+def opening(conversation: Conversation, typed: str) -> Generator[Event, None, tuple[str, ...] | TurnResult]:
+    """What hooks do before a message is sent: messages to send with it, or the end of a turn that does not begin."""
+    kit = conversation.kit
+    kit.context.cancel = CancelToken()
+    try:
+        started = yield from _begin(conversation)
+        added, blocked = yield from prompt_submit(kit, typed)
+    except CancelledError:
+        return Failed(_nothing("interrupted"))
+    if blocked is None:
+        return (*started, *added)
+    # What the session start had to say is not lost with this message.
+    conversation.inbox += started
+    message = f"The message was not sent: a hook blocked it: {blocked}"
+    if kit.attended:
+        yield Warned(message)
+    denial = Denial("", "UserPromptSubmit", {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
+    end = _nothing("stopped_by_hook").but(denials=(denial,))
+    return Failed(end, failure=Failure("blocked", message), text=message)
+
+
+def beginning(conversation: Conversation) -> Generator[Event, None, tuple[str, ...]]:
+    """What hooks do before a suspended turn goes on."""
+    conversation.kit.context.cancel = CancelToken()
+    try:
+        return (yield from _begin(conversation))
+    except CancelledError:
+        return ()
+
+
+def _begin(conversation: Conversation) -> Generator[Event, None, tuple[str, ...]]:
+    source, conversation.source = conversation.source, ""
+    if not source:
+        return ()
+    try:
+        return (yield from session_start(conversation.kit, source, conversation.options.label))
+    except CancelledError:
+        conversation.source = source
+        raise
+
+
+def ending(conversation: Conversation, reason: str) -> Generator[Event, None, None]:
+    """The hooks of SessionEnd."""
+    kit = conversation.kit
+    try:
+        yield from kit.hooks.run("SessionEnd", {**base_payload(kit), "reason": reason}, kit.context.cancel)
+    except CancelledError:
+        return
+
+
+def _nothing(reason: TerminalReason) -> TurnEnd:
+    return TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))

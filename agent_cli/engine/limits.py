@@ -1,0 +1,274 @@
+"""What a turn may still spend, over every pause: what was used before a suspension is passed in again.
+
+Calls that repeat: what needs no second run, and what goes round in circles.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from agent_cli.core.messages import ToolCall
+from agent_cli.core.results import Cap, Limits, Spent
+from agent_tools.base import ToolResult
+from agent_tools.display import CommandOutput
+
+if TYPE_CHECKING:
+    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.turn import Turn
+
+
+class Budget:
+    """Asked before each round and each call; updated with each round, call, dollar, failure and refusal."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float], before: Spent | None = None) -> None:
+        spent = before or Spent()
+        self.limits = limits
+        self.rounds = spent.rounds
+        self.tool_calls = spent.tool_calls
+        self.cost = spent.cost
+        self.failures = spent.failures
+        self._round: set[bool] = set()
+        self._denials = dict(spent.denials)
+        self._stopped: Cap | None = None
+        self._clock = clock
+        self._started = clock() - spent.seconds
+        self._waited = 0.0
+        self._waiting_since: float | None = None
+
+    def reached(self) -> Cap | None:
+        """The first bound that is used up, or None."""
+        limits = self.limits
+        if self._stopped:
+            return self._stopped
+        if limits.rounds and self.rounds >= limits.rounds:
+            return "rounds"
+        if self.out_of_time:
+            return "duration"
+        if self.calls_left == 0:
+            return "tool_calls"
+        if limits.cost and self.cost >= limits.cost:
+            return "cost"
+        if limits.failures and self.failures >= limits.failures:
+            return "failures"
+        if limits.denials and max(self._denials.values(), default=0) >= limits.denials:
+            return "denials"
+        return None
+
+    def stop(self, cap: Cap) -> None:
+        """Let the turn end at the next round."""
+        self._stopped = cap
+
+    def renew(self, cap: Cap) -> None:
+        """The user wants the turn to continue: count this bound from zero again."""
+        if cap == "failures":
+            self.failures = 0
+        elif cap == "denials":
+            self._denials.clear()
+        self._stopped = None
+
+    def called(self, *, failed: bool) -> None:
+        """A call was answered."""
+        self.tool_calls += 1
+        self._round.add(failed)
+
+    def end_round(self) -> None:
+        """Every call of a round has its result: it failed where none of those that ran succeeded."""
+        if self._round:
+            self.failures = 0 if False in self._round else self.failures + 1
+        self._round.clear()
+
+    def denied(self, call: ToolCall) -> None:
+        """A call was refused. It is no failure of the model's, but the same refusal again and again ends the turn."""
+        self.tool_calls += 1
+        key = f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"
+        self._denials[key] = self._denials.get(key, 0) + 1
+
+    @property
+    def calls_left(self) -> int | None:
+        return max(0, self.limits.tool_calls - self.tool_calls) if self.limits.tool_calls else None
+
+    @property
+    def seconds(self) -> float:
+        """Working time so far, without the time that the user took to answer."""
+        now = self._clock() if self._waiting_since is None else self._waiting_since
+        return now - self._started - self._waited
+
+    @property
+    def out_of_time(self) -> bool:
+        return bool(self.limits.seconds) and self.seconds >= self.limits.seconds
+
+    @property
+    def rounds_left(self) -> int | None:
+        return max(0, self.limits.rounds - self.rounds) if self.limits.rounds else None
+
+    @property
+    def spent(self) -> Spent:
+        """The sums that the limits hold for."""
+        return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures, dict(self._denials))
+
+    def take(self, spent: Spent) -> None:
+        """What a nested turn that began with our own sum has come to."""
+        self.rounds, self.tool_calls, self.cost = spent.rounds, spent.tool_calls, spent.cost
+        self._waited = self._clock() - self._started - spent.seconds
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Stop the clock while the user is asked."""
+        self._waiting_since = self._clock()
+        try:
+            yield
+        finally:
+            self._waited += self._clock() - self._waiting_since
+            self._waiting_since = None
+
+
+WARN, STOP = 3, 5
+LONGEST_CYCLE = 6
+
+
+class _Answered:
+    """A call with its result; results are compared only where the calls are the same: a long one takes milliseconds."""
+
+    def __init__(self, key: str, result: ToolResult | None = None, essence: str = "") -> None:
+        self.key = key
+        self._result = result
+        self._essence = essence
+
+    @property
+    def essence(self) -> str:
+        if self._result is not None:
+            self._essence, self._result = _hash(_essence(self._result)), None
+        return self._essence
+
+    def equals(self, other: _Answered) -> bool:
+        return self.key == other.key and self.essence == other.essence
+
+
+class Repeats:
+    """What one turn has called. recent: the latest calls of its earlier parts."""
+
+    def __init__(self, turn: Turn, recent: Iterable[str] = ()) -> None:
+        self._turn = turn
+        self._read: dict[str, tuple[int, object]] = {}
+        self._latest: deque[_Answered] = deque(maxlen=LONGEST_CYCLE * STOP)
+        self._runs = [0] * (LONGEST_CYCLE + 1)
+        self._warned_in: int | None = None
+        self._round = 0
+        for entry in recent:
+            key, _, essence = entry.partition(":")
+            self._add(_Answered(key, essence=essence))
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """The latest calls with their results, for a turn that is suspended."""
+        return tuple(f"{entry.key}:{entry.essence}" for entry in self._latest)
+
+    def unchanged(self, item: Prepared) -> int | None:
+        """The round in which this very call was made, where running it again could tell nothing new."""
+        found = self._read.get(_key(item.call, item.tool.name))
+        if found is None:
+            return None
+        now = self.signature(item)
+        return found[0] if now is not None and now == found[1] else None
+
+    def forget(self) -> None:
+        """Earlier results are not shown to the model any more."""
+        self._read.clear()
+
+    def signature(self, item: Prepared) -> object:
+        """What the call's result depends on; None where that cannot be told (folders, commands, the network)."""
+        if not item.harmless:
+            return None
+        parts: list[object] = []
+        for effect in item.effects:
+            if effect.kind == "state":
+                parts.append(self._turn.kit.context.plan)
+                continue
+            try:
+                found = Path(effect.target).stat()
+            except OSError:
+                return None
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            parts.append((found.st_mtime_ns, found.st_size, found.st_ino))
+        return parts or None
+
+    def note(self, item: Prepared, result: ToolResult, before: object) -> str:
+        """Remember a call that ran, with its signature `before`. Returns a warning for the model, or ""."""
+        key = _key(item.call, item.tool.name)
+        after = self.signature(item)
+        if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
+            self._read[key] = (self._turn.budget.rounds, after)
+        return self.answered(key, result)
+
+    def note_unrun(self, call: ToolCall, text: str) -> str:
+        """Remember a call that was answered with `text` without being run. Returns a warning for the model, or ""."""
+        return self.answered(_key(call, call.name), ToolResult(text))
+
+    def answered(self, key: str, result: ToolResult) -> str:
+        """Remember that the call `key` gave `result`; a warning for the model where that closes a loop, or ""."""
+        turn = self._turn
+        entry = _Answered(_hash(key), result)
+        # The same call several times in one answer is one attempt.
+        if not (self._round == turn.budget.rounds and self._latest and entry.equals(self._latest[-1])):
+            self._add(entry)
+        self._round = turn.budget.rounds
+        cycle = next((n for n in range(1, LONGEST_CYCLE + 1) if self._times(n) >= WARN), 0)
+        if not cycle:
+            self._warned_in = None
+            return ""
+        if self._warned_in is None:
+            self._warned_in = turn.budget.rounds
+            what = "This call" if cycle == 1 else f"This cycle of {cycle} calls"
+            return (
+                f"\n\n[{what} gave the same result {self._times(cycle)} times in a row. Repeating it will not help: "
+                "change something, try another way, or say what blocks you.]"
+            )
+        # Several calls of one answer were made before the model could read the warning.
+        if self._times(cycle) >= STOP and turn.budget.rounds > self._warned_in:
+            turn.budget.stop("repetition")
+        return ""
+
+    def renew(self) -> None:
+        """The user wants the turn to continue: count from here."""
+        self._latest.clear()
+        self._runs = [0] * (LONGEST_CYCLE + 1)
+        self._warned_in = None
+
+    def _add(self, entry: _Answered) -> None:
+        """Count, for each length of a cycle, how many of the latest calls equal the one a cycle earlier."""
+        for cycle in range(1, LONGEST_CYCLE + 1):
+            same = len(self._latest) >= cycle and entry.equals(self._latest[-cycle])
+            self._runs[cycle] = self._runs[cycle] + 1 if same else 0
+        self._latest.append(entry)
+
+    def _times(self, cycle: int) -> int:
+        """How often the latest calls went through a cycle of this length, one after another."""
+        return self._runs[cycle] // cycle + 1
+
+
+def _key(call: ToolCall, tool: str) -> str:
+    return f"{tool} {json.dumps(call.arguments, sort_keys=True)}{call.broken}"
+
+
+def _hash(value: Any) -> str:
+    """A short digest; only the few latest calls are ever compared by it."""
+    data = repr(value).encode("utf-8", "surrogatepass")
+    return f"{crc32(data):08x}{len(data):x}"
+
+
+def _essence(result: ToolResult) -> Any:
+    """The result without what differs from run to run: durations, addresses in memory."""
+    if isinstance(result.display, CommandOutput):
+        text = f"{result.display.exit_code} {result.display.output}"
+    else:
+        text = result.text
+    return re.sub(r"0x[0-9a-f]{6,}|\d+(?:\.\d+)? ?m?s\b", "", text), result.media

@@ -1,0 +1,116 @@
+"""Calls that only look, begun side by side before their turn comes; results and events keep the order of the calls."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+from agent_cli.engine.tool_call import Checked, Prepared
+from agent_cli.engine.turn import Turn
+from agent_cli.permissions.decision import Level
+from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
+
+WORKERS = 4
+
+
+class Begun:
+    """A call that runs, or ran, in another thread, up to its end or its first question to a model.
+
+    It works on a context of its own, so that what it reads counts as read only when its turn comes. signature: what
+    its result depends on, as it was before it ran.
+    """
+
+    def __init__(self, item: Prepared, context: ToolContext, signature: object) -> None:
+        self.item = item
+        self.signature = signature
+        self._shared = context
+        self._own = context.nested()
+        self._before = dict(context.seen)
+        self._own.seen = dict(context.seen)
+        self._own.plan = context.plan
+        self._done = Flag()
+        self._steps: list[Progress] = []
+        self._rest: Generator[Any, Any, ToolResult] | None = None
+        self._ask: AskModel | None = None
+        self._end: ToolResult | Exception | None = None
+
+    def work(self) -> None:
+        """Run the call in this thread."""
+        try:
+            outcome = self.item.tool.run(self.item.args, self._own)
+            self._end = outcome if isinstance(outcome, ToolResult) else self._advance(outcome)
+        except Exception as error:  # noqa: BLE001 - raised again where the call's turn comes
+            self._end = error
+        finally:
+            self._done.set()
+
+    def _advance(self, steps: Generator[Any, Any, ToolResult]) -> ToolResult | None:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as stop:
+                result: ToolResult = stop.value
+                return result
+            if isinstance(step, AskModel):
+                self._ask, self._rest = step, steps
+                return None
+            self._steps.append(step)
+
+    def outcome(self) -> Generator[Any, Any, ToolResult]:
+        """What the tool itself would have yielded and returned, or raised. Raises CancelledError while it waits."""
+        while not self._done.wait(0.05):
+            self._shared.cancel.check()
+        yield from self._steps
+        try:
+            if self._rest is not None:
+                return (yield from _go_on(self._rest, (yield self._ask)))
+            if isinstance(self._end, Exception):
+                raise self._end
+            assert self._end is not None
+            return self._end
+        finally:
+            learned = {p: mark for p, mark in self._own.seen.items() if self._before.get(p) != mark}
+            self._shared.seen.update(learned)
+
+
+def _go_on(steps: Generator[Any, Any, ToolResult], answer: Any) -> Generator[Any, Any, ToolResult]:
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as stop:
+            result: ToolResult = stop.value
+            return result
+        answer = yield step
+
+
+def can_go_ahead(turn: Turn, item: Checked) -> bool:
+    """Whether the call only looks, is allowed without a question, and has something new to tell."""
+    return (
+        not isinstance(item, str)
+        and item.tool.side_by_side
+        and item.decision.level is Level.ALLOW
+        and all(effect.kind in ("read", "fetch") for effect in item.effects)
+        and turn.repeats.unchanged(item) is None
+    )
+
+
+def start_parallel(turn: Turn, items: Sequence[Prepared]) -> dict[str, Begun]:
+    """Start the calls in a few threads; by call id."""
+    context = turn.kit.context
+    begun = [Begun(item, context, turn.repeats.signature(item)) for item in items]
+    waiting = deque(begun)
+
+    def worker() -> None:
+        while not context.cancel.cancelled:
+            try:
+                next_one = waiting.popleft()
+            except IndexError:
+                return
+            next_one.work()
+
+    for _ in range(min(WORKERS, len(begun))):
+        Thread(target=worker, daemon=True).start()
+    return {b.item.call.id: b for b in begun}

@@ -1,0 +1,136 @@
+"""What prompts lend to a turn, and what is kept of it while the turn waits: rules, a model, the state of its gates.
+
+The commands in a user's prompt: permitted like any call of the shell tool, hooks included, then run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from agent_cli.core.approvals import Approve, EditedCall, Reject
+from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
+from agent_cli.engine.barrier import caught
+from agent_cli.engine.turn import Kit, Turn
+from agent_cli.permissions.decision import Level
+from agent_cli.providers.base import ModelError
+from agent_tools.base import Effect, ToolError
+from agent_tools.cancel import CancelledError
+from agent_tools.display import Note
+from agent_tools.overrides import Lent, Prompted
+from agent_tools.record import from_plain, to_plain
+from agent_tools.registry import SHELL
+from agent_tools.shell.prompt_commands import fill
+from agent_tools.text import shorten
+
+
+def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
+    """Take what the turn begins with: what its message lends, or, where it was suspended, what held then."""
+    options = turn.options
+    if not (options.lent or options.kept or options.review != "off"):
+        return
+    lent = [options.lent, *(from_plain(Lent, plain) for plain in options.kept.get("lent", ()))]
+    flow = next((each.flow for each in lent if each.flow), "")
+    if options.review != "off" or flow:
+        from agent_cli.engine.review import Gates  # only where a user is to look at steps
+
+        turn.kit.gates = Gates(turn, flow, options.kept)
+    for each in lent:
+        yield from borrow(turn, each)
+
+
+def borrow(turn: Turn, lent: Lent) -> Generator[Event, None, None]:
+    """Let what a prompt brings hold until the turn ends. A model that cannot be had is told, and done without."""
+    if not lent:
+        return
+    turn.lent.append(lent)
+    turn.borrowed += turn.kit.policy.lend(lent.rules, lent.source, own=lent.own)
+    if not lent.model or turn.kit.open_model is None:
+        return
+    try:
+        other = turn.kit.open_model(lent.model)
+    except ModelError as error:
+        yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Going on without.")
+        return
+    turn.switch(other)
+
+
+def give_back(turn: Turn) -> None:
+    """The end of what was lent; also where the turn breaks off."""
+    turn.kit.policy.take_back(turn.borrowed)
+    if turn.kit.depth == 0:
+        turn.kit.gates = None
+
+
+def kept(turn: Turn) -> dict[str, Any]:
+    """What a turn that is suspended goes on with, as plain data; {} where there is nothing of the kind."""
+    found: dict[str, Any] = {}
+    if turn.lent:
+        found["lent"] = [to_plain(each) for each in turn.lent]
+    if turn.kit.gates is not None and turn.kit.depth == 0:
+        found |= turn.kit.gates.kept()
+    if turn.plan_approved and turn.options.plan_review == "always":
+        found["plan_approved"] = True
+    return found
+
+
+def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
+    """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
+    if SHELL.name not in kit.tools:
+        raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
+    lent = prompt.lent
+    rules = kit.policy.lend(lent.rules, lent.source, own=lent.own)
+    pieces = list(prompt.pieces)
+    try:
+        for place in range(1, len(pieces), 2):
+            pieces[place] = yield from _permitted(kit, prompt.name, pieces[place], f"inline-{place}")
+        running = fill(prompt.but(pieces=tuple(pieces)), kit.context)
+        while True:
+            next(running)
+    except StopIteration as stop:
+        text: str = stop.value
+    except CancelledError:
+        raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
+    except ToolError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it must cost this message, not the session
+        said = yield from caught(kit, f"running the commands of /{prompt.name}", error)
+        raise ToolError(f"/{prompt.name} was not sent. {said}") from None
+    finally:
+        kit.policy.take_back(rules)
+    return text
+
+
+def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
+    """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
+    yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
+    decision = kit.policy.decide(SHELL.name, (Effect("run", command),))
+    if kit.hooks.wants("PreToolUse", SHELL.name):
+        from agent_cli.engine.hook_points import before_command
+
+        decision, command = yield from before_command(kit, command, call_id, decision)
+    why = f"it {decision.reason}"
+    if decision.level is Level.ASK:
+        effects = (Effect("run", command),)
+        request = ApprovalRequested(
+            call_id,
+            SHELL.name,
+            f"Run: {shorten(command, 200)}",
+            f"{decision.reason}, and /{name} begins with it",
+            effects,
+            str(kit.context.workspace.cwd),
+            facts=kit.policy.facts(SHELL.name, effects, decision),
+            arguments={"command": command},
+        )
+        answer = kit.approver(request)
+        if isinstance(answer, EditedCall):
+            return (yield from _permitted(kit, name, str(answer.arguments.get("command", command)), call_id))
+        if isinstance(answer, Approve):
+            yield ToolFinished(call_id, SHELL.name, False, 0, Note(f"for /{name}"))
+            return command
+        why = answer.reason or "you refused it" if isinstance(answer, Reject) else "it needs the user to allow it"
+    elif decision.level is Level.ALLOW:
+        yield ToolFinished(call_id, SHELL.name, False, 0, Note(f"for /{name}"))
+        return command
+    yield ToolFinished(call_id, SHELL.name, True, 0, Note("not run"))
+    raise ToolError(f"/{name} was not sent, because its command `{shorten(command)}` may not run: {why}.")

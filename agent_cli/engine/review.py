@@ -1,0 +1,224 @@
+"""Where a user looks at the work before it goes on: after a step of the plan, after a set of changed files, or in the
+order that a prompt such as /tdd asks for.
+
+A gate stands before a call, so that the call waits in the history like any other while nobody is there: before the one
+that marks a step as done, or before the first of the round after files were changed. What was seen since the last look
+is counted here; the words of the user go to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_cli.core.approvals import Defer, QuestionReply
+from agent_cli.core.events import Event, QuestionAsked, Warned
+from agent_cli.core.messages import ToolCall, pending_calls
+from agent_cli.engine.approvals import answer_of, put_question
+from agent_cli.engine.checkpoints import checkpoint
+from agent_cli.engine.tdd import Tdd
+from agent_cli.permissions.decision import Decision
+from agent_tools.base import Effect, ToolError, ToolResult
+from agent_tools.cancel import CancelledError
+from agent_tools.display import Diff, Diffs
+from agent_tools.record import Value, from_plain, to_plain
+from agent_tools.text import counted, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.turn import Turn
+
+_COMMANDS = 20
+
+
+# Of a file, and of all files, so much of a diff is shown; the question is stored with the session.
+_PATCH, _PATCHES = 12_000, 48_000
+
+
+class GateResult(Value, tag="Look"):
+    """What came of a gate. "go": with a note for the call's result. "answered": the calls have their results."""
+
+    how: Literal["go", "suspended", "cancelled", "answered"] = "go"
+    note: str = ""
+
+
+class Gates:
+    """The gates of one turn, sub-agents included."""
+
+    def __init__(self, turn: Turn, flow: str, kept: dict[str, Any]) -> None:
+        self._review = turn.options.review
+        changed: list[Diff] = [from_plain(Diff, {"patch": "", **plain}) for plain in kept.get("changed", ())]
+        self._changed = {diff.path: diff for diff in changed}
+        self._ran: list[str] = list(kept.get("ran", ()))
+        self._calls: list[str] = list(kept.get("calls", ()))
+        self._asking = str(kept.get("asking", ""))
+        self._resumed = bool(pending_calls(turn.history))
+        self._tdd = Tdd(turn, kept.get("tdd")) if flow == "tdd" else None
+
+    def kept(self) -> dict[str, Any]:
+        """What goes on with a turn that waits."""
+        tdd = {"tdd": self._tdd.kept()} if self._tdd else {}
+        changed = [to_plain(change) for change in self._changed.values()]
+        return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **tdd}
+
+    def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
+        """The decision about a call, stricter where the order of work demands it. Raises ToolError: not now."""
+        return self._tdd.decided(turn, tool, effects, decision) if self._tdd else decision
+
+    def note(self, item: Prepared, result: ToolResult) -> str:
+        """Take in what a call did; what its result should say beside."""
+        self._calls.append(item.call.id)
+        for file in _diffs(result):
+            before = self._changed.get(file.path)
+            self._changed[file.path] = file if before is None else _joined(before, file)
+        runs = [shorten(e.target, 200) for e in item.effects if e.kind == "run" and not item.tool.nested]
+        self._ran = [*self._ran, *runs][-_COMMANDS:]
+        return self._tdd.note(item, result) if self._tdd else ""
+
+    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
+        """Before the calls of a round: the tests of /tdd were seen failing, or files were changed."""
+        resumed, self._resumed = self._resumed, False
+        if resumed and calls[0].id != self._asking:
+            return GateResult()
+        title = self._tdd.review() if self._tdd else ""
+        if not title and (self._review != "files" or not self._changed):
+            return GateResult()
+        reply = yield from self._look(turn, calls[0].id, title or "Files were changed.", ())
+        if isinstance(reply, GateResult):
+            return reply
+        if title and self._tdd:
+            self._tdd.reviewed(good=reply.verdict == "approve")
+        if reply.verdict == "approve":
+            return GateResult(note=_words("The user has looked at the changes.", reply))
+        text = f"Not run: the user looked at what was changed so far and {reply.text}\nDo that first."
+        for number, call in enumerate(calls, 1):
+            yield from turn.answer(call, text, is_error=True, last=number == len(calls))
+        return GateResult("answered")
+
+    def at_step(self, turn: Turn, item: Prepared, *, last: bool) -> Generator[Event, None, GateResult]:
+        """Before a call that marks steps of the plan as done."""
+        steps = finished_by(turn, item) if self._review == "step" else ()
+        if not steps:
+            return GateResult()
+        title = f"{counted(len(steps), 'step')} of the plan {'is' if len(steps) == 1 else 'are'} done."
+        reply = yield from self._look(turn, item.call.id, title, steps)
+        if isinstance(reply, GateResult):
+            return reply
+        if reply.verdict == "approve":
+            return GateResult(note=_words("The user has looked at this step and says: go on.", reply))
+        text = (
+            f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and {reply.text}\n"
+            "Do that, then mark the step again."
+        )
+        yield from turn.answer(item.call, text, is_error=True, last=last)
+        return GateResult("answered")
+
+    def unfinished(self, turn: Turn, text: str) -> str:
+        """What the order of work still wants, when the model has answered in words; "" where that is all."""
+        return self._tdd.unfinished(turn, text) if self._tdd else ""
+
+    def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
+        """Before the turn ends: the user's words that send it on, or None.
+
+        Raises CancelledError where the user has left.
+        """
+        if self._tdd and (missing := self._tdd.missing()):
+            yield Warned(f"/tdd ends early: {missing}.")
+        if self._review != "files" or not self._changed or not turn.kit.attended:
+            return None
+        # There is no call that could wait, so nothing is recorded of the question; the words become a message.
+        asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
+        message = "Work waits for you to look at it"
+        yield from checkpoint(turn)
+        reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
+        if isinstance(reply, Defer):
+            # The user has left without an answer: the turn is interrupted, and can be resumed.
+            raise CancelledError
+        if reply.verdict == "undo":
+            return f"I {(yield from self._taken_back(turn, reply)).text}"
+        self._seen()
+        return reply.text if reply.verdict == "revise" else None
+
+    def _look(
+        self, turn: Turn, call_id: str, title: str, steps: Sequence[str]
+    ) -> Generator[Event, None, QuestionReply | GateResult]:
+        """Put what was done to the user: their reply, or how the turn ends because of it."""
+        self._asking = call_id
+        reply = yield from put_question(turn, QuestionAsked(call_id, "review", self._data(turn, title, steps)))
+        if isinstance(reply, Defer):
+            return GateResult("suspended")
+        self._asking = ""
+        if reply.verdict == "cancel":
+            return GateResult("cancelled")
+        if reply.verdict == "undo":
+            return (yield from self._taken_back(turn, reply))
+        self._seen()
+        return reply if reply.verdict == "approve" else reply.but(text=f"said: {reply.text}")
+
+    def _taken_back(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
+        """Undo what was done since the last look; the reply with what the model is to know of that."""
+        became = turn.kit.watch.take_back(self._calls)
+        yield Warned(became)
+        self._seen()
+        said = f" They said: {reply.text}" if reply.text else ""
+        return reply.but(text=f"took it back. {became}{said} Read files again before you change them.")
+
+    def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
+        # Without snapshots it is only known what the tools for files have told.
+        diffs = turn.kit.watch.diffs(self._calls) or tuple(self._changed.values())
+        return {
+            "title": title,
+            "steps": list(steps),
+            "files": [{"path": d.path, "added": d.added, "removed": d.removed} for d in diffs],
+            "diffs": [to_plain(d) for d in _bounded(diffs)],
+            "commands": list(self._ran),
+        }
+
+    def _seen(self) -> None:
+        self._changed, self._ran, self._calls = {}, [], []
+
+
+def finished_by(turn: Turn, item: Prepared) -> tuple[str, ...]:
+    """The steps that a call would newly mark as done; it is tried on a plan that nobody sees."""
+    if not item.tool.changes_plan:
+        return ()
+    context = turn.kit.context
+    trial = context.nested()
+    trial.plan = context.plan
+    try:
+        item.tool.run(item.args, trial)
+    except ToolError:
+        return ()
+    before = {step.content for step in context.plan if step.status == "completed"}
+    return tuple(step.content for step in trial.plan if step.status == "completed" and step.content not in before)
+
+
+def _diffs(result: ToolResult) -> tuple[Diff, ...]:
+    if result.is_error:
+        return ()
+    shown = result.display
+    return (shown,) if isinstance(shown, Diff) else shown.files if isinstance(shown, Diffs) else ()
+
+
+def _joined(first: Diff, then: Diff) -> Diff:
+    """Two changes to a file, one after the other."""
+    patch = _clipped(f"{first.patch.rstrip(chr(10))}\n{then.patch}", _PATCH)
+    return first.but(patch=patch, added=first.added + then.added, removed=first.removed + then.removed)
+
+
+def _bounded(diffs: Iterable[Diff]) -> Iterator[Diff]:
+    """Diffs that are not too long to be shown and stored."""
+    left = _PATCHES
+    for diff in diffs:
+        patch = _clipped(diff.patch, min(_PATCH, left))
+        left = max(0, left - len(patch))
+        yield diff.but(patch=patch)
+
+
+def _clipped(patch: str, most: int) -> str:
+    """The first lines of a diff, with a note where there are more."""
+    return patch if len(patch) <= most else patch[:most].rpartition("\n")[0] + "\n\\ (cut here; see /diff)"
+
+
+def _words(text: str, reply: QuestionReply) -> str:
+    return f"\n\n[{text}{f' They said: {reply.text}' if reply.text else ''}]"

@@ -1,0 +1,83 @@
+"""Answers that fit a JSON schema: a tool that the model must call last, whose arguments are the answer.
+
+A tool and not the provider's own response format, because that exists on some wires only and would forbid text between
+the calls of a longer job.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.messages import AssistantMessage
+from agent_cli.engine.turn import Turn
+from agent_tools.base import Effect, Finish, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.record import Value
+
+NAME = "StructuredOutput"
+_REMINDERS = 2
+
+
+class StructuredAnswer(Value):
+    """Arguments whose shape the user gave."""
+
+    value: dict[str, Any]
+
+
+class StructuredOutput(Tool[StructuredAnswer]):
+    """Give the final answer. Call this once, as the last step, when the task is done; its arguments are the answer."""
+
+    name = NAME
+    Args = StructuredAnswer
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+
+    def schema(self) -> dict[str, Any]:
+        return self._schema
+
+    def read(self, arguments: dict[str, Any]) -> StructuredAnswer:
+        # jsonschema takes 0.1 s to import; only runs that ask for a schema pay.
+        from jsonschema.validators import validator_for
+
+        found = validator_for(self._schema)(self._schema).iter_errors(arguments)
+        mistakes = [f"{'.'.join(map(str, e.path)) or 'the answer'}: {e.message}" for e in found]
+        if mistakes:
+            raise ToolError(f"The answer does not fit its schema. {'; '.join(mistakes[:5])}")
+        return StructuredAnswer(arguments)
+
+    def effects(self, args: StructuredAnswer, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("state"),)
+
+    def summary(self, args: StructuredAnswer, ctx: ToolContext) -> str:
+        return "Give the structured answer"
+
+    def run(self, args: StructuredAnswer, ctx: ToolContext) -> ToolResult:
+        return ToolResult("The answer was taken.", finish=Finish(args.value))
+
+
+def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
+    """A text where the structured answer was due is reminded of it, at most twice."""
+    reminders = turn.nudges.get(NAME, 0)
+    if reminders >= _REMINDERS:
+        return None
+    turn.nudges[NAME] = reminders + 1
+    return f"<reminder>\nGive the final answer by calling {NAME}, with arguments that fit its schema.\n</reminder>"
+
+
+def read_schema(text: str) -> dict[str, Any]:
+    """A JSON schema from text, or from the file that the text names. Raises ValueError with a sentence."""
+    source = text
+    if not text.lstrip().startswith("{"):
+        try:
+            source = Path(text).read_text("utf-8")
+        except OSError as error:
+            raise ValueError(f"cannot read {text}: {error.strerror or error}") from None
+    try:
+        schema = json.loads(source)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        raise ValueError('a schema of type "object" is needed')
+    return schema

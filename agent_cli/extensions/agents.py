@@ -1,0 +1,115 @@
+"""Types of sub-agents: markdown files with a head (name, description, tools, model) and the system prompt below it.
+
+.agent/agents/x.md in the project, then .claude/agents, then the same in the home folder, then those shipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.front_matter import FrontMatterError, listed_items, read_front_matter, split_front_matter
+from agent_cli.config.prompts import prompt_folder
+from agent_cli.core.agent_type import AgentType
+from agent_cli.core.rules import RuleError
+from agent_cli.extensions.commands import key_words, markdown_files
+from agent_cli.extensions.template import model_of
+from agent_tools.fs.safe_read import read_regular, read_text
+from agent_tools.registry import tool_name
+
+FOLDERS = (".agent/agents", ".claude/agents")
+LIMIT = 131_072
+# Tools of Claude Code that have no like here: a type that names them can do its work without.
+ELSEWHERE = frozenset(
+    "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
+    "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
+    "TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete ToolSearch Workflow mcp".split()
+)
+
+
+class AgentTypeError(ValueError):
+    """A file that is no agent type; the message names it and what is wrong."""
+
+
+def read_agent_type(
+    text: str, source: str, known: Collection[str] = (), check_model: Callable[[str], str] = lambda name: ""
+) -> AgentType:
+    """Parse one file. known: the tools that there are; () for any. check_model: why a model means nothing, or "".
+
+    Raises AgentTypeError.
+    """
+    head, body = split_front_matter(text)
+    if not head:
+        raise AgentTypeError(f"{source}: an agent type begins with a head between two lines of ---")
+    try:
+        table = read_front_matter(head)
+        tools, without = _tools(table.get("tools"), known)
+        not_tools, _ = _tools(table.get("disallowedTools"), known)
+    except (FrontMatterError, RuleError, AgentTypeError) as error:
+        raise AgentTypeError(f"{source}: {error}") from None
+    name, description = key_words(table, "name"), key_words(table, "description")
+    if not name or not body.strip():
+        raise AgentTypeError(f"{source}: a name and a prompt are needed")
+    if re.fullmatch(r"\w[\w.:-]*", name) is None:
+        raise AgentTypeError(f"{source}: {name!r} is no name of one word")
+    if without and not tools:
+        raise AgentTypeError(f"{source}: none of its tools is here: {', '.join(without)}")
+    model = model_of(table)
+    if model and (why := check_model(model)):
+        raise AgentTypeError(f"{source}: model {model}: {why}")
+    return AgentType(name, description, body.strip(), tools, model, None, without, not_tools)
+
+
+def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tools that a head names, and those of them that only another program has.
+
+    Raises AgentTypeError, RuleError.
+    """
+    names = [tool_name(text.partition("(")[0]) for text in listed_items(value)]
+    if names == ["*"]:
+        return (), ()
+    found: list[str] = []
+    without: list[str] = []
+    for name in dict.fromkeys(names):
+        if not known or name in known or name.startswith("mcp__"):
+            found.append(name)
+        elif name in ELSEWHERE:
+            without.append(name)
+        else:
+            import difflib  # only for a name that is not known
+
+            near = difflib.get_close_matches(name, known, 1)
+            raise AgentTypeError(f"there is no tool named {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    return tuple(found), tuple(without)
+
+
+def builtin_agent_types() -> dict[str, AgentType]:
+    """The types that ship with the program, by name."""
+    files: list[Path] = sorted((prompt_folder() / "agents").glob("*.md"))
+    types = [read_agent_type(read_text(f, LIMIT), f.name) for f in files]
+    return {t.name: t for t in types}
+
+
+def find_agent_types(
+    home: Path | None, project: Path | None, known: Collection[str], check_model: Callable[[str], str]
+) -> tuple[dict[str, AgentType], list[str]]:
+    """The user's types by name, sorted, and what is wrong with some. project: None where it has no say."""
+    found: dict[str, AgentType] = {}
+    problems: list[str] = []
+    for base, within in ((project, project), (home, None)):
+        for folder in FOLDERS if base is not None else ():
+            for stem, path in markdown_files(f"{base}/{folder}", within, problems):
+                if stem.casefold().endswith("readme"):
+                    continue  # a note for people, which doctor tells of
+                try:
+                    text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
+                    kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
+                except OSError as error:
+                    problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
+                except AgentTypeError as error:
+                    problems.append(f"{error}; this agent type is left out")
+                else:
+                    found.setdefault(kind.name, kind)
+    return dict(sorted(found.items())), problems

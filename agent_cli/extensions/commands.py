@@ -1,0 +1,171 @@
+"""Commands that a user keeps as markdown files: found by name at the start, read when they are used.
+
+    ~/.agent/commands/x.md is /x, .agent/commands/sub/x.md in the project is /sub:x; .claude/commands counts as well.
+
+The nearest file of a name wins: the project's before the user's own, and those before the ones that are shipped. What
+the head of a file may say is in docs/extensions.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
+from agent_cli.config.prompts import prompt_folder
+from agent_cli.extensions.mentions import with_files
+from agent_cli.extensions.template import expand_body
+from agent_tools.base import ToolContext, ToolError, UserCommand
+from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
+from agent_tools.overrides import Prompted
+from agent_tools.record import Value
+
+FOLDERS = (".agent/commands", ".claude/commands")
+LIMIT = 65_536
+DEEPEST = 4
+MOST = 500
+_HEAD = 4_096
+
+
+class Command(Value):
+    """A prompt kept in a file. name: as it is called, without the slash. hint: its arguments, in words.
+
+    by_model: the model may use it. within: the folder that the file must be in, links followed; None for any. own: it
+    is the user's own, or shipped.
+    """
+
+    name: str
+    path: Path
+    description: str = ""
+    hint: str = ""
+    by_model: bool = True
+    within: Path | None = None
+    own: bool = True
+
+    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+        """The prompt with the arguments in their places and the files that it mentions. Raises ToolError."""
+        try:
+            text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
+        except OSError as error:
+            raise ToolError(f"The command /{self.name} cannot be read: {error.strerror or error}.") from None
+        head, body = split_front_matter(text)
+        if not body.strip():
+            raise ToolError(f"The command /{self.name} is empty: {self.path} has no text.")
+        try:
+            table = read_front_matter(head)
+        except FrontMatterError:
+            table = {}  # told at the start
+        return expand_body(self.name, body, table, arguments, ctx, own=self.own)
+
+
+def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | Prompted:
+    """What a message means: a command's prompt for `/name arguments`, else itself and the files that it mentions.
+
+    Raises ToolError.
+    """
+    if text.startswith("/"):
+        name, arguments = split_call(text)
+        if name in commands:
+            return commands[name].expand(arguments, ctx)
+    return with_files(text, ctx)
+
+
+def split_call(text: str) -> tuple[str, str]:
+    """The name and the arguments of `/name arguments`."""
+    name, *rest = text.removeprefix("/").split(maxsplit=1)[:2] or [""]
+    return name, rest[0] if rest else ""
+
+
+def find_commands(home: Path | None, project: Path | None) -> tuple[dict[str, Command], list[str]]:
+    """The commands by name, sorted, and what is wrong with files among them. project: None where it has no say."""
+    found: dict[str, Command] = {}
+    problems: list[str] = []
+    for base, within in ((project, project), (home, None)):
+        for folder in FOLDERS if base is not None else ():
+            for name, path in markdown_files(f"{base}/{folder}", within, problems):
+                if name not in found:
+                    found[name] = _read_head(name, Path(path), within, problems)
+    return dict(sorted(found.items())), problems
+
+
+def shipped_commands() -> dict[str, Command]:
+    """The commands that come with the program; the model is told of none of them."""
+    folder = prompt_folder() / "commands"
+    files = [(name, Path(path)) for name, path in markdown_files(str(folder))]
+    return {name: _read_head(name, path, None, []).but(by_model=False) for name, path in files}
+
+
+def markdown_files(
+    folder: str, within: Path | None = None, problems: list[str] | None = None, prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, str]]:
+    """Names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a.
+
+    within: as for a command. problems: takes the links that lead out of it.
+    """
+    for name, is_folder in entries_inside(folder, within, problems):
+        if unusable_name(name):
+            continue
+        if is_folder and depth < DEEPEST:
+            yield from markdown_files(f"{folder}/{name}", within, problems, f"{prefix}{name}:", depth + 1)
+        elif name.endswith(".md") and not is_folder:
+            yield prefix + name[:-3], f"{folder}/{name}"
+
+
+def entries_inside(folder: str, within: Path | None, problems: list[str] | None = None) -> list[tuple[str, bool]]:
+    """The names in a folder, sorted, each with whether it is a folder; [] where there is none.
+
+    within: nothing behind a link that leads out of it is looked at; `problems` takes such links.
+    """
+    found: list[tuple[str, bool]] = []
+    problems = [] if problems is None else problems
+    try:
+        with os.scandir(folder if within is None else resolve_inside(folder, within)) as entries:
+            for entry, _ in zip(entries, range(MOST), strict=False):
+                try:
+                    if within is not None and entry.is_symlink():
+                        found.append((entry.name, resolve_inside(f"{folder}/{entry.name}", within).is_dir()))
+                    else:
+                        found.append((entry.name, entry.is_dir()))
+                except NotRegularFileError:
+                    problems.append(outside_notice(f"{folder}/{entry.name}", within or Path("/")))
+                except OSError:
+                    continue
+    except NotRegularFileError:
+        if (said := outside_notice(folder, within or Path("/"))) not in problems:
+            problems.append(said)
+    except OSError:
+        pass
+    return sorted(found)
+
+
+def unusable_name(name: str) -> bool:
+    """Whether a file or folder of this name cannot be called by it."""
+    return not name.isprintable() or name.startswith(".") or bool(set(" :") & set(name))
+
+
+def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
+    """The command, from the beginning of its file. One with a bad head can be used, but says nothing of itself."""
+    own = within is None
+    try:
+        real = path if within is None else resolve_inside(path, within)
+        start = read_start(real, _HEAD).decode("utf-8", "replace")
+        table = read_front_matter(split_front_matter(start)[0])
+    except FrontMatterError as error:
+        problems.append(f"{path}: the head between the lines of --- was not read: {error}")
+        return Command(name, path, within=within, own=own)
+    except OSError:
+        return Command(name, path, within=within, own=own)
+    by_model = all(table.get(key) is not True for key in ("disable-model-invocation", "hide-from-slash-command-tool"))
+    return Command(name, path, key_words(table, "description"), hint_of(table), by_model, within, own)
+
+
+def hint_of(table: dict[str, Any]) -> str:
+    return key_words(table, "argument-hint")
+
+
+def key_words(table: dict[str, Any], key: str) -> str:
+    """A key's value on one line; "" where it is none that can be shown."""
+    value = table.get(key)
+    return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""

@@ -1,0 +1,306 @@
+"""What was understood of the files in `.agent/` and `.claude/`, and what was not: a line for each, for `agent doctor`.
+
+Nothing is left out silently: a file that nothing reads is told as such, and so is each key of a head that changes
+nothing, with the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
+
+Which keys and folders of other programs are read here, and why the others are not: the words of the load report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.front_matter import FrontMatterError, read_allowed, read_front_matter, split_front_matter
+from agent_cli.extensions.agents import AgentTypeError, read_agent_type
+from agent_cli.extensions.commands import LIMIT, unusable_name
+from agent_cli.extensions.skills import FILE, read_skill
+from agent_cli.extensions.skills import LIMIT as SKILL_LIMIT
+from agent_cli.extensions.template import command_pieces, model_of
+from agent_tools.fs.safe_read import read_regular, resolve_inside
+from agent_tools.record import Value
+from agent_tools.text import counted
+
+_PROMPT = frozenset(("description", "argument-hint", "allowed-tools", "model", "disable-model-invocation", "flow"))
+USED = {
+    "command": _PROMPT | {"hide-from-slash-command-tool"},
+    "skill": _PROMPT | {"name", "user-invocable", "when_to_use"},
+    "agent": frozenset(("name", "description", "tools", "disallowedTools", "model")),
+}
+_HERE = "it works in this conversation, not in one of its own"
+_WORDS = "only says something about the file"
+_REASONS = {
+    "name": "the file's name counts",
+    "tools": "in this kind of file the key is allowed-tools",
+    "allowed-tools": "in this kind of file the key is tools",
+    "allowed_tools": "the key is allowed-tools",
+    "context": _HERE,
+    "agent": _HERE,
+    "fork": _HERE,
+    "hooks": "hooks stand in settings files",
+    "color": "types have no colours here",
+    "user-invocable": "a command is always yours to use",
+    "effort": "the session's effort holds",
+    "thinking": "the session's effort holds",
+    "permissionMode": "the session's mode holds",
+    "maxTurns": "the limits of the turn hold",
+    "skills": "it may use any skill itself",
+    "mcpServers": "servers are those of the session",
+    "memory": "it begins without a memory",
+    "background": "a sub-agent is waited for",
+    "isolation": "it works in the same folder",
+    "paths": "it is offered everywhere",
+    "shell": "commands run in bash",
+    **dict.fromkeys(
+        "author category categories compatibility created date license metadata name_zh owner priority source status "
+        "tags title type updated version".split(),
+        _WORDS,
+    ),
+}
+# Of Claude Code's settings: "" for what is taken.
+SETTINGS = {
+    "permissions": "",
+    "hooks": "",
+    "disableAllHooks": "counts in your own settings only",
+    "$schema": "only says something about the file",
+    "env": "variables are those of your shell",
+    "model": "the model is that of our own settings",
+    "statusLine": "the command for it is status_line under [terminal] of our own settings",
+    "outputStyle": "there are no output styles",
+    "enabledPlugins": "plugins of Claude Code are not read",
+    "extraKnownMarketplaces": "plugins of Claude Code are not read",
+    "includeCoAuthoredBy": "nothing is added to commits by itself",
+    "attribution": "nothing is added to commits by itself",
+    "cleanupPeriodDays": "sessions are kept",
+    "apiKeyHelper": "the key is that of key_command in your own settings",
+    "sandbox": "the sandbox is set in our own settings",
+    **dict.fromkeys(
+        "enableAllProjectMcpServers enabledMcpjsonServers disabledMcpjsonServers".split(),
+        "servers are approved with agent mcp approve, and switched off by disabled under [mcp] of our own settings",
+    ),
+}
+PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
+# Files and folders right below `.agent` and `.claude`: whether they take effect, and what they are.
+_MEMORY = (True, "memory, which has a line of its own")
+_STATUS = (False, "not used by itself: the command for it is status_line under [terminal] of our own settings")
+FOLDERS = {
+    **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
+    "hooks": (True, "belongs to hooks, and runs where one names it"),
+    "output-styles": (False, "not used: there are no output styles"),
+    "plugins": (False, "not used: plugins of Claude Code are not read"),
+    "scripts": (True, "belongs to what names it"),
+    "worktrees": (False, "not used: worktrees of another program"),
+    **dict.fromkeys(("statusline.sh", "status_lines"), _STATUS),
+    "README.md": (False, "not used: a comment"),
+    ".gitignore": (False, "not used: a note for git"),
+}
+
+
+def unused(kind: str, keys: Iterable[str]) -> list[str]:
+    """The keys of a head that change nothing, those of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for key in keys:
+        if key not in USED[kind]:
+            reasons.setdefault(_REASONS.get(key, "not known here"), []).append(key)
+    return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+
+
+MOST = 1_000
+DEEPEST = 6
+
+
+class FileReport(Value):
+    """One file. what: what it is here, in words. used: it takes effect. notes: what of it does not, or is wrong."""
+
+    path: str
+    what: str
+    used: bool = True
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        notes = f" ({'; '.join(self.notes)})" if self.notes else ""
+        return f"{self.path}: {self.what}{notes}"
+
+
+class ReportReader:
+    """Reads the folders of one place after another, the nearest first; what stands in an earlier one is not used again.
+
+    tools: the tools there are. taken: names after the slash that are not to be had. check_model: as for agent types.
+    """
+
+    def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
+        self._tools, self._check_model = tools, check_model
+        self._names = {f"/{name}": "a command of the program" for name in taken}
+        self._base = Path()
+
+    def read(self, base: Path, within: Path | None) -> list[FileReport]:
+        """Every file below `.agent` and `.claude` of a folder, in order, as far as the bounds go."""
+        found: list[FileReport] = []
+        self._base = base
+        for top in (".agent", ".claude"):
+            for path in walk_folder(base, top, within):
+                if len(found) == MOST:
+                    return [
+                        *found,
+                        FileReport(f"{top}/...", f"more than {MOST} files: the rest was not looked at", False),
+                    ]
+                if (told := self._file(base, path, within)) is not None:
+                    found.append(told)
+        return found
+
+    def _file(self, base: Path, path: str, within: Path | None) -> FileReport | None:
+        """None for a file that another one stands for: one of a skill."""
+        top, _, rest = path.partition("/")
+        folder, _, inner = rest.partition("/")
+        if folder == "commands" and inner:
+            return self._command(base, path, inner, within)
+        if folder == "agents" and inner:
+            return self._agent(base, path, inner, within)
+        if folder == "skills" and inner:
+            return self._skill(base, path, inner, within)
+        if top == ".claude" and rest in ("settings.json", "settings.local.json"):
+            return _settings(base, path, within, own=within is None)
+        if path == ".agent/hooks.json":
+            return FileReport(path, "hooks, which agent hooks list shows")
+        known = FOLDERS.get(folder if inner else rest)
+        return FileReport(path, known[1], known[0]) if known else FileReport(path, "not used: nothing reads it", False)
+
+    def _command(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
+        if why := _no_markdown(inner, "a command"):
+            return FileReport(path, why, False)
+        name = "/" + inner[:-3].replace("/", ":")
+        text, table, wrong = _read(base / path, LIMIT, within)
+        if wrong and not text:
+            return FileReport(path, f"not used: {wrong}", False)
+        body = split_front_matter(text)[1]
+        if not body.strip():
+            return FileReport(path, "not used: it has no text", False)
+        notes = [wrong] if wrong else []
+        notes += self._prompt_notes("command", table, body)
+        return self._unless_taken(FileReport(path, f"command {name}", True, tuple(notes)), name)
+
+    def _skill(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport | None:
+        name, _, file = inner.partition("/")
+        there = (base / path).parent if not file else base / path[: len(path) - len(file) - 1]
+        if not file:
+            return FileReport(path, "not used: a skill is a folder with a SKILL.md", False)
+        if file != FILE:
+            if os.path.lexists(there / FILE):
+                return None
+            return FileReport(path, f"not used: its folder {name} has no {FILE}", False)
+        if unusable_name(name):
+            return FileReport(path, "not used: the folder's name cannot be one of a skill", False)
+        problems: list[str] = []
+        skill = read_skill(name, there, within, problems)
+        if skill is None:
+            why = problems[0].removeprefix(f"{there / FILE}: ") if problems else "it cannot be read"
+            return FileReport(path, f"not used: {why}", False)
+        text, table, wrong = _read(there / FILE, SKILL_LIMIT, within)
+        if wrong:
+            return FileReport(path, f"not used: {wrong}", False)
+        notes = self._prompt_notes("skill", table, split_front_matter(text)[1])
+        if table.get("name") not in (None, name):
+            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which counts")
+        return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
+
+    def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
+        if why := _no_markdown(inner, "an agent type"):
+            return FileReport(path, why, False)
+        text, table, wrong = _read(base / path, SKILL_LIMIT, within)
+        if wrong:
+            return FileReport(path, f"not used: {wrong}", False)
+        try:
+            kind = read_agent_type(text, "", self._tools, self._check_model)
+        except AgentTypeError as error:
+            return FileReport(path, f"not used: {str(error).removeprefix(': ')}", False)
+        notes = unused("agent", table)
+        if kind.without:
+            notes.append(f"tools that are not here: {', '.join(kind.without)}")
+        name = f"agent type {kind.name}"
+        return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
+
+    def _prompt_notes(self, kind: str, table: dict[str, Any], body: str) -> list[str]:
+        """What of a command or a skill changes nothing, and what of it is not understood."""
+        notes = unused(kind, table)
+        notes += read_allowed(table.get("allowed-tools"))[1]
+        if (model := model_of(table)) and (why := self._check_model(model)):
+            notes.append(f"model: {why}")
+        if runs := len(command_pieces(body)) // 2:
+            notes.append(f"runs {counted(runs, 'command')} when it is used, where they are permitted")
+        return notes
+
+    def _unless_taken(self, told: FileReport, name: str) -> FileReport:
+        path = str(self._base / told.path)
+        where = self._names.setdefault(name, path)
+        if where == path:
+            return told
+        where = where.removeprefix(f"{self._base}/")
+        return told.but(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
+
+
+def walk_folder(
+    base: Path, path: str, within: Path | None, depth: int = 0, seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """The files below a folder, sorted; links that lead out of `within` and in circles are told as files."""
+    try:
+        real = str(base / path if within is None else resolve_inside(base / path, within))
+        with os.scandir(real) as entries:
+            listed = sorted((e.name, e.is_dir()) for e, _ in zip(entries, range(MOST), strict=False))
+    except OSError:
+        if os.path.lexists(base / path) and depth:
+            yield path
+        return
+    real = os.path.realpath(real)
+    if real in seen or depth > DEEPEST:
+        yield f"{path}/"
+        return
+    for name, is_folder in listed:
+        if is_folder:
+            yield from walk_folder(base, f"{path}/{name}", within, depth + 1, seen | {real})
+        else:
+            yield f"{path}/{name}"
+
+
+def _no_markdown(inner: str, what: str) -> str:
+    """Why a file among markdown files is none of them, or ""."""
+    if not inner.endswith(".md"):
+        return f"not used: {what} is a file that ends in .md"
+    if any(unusable_name(part) for part in inner.split("/")):
+        return "not used: its name cannot be called; it has blanks, colons or a dot at its beginning"
+    return ""
+
+
+def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, Any], str]:
+    """The text, its head as a table, and what is wrong with either, or ""."""
+    try:
+        text = read_regular(path, limit, within).decode("utf-8", "replace")
+    except OSError as error:
+        return "", {}, f"it cannot be read: {error.strerror or error}"
+    try:
+        return text, read_front_matter(split_front_matter(text)[0]), ""
+    except FrontMatterError as error:
+        return text, {}, f"its head was not read: {error}"
+
+
+def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileReport:
+    """Another program's settings: which of their keys are taken."""
+    try:
+        table = json.loads(read_regular(base / path, 4 << 20, within))
+    except OSError as error:
+        return FileReport(path, f"not used: it cannot be read: {error.strerror or error}", False)
+    except (ValueError, RecursionError):
+        return FileReport(path, "not used: it is no JSON", False)
+    if not isinstance(table, dict):
+        return FileReport(path, "not used: it is no JSON object", False)
+    if own and path.endswith("settings.local.json"):
+        return FileReport(path, "not used: of your home folder only settings.json is read", False)
+    taken = [key for key in table if SETTINGS.get(key) == "" or (own and key == "disableAllHooks")]
+    notes = [f"{key}: {SETTINGS.get(key, 'not read here')}" for key in table if key not in taken]
+    rules = table.get("permissions")
+    inner = rules if isinstance(rules, dict) else {}
+    notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]
+    what = f"settings of Claude Code, of which {' and '.join(taken) or 'nothing'} is taken"
+    return FileReport(path, what, bool(taken), tuple(notes))

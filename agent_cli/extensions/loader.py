@@ -1,0 +1,198 @@
+"""What users add with files, read and joined: slash commands, skills, types of sub-agents, tools of packages.
+
+The project's own count once it is trusted. What is wrong with a file is one line of warning, and the rest goes on; the
+whole account of what was understood is that of `agent doctor`.
+
+Tools of installed packages: entry points of the group `agent_cli.tools` that the setting `plugins` names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place, UsageError
+from agent_cli.extensions.commands import find_commands, shipped_commands
+from agent_cli.providers.resolve import name_problem
+from agent_tools.base import Tool, ToolContext, UserCommand
+from agent_tools.record import Value
+from agent_tools.registry import BUILTIN
+
+if TYPE_CHECKING:
+    from agent_cli.core.agent_type import AgentType
+    from agent_cli.extensions.skills import Skill
+    from agent_cli.hooks import Function
+
+T = TypeVar("T")
+
+
+class Later(Mapping[str, T]):
+    """Things by name: those of files, which are known, before those that are shipped, which are read when first asked
+    for: most runs do without."""
+
+    def __init__(self, own: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
+        self._own = own
+        self._shipped = shipped
+        self._every: dict[str, T] | None = None
+
+    def _all(self) -> dict[str, T]:
+        if self._every is None:
+            self._every = dict(sorted({**self._shipped(), **self._own}.items()))
+        return self._every
+
+    def __getitem__(self, name: str) -> T:
+        return self._own[name] if name in self._own else self._all()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._all()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def _shipped_types() -> dict[str, AgentType]:
+    from agent_cli.extensions.agents import builtin_agent_types
+
+    return builtin_agent_types()
+
+
+class Embedded(Value):
+    """What a program that embeds the agent brings: tools that are always offered, and hooks in Python."""
+
+    tools: tuple[Tool[Any], ...] = ()
+    hooks: tuple[Function, ...] = ()
+
+
+class Extensions:
+    """What was found. own: commands and skills of files, by the name after the slash. tools: those of packages."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, UserCommand] = {}
+        self.for_model: dict[str, UserCommand] = {}
+        self.skills: dict[str, Skill] = {}
+        self.agents: dict[str, AgentType] = {}
+        self.tools: list[Tool[Any]] = []
+        self.commands = Later(self.own, shipped_commands)
+        self.agent_types = Later(self.agents, _shipped_types)
+
+    def join(self, context: ToolContext) -> None:
+        """Let the tools of a conversation know of them."""
+        context.commands = self.for_model
+        context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
+        context.agents = self.agents
+        context.workspace.lent = tuple(_resolved(skill.folder for skill in self.skills.values() if skill.own))
+
+
+def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
+    """The folders with their links followed; they stand beside one another, so those above are followed once."""
+    above = cache(os.path.realpath)
+    for folder in folders:
+        yield Path(os.path.realpath(folder) if folder.is_symlink() else f"{above(folder.parent)}/{folder.name}")
+
+
+def load_extensions(
+    options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
+) -> Extensions:
+    """Read what there is. Raises UsageError for a package of the setting `plugins` that cannot be used."""
+    found = Extensions()
+    if settings.plugins:
+        found.tools = load_tools(settings.plugins)
+    if options.bare:
+        return found
+    project = place.root if layers.trust.trusted and place.root != place.home else None
+    home, project = (base if has_folder(base) else None for base in (place.home, project))
+    commands, problems = find_commands(home, project)
+    if has_folder(home, "/skills") or has_folder(project, "/skills"):
+        from agent_cli.extensions.skills import find_skills
+
+        skills, more = find_skills(home, project)
+        problems += more
+        found.skills.update(skills)
+    if has_folder(home, "/agents") or has_folder(project, "/agents"):
+        from agent_cli.extensions.agents import find_agent_types
+
+        known = {tool.name for tool in [*BUILTIN, *found.tools]}
+        agents, more = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
+        problems += more
+        found.agents.update(agents)
+    found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
+    found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
+    found.own.update(commands)
+    for problem in problems:
+        if problem not in layers.ignored:
+            warn(problem)
+    return found
+
+
+def has_folder(base: Path | None, below: str = "") -> bool:
+    """Whether a folder has a place for such files; `below`: for one kind of them."""
+    if base is None:
+        return False
+    return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders
+
+
+GROUP = "agent_cli.tools"
+
+
+def installed() -> dict[str, list[EntryPoint]]:
+    """The entry points there are, by name; nothing of them is loaded."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
+        if all(point.value != other.value for other in found.get(point.name, [])):
+            found.setdefault(point.name, []).append(point)
+    return found
+
+
+def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
+    """The tools of these entry points, in order. Raises UsageError for one that is missing, broken or in the way."""
+    there = installed()
+    tools: list[Tool[Any]] = []
+    taken = {tool.name: "a built-in tool" for tool in BUILTIN}
+    for name in dict.fromkeys(names):
+        points = there.get(name, [])
+        if not points:
+            raise UsageError(f"plugins: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}.")
+        if len(points) > 1:
+            packages = " and ".join(point.dist.name if point.dist else point.value for point in points)
+            raise UsageError(f"plugins: {name!r} is offered by {packages}; uninstall one.")
+        for tool in _tools_of(points[0]):
+            if tool.name in taken:
+                raise UsageError(f"plugins: the tool {tool.name} of {name!r} has the name of {taken[tool.name]}.")
+            taken[tool.name] = f"a tool of {name!r}"
+            tools.append(tool)
+    return tools
+
+
+def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
+    """What an entry point leads to: a tool class, a tool, or several of these. Raises UsageError."""
+    try:
+        found = point.load()
+        listed = list(found) if isinstance(found, (list, tuple)) else [found]
+        tools = [item() if isinstance(item, type) else item for item in listed]
+    except Exception as error:  # noqa: BLE001 - a package of anybody's: whatever it raises is one sentence
+        raise UsageError(f"plugins: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
+    for tool in tools:
+        if problem := tool_problem(tool):
+            raise UsageError(f"plugins: {point.name!r} leads to {problem}.")
+    return tools
+
+
+def tool_problem(tool: object) -> str:
+    """Return what an object is that cannot be offered as a tool; "" where it can be."""
+    if not isinstance(tool, Tool):
+        return f"{type(tool).__name__}, which is no agent_tools.base.Tool"
+    name = getattr(tool, "name", None)
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][\w-]{0,63}", name) is None or name.startswith("mcp__"):
+        return f"a tool whose name cannot be one: {name!r}"
+    return "" if hasattr(tool, "Args") else f"the tool {name} without Args, the class of its arguments"

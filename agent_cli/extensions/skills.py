@@ -1,0 +1,154 @@
+"""Skills: folders with a SKILL.md, which says when it is of use and then how; other files in them for when they are
+needed.
+
+    .agent/skills/x/SKILL.md in the project, then .claude/skills, then the same in the home folder; the nearest wins.
+
+At the start only the heads are read. The body is read when the skill is used: by the model with the tool Skill, or by
+the user as /x.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
+from agent_cli.extensions.commands import MOST, entries_inside, hint_of, key_words, unusable_name
+from agent_cli.extensions.template import expand_body
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.fs.safe_read import read_regular, read_start, resolve_inside
+from agent_tools.overrides import Prompted
+from agent_tools.record import Value
+
+FOLDERS = (".agent/skills", ".claude/skills")
+FILE = "SKILL.md"
+LIMIT = 131_072
+LISTED = 100
+_HEAD = 16_384
+_SHOWN = 1_536
+
+
+class Skill(Value):
+    """A skill, by the name of its folder. within: as for a command. own: it is the user's own.
+
+    by_model, by_user: who may use it.
+    """
+
+    name: str
+    folder: Path
+    description: str = ""
+    hint: str = ""
+    by_model: bool = True
+    by_user: bool = True
+    within: Path | None = None
+    own: bool = True
+
+    @property
+    def path(self) -> Path:
+        return self.folder / FILE
+
+    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+        """What the skill says, where its files are, and which there are. Raises ToolError."""
+        try:
+            text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
+        except OSError as error:
+            raise ToolError(f"The skill {self.name} cannot be read: {error.strerror or error}.") from None
+        head, body = split_front_matter(text)
+        if not body.strip():
+            raise ToolError(f"The skill {self.name} is empty: {self.path} has no text.")
+        try:
+            table = read_front_matter(head)
+        except FrontMatterError as error:
+            raise ToolError(f"The skill {self.name} cannot be used: {self.path}: its head: {error}.") from None
+        body = body.replace("${CLAUDE_SKILL_DIR}", str(self.folder)).replace("{baseDir}", str(self.folder))
+        below = (self._files(),)
+        return expand_body(self.name, body, table, arguments, ctx, own=self.own, below=below)
+
+    def _files(self) -> str:
+        try:
+            folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
+        except OSError:
+            folder = self.folder
+        names = sorted(n for n in _below(str(folder)) if n != FILE)
+        here = f"This skill's folder is {self.folder}; paths in it are relative to that."
+        if not names:
+            return here
+        more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        return f"{here} Its other files: {', '.join(names[:LISTED])}{more}."
+
+
+def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skill], list[str]]:
+    """The skills by name, sorted, and what is wrong with some. project: None where it has no say."""
+    found: dict[str, Skill] = {}
+    problems: list[str] = []
+    for base, within in ((project, project), (home, None)):
+        for folder in FOLDERS if base is not None else ():
+            for name in skill_names(f"{base}/{folder}", within, problems):
+                if name not in found and (skill := read_skill(name, Path(f"{base}/{folder}/{name}"), within, problems)):
+                    found[name] = skill
+    return dict(sorted(found.items())), problems
+
+
+def skill_names(folder: str, within: Path | None = None, problems: list[str] | None = None) -> list[str]:
+    """The folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
+    return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not unusable_name(n)]
+
+
+def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]) -> Skill | None:
+    """The skill in a folder, from the head of its file; None where there is none that can be used."""
+    path = folder / FILE
+    try:
+        real = path if within is None else resolve_inside(path, within)
+        head, body = split_front_matter(read_start(real, _HEAD).decode("utf-8", "replace"))
+        table = read_front_matter(head)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.append(f"{path}: the skill is left out: {error.strerror or error}")
+        return None
+    except FrontMatterError as error:
+        problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
+        return None
+    description = " ".join(filter(None, (key_words(table, "description"), key_words(table, "when_to_use"))))
+    if "description" not in table:
+        description = description or _first_paragraph(body)
+    if not description:
+        problems.append(
+            f"{path}: the skill is left out: it has no description, which says when it is of use, and no text"
+        )
+        return None
+    return Skill(
+        name,
+        folder,
+        description[:_SHOWN],
+        hint_of(table),
+        by_model=table.get("disable-model-invocation") is not True,
+        by_user=table.get("user-invocable") is not False,
+        within=within,
+        own=within is None,
+    )
+
+
+def _first_paragraph(body: str) -> str:
+    """What a skill says of itself where its head does not: the first words that are no heading, on one line."""
+    blocks = (block.strip() for block in body.split("\n\n"))
+    return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
+
+
+def _below(folder: str, prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """The files below a folder, with their paths in it; links to folders are not followed."""
+    try:
+        with os.scandir(folder) as entries:
+            listed = sorted(
+                ((e.name, e.is_dir(follow_symlinks=False)) for e, _ in zip(entries, range(MOST), strict=False))
+            )
+    except OSError:
+        return
+    for name, is_folder in listed:
+        if not name.isprintable() or name.startswith(".") or name == "__pycache__":
+            continue
+        if is_folder and depth < 3:
+            yield from _below(f"{folder}/{name}", f"{prefix}{name}/", depth + 1)
+        elif not is_folder:
+            yield prefix + name

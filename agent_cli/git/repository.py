@@ -1,0 +1,271 @@
+"""The user's own repository, for a commit that they ask for; the door to GitPython, which finds the repository.
+
+Unlike all others this git is the user's (`guarded_git.as_user`): a commit is to be what `git commit` would make, with
+its hooks, filters and signature. So nothing here is called before the user asked for a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from agent_cli.core.place import UsageError
+from agent_tools.cancel import CancelToken
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.process.child import StuckError, collect
+from agent_tools.process.guarded_git import LARGEST, Checkout, GitError, as_user, find_git
+from agent_tools.record import Value
+from agent_tools.secret_patterns import without_secrets
+
+if TYPE_CHECKING:
+    from git import Repo
+
+# What git leaves in its folder while it is in the middle of something, and how that is said.
+_LARGEST_INDEX = 512 << 20
+_UNDER_WAY = {
+    "MERGE_HEAD": "A merge", "CHERRY_PICK_HEAD": "A cherry-pick", "REVERT_HEAD": "A revert",
+    "rebase-merge": "A rebase", "rebase-apply": "A rebase", "sequencer": "A cherry-pick or revert",
+}  # fmt: skip
+_AT_ONCE = 500
+_PATIENCE = 300.0
+# Hooks may run all tests.
+_HOOKS_SECONDS = 3600
+
+
+class FileStatus(Value):
+    """A file that differs from the last commit. path: from the top of the repository. staged, unstaged: whether the
+    index differs from the commit, and the file from the index."""
+
+    path: str
+    staged: bool = False
+    unstaged: bool = False
+    new: bool = False
+    unmerged: bool = False
+    module: bool = False
+
+    @property
+    def in_part(self) -> bool:
+        """Whether some of it is staged and some is not."""
+        return self.staged and self.unstaged
+
+
+class Repository:
+    """The repository that a folder is in. Raises UsageError where there is none that can be used."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        try:
+            program = find_git(env.get("PATH", os.defpath), str(folder))
+        except GitError as error:
+            raise UsageError(f"Nothing can be committed: {error}.") from None
+        self._repo = _open(folder, program)
+        self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
+        # Hooks are given what commands are given: no keys.
+        given = without_secrets(env)
+        checkout = Checkout(str(self.top), str(self._repo.git_dir), str(self._repo.common_dir))
+        self._git = as_user(program, checkout, given)
+        self._folder = Path(self._repo.git_dir)
+
+    # Asked of git itself: GitPython reads refs as files, which not every repository has, and starts git as it likes.
+
+    @property
+    def unborn(self) -> bool:
+        """Whether there is no commit yet."""
+        return bool(self._ask("rev-parse", "--verify", "--quiet", "HEAD")[0])
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch; "" where HEAD is on none."""
+        return os.fsdecode(self._ask("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
+
+    def subjects(self, most: int = 10) -> list[str]:
+        """The first lines of the latest commits."""
+        done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{most}", "--format=%s")
+        return [] if done else out.decode("utf-8", "replace").splitlines()
+
+    def blob(self, commit: str, path: str) -> str | None:
+        """The object of a file in a commit; None where there is none."""
+        done, out, _ = self._ask("ls-tree", "-z", commit, "--", path)
+        head = out.partition(b"\t")[0].split()
+        return head[2].decode("ascii") if not done and len(head) == 3 else None
+
+    def check(self) -> None:
+        """Raises UsageError where no commit can be made now."""
+        for name, what in _UNDER_WAY.items():
+            if (self._folder / name).exists():
+                raise UsageError(f"{what} is under way: finish it with git, or abort it, before /commit.")
+        done, _, said = self._ask("var", "GIT_AUTHOR_IDENT")
+        if done:
+            why = "" if "tell me who you are" in said or "empty ident" in said else f" ({_last(said)})"
+            raise UsageError(
+                f"git does not know who commits{why}: set it with git config --global user.name NAME and user.email."
+            )
+
+    def changes(self) -> list[FileStatus]:
+        """All that differs from the last commit, what git ignores left out. Raises UsageError."""
+        words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
+        found: dict[str, FileStatus] = {}
+        for change in _changes(self._told(*words)):
+            # Twice: its deletion is staged, and it is there again.
+            found[change.path] = change.but(staged=True, unstaged=True) if change.path in found else change
+        return list(found.values())
+
+    def counts(self, changes: Sequence[FileStatus]) -> dict[str, tuple[int, int] | None]:
+        """Lines added and removed, by path; None for what is no text. Raises UsageError."""
+        found: dict[str, tuple[int, int] | None] = {}
+        for row in self._diff(changes, "--numstat", "-z").split(b"\0"):
+            added, _, rest = row.partition(b"\t")
+            removed, _, path = rest.partition(b"\t")
+            if path:
+                found[os.fsdecode(path)] = None if added == b"-" else (int(added), int(removed))
+        return found
+
+    def diff(self, change: FileStatus) -> str:
+        """What became of one file since the last commit. Raises UsageError."""
+        return self._diff([change]).decode("utf-8", "replace")
+
+    def commit(
+        self, changes: Sequence[FileStatus], message: str, *, hooks: bool, cancel: CancelToken
+    ) -> tuple[str, str]:
+        """Commit just these files as they are now; the commit's short name and first line.
+
+        Raises UsageError, CancelledError.
+
+        `git commit --only` leaves all else that is staged staged, and its hooks see what is committed. New files are
+        made known to the index first, without their contents, and forgotten again where it fails.
+        """
+        new = [c.path for c in changes if c.new]
+        try:
+            if new:
+                self._told("add", "--intent-to-add", paths=new)
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
+                text.write(message)
+                text.flush()
+                words = ["commit", "--only", "--quiet", "--cleanup=whitespace", "-F", text.name]
+                words += [] if hooks else ["--no-verify"]
+                self._run(words, [c.path for c in changes], cancel)
+        except BaseException:  # whatever stops it, new files do not stay in the index; the caller tells it
+            if new:
+                with suppress(UsageError, KeyboardInterrupt):
+                    # As the last commit has them: it may have been made before something behind it was stopped.
+                    self._told("reset", "-q", paths=new)
+            raise
+        made = self._told("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
+        return made[:10], made.partition(" ")[2]
+
+    def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
+        """A git that may run hooks, for an hour at most."""
+        with _names(paths) as names:
+            process = self._git.start(
+                *words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names, stderr=subprocess.STDOUT,
+                # Without the terminal: what would ask there, such as a key's passphrase, fails instead of waiting.
+                start_new_session=True,
+            )  # fmt: skip
+            out, until = b"", time.monotonic() + _HOOKS_SECONDS
+            try:
+                while True:
+                    with suppress(subprocess.TimeoutExpired):
+                        out = process.communicate(timeout=0.1)[0]
+                        break
+                    cancel.check()
+                    if time.monotonic() > until:
+                        raise UsageError(f"git, or a hook, took more than {_HOOKS_SECONDS:,} s; nothing was committed.")
+            except BaseException:  # also an interrupt: no git and no hook is left running; the caller tells it
+                with suppress(OSError):
+                    os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
+        if process.returncode:
+            said = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
+            raise UsageError(f"git made no commit; it, or a hook, said:\n{said}")
+
+    def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
+        """git diff of files against the last commit, through a copy of the index that also knows the new ones."""
+        with tempfile.TemporaryDirectory() as folder:
+            index = os.path.join(folder, "index")
+            with suppress(FileNotFoundError):
+                Path(index).write_bytes(read_regular(self._folder / "index", _LARGEST_INDEX))
+            if new := [c.path for c in changes if c.new]:
+                self._told("add", "--intent-to-add", paths=new, index=index)
+            base = self._told("hash-object", "-t", "tree", os.devnull).decode().strip() if self.unborn else "HEAD"
+            quiet = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+            parts = [
+                self._told("diff", *quiet, *how, base, "--", *(c.path for c in some), index=index)
+                for some in (changes[at : at + _AT_ONCE] for at in range(0, len(changes), _AT_ONCE))
+            ]
+        return b"".join(parts)
+
+    def _told(self, *words: str, paths: Collection[str] = (), index: str = "") -> bytes:
+        done, out, said = self._ask(*words, paths=paths, index=index)
+        if done:
+            raise UsageError(f"git {words[0]} failed: {_last(said) or done}.")
+        return out
+
+    def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
+        """A git that answers at once: how it ended, what it printed, what it complained about."""
+        env = {"GIT_INDEX_FILE": index or str(self._folder / "index"), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
+        try:
+            process = self._git.start(*words, *listed, env=env)
+            named = b"\0".join(map(os.fsencode, paths))
+            out, said = collect(process, named, _PATIENCE, LARGEST, self._git.stuck())
+        except (GitError, StuckError) as error:
+            raise UsageError(f"{error}.") from None
+        except TimeoutError:
+            raise UsageError(f"git {words[0]} took too long.") from None
+        except OverflowError:
+            raise UsageError(f"git {words[0]} printed more than {LARGEST:,} bytes.") from None
+        return process.returncode, out, said.decode("utf-8", "replace")
+
+
+def _open(folder: Path, program: str) -> Repo:
+    # On import GitPython runs the git that this names, and else the first one of that name.
+    before = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE")
+    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program
+    try:
+        import git
+    finally:
+        if before is None:
+            del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
+        else:
+            os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = before
+    try:
+        repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+        raise UsageError("There is nothing to commit to: this folder is in no git repository.") from None
+    except (git.GitError, OSError, ValueError) as error:
+        raise UsageError(f"The repository cannot be used: {error}.") from None
+    if repo.working_tree_dir is None:
+        raise UsageError("There is nothing to commit: the repository is a bare one, without files.")
+    return repo
+
+
+@contextmanager
+def _names(paths: Iterable[str]) -> Iterator[IO[bytes]]:
+    """A file with the paths, to be git's standard input."""
+    with tempfile.TemporaryFile() as file:
+        file.write(b"\0".join(map(os.fsencode, paths)))
+        file.seek(0)
+        yield file
+
+
+def _changes(out: bytes) -> Iterator[FileStatus]:
+    for row in filter(None, os.fsdecode(out).split("\0")):
+        kind, _, rest = row.partition(" ")
+        if kind == "?" and not rest.endswith("/"):
+            yield FileStatus(rest, new=True)
+        elif kind == "1":
+            state, module, *_, path = rest.split(" ", 7)
+            yield FileStatus(path, state[0] != ".", state[1] != ".", module=module[0] == "S")
+        elif kind == "u":
+            yield FileStatus(rest.split(" ", 9)[-1], True, True, unmerged=True)
+
+
+def _last(said: str) -> str:
+    return (said.strip().splitlines() or [""])[-1].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

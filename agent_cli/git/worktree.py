@@ -1,0 +1,243 @@
+"""`--worktree`: a session in a git worktree of its own, so that its changes are apart from the user's.
+
+The worktrees are in the state folder, where no search, build or `git status` of the repository meets them. Each is on
+a branch `agent/NAME` that starts at the commit that is checked out. One in which nothing came to be is removed at the
+end; of any other it is said where it is and how it is merged or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.config.run_options import ASK_WHICH
+from agent_cli.core.place import Place, UsageError
+from agent_cli.permissions.git.use import NotUsableError, Use, filters_off, git_to_read, usable
+from agent_cli.permissions.trust import TrustStore, agree, fingerprints
+from agent_cli.permissions.trust_scan import GIT
+from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.process.guarded_git import GitError
+from agent_tools.text import counted, one_line, shorten
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_SECONDS = 20.0
+_LARGEST = 16 << 20
+# What writes or looks at all files takes long in large repositories.
+_PATIENCE = 300.0
+_LONG = ("worktree", "status")
+
+
+class WorktreeError(Exception):
+    """What git said."""
+
+
+class Worktree:
+    """A worktree of ours. repo: the main one. use: how git may be used on it. told: how it came to be, in words."""
+
+    def __init__(self, name: str, path: Path, repo: Path, use: Use) -> None:
+        self.name, self.path, self.repo, self.use = name, path, repo, use
+        self.branch = f"agent/{name}"
+        self.told = ""
+        self._lock = -1
+
+    def hold(self) -> None:
+        """Say that somebody works here, until `leave`; several may."""
+        import fcntl
+
+        self._lock = open_regular(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def _alone(self) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def leave(self, state: Path) -> list[str]:
+        """At the end: remove it where nothing is in it that is not elsewhere; what is to be said, line by line."""
+        try:
+            commits, files = self._commits(), self._changed()
+            if not commits and not files:
+                if not self._alone():
+                    return [f"The worktree {self.path} is in use by another session and stays."]
+                self._remove(state)
+                return ["The worktree is removed again: nothing was changed in it."]
+        except (WorktreeError, GitError, OSError) as error:
+            return [f"The worktree {self.path} stays: {one_line(str(error))}"]
+        finally:
+            os.close(self._lock)
+        return self._how_to_go_on(commits, files)
+
+    def _how_to_go_on(self, commits: int, files: list[str]) -> list[str]:
+        path, branch = shlex.quote(str(self.path)), shlex.quote(self.branch)
+        what = [counted(commits, "new commit")] if commits else []
+        what += [f"{counted(len(files), 'file')} not committed ({shorten(', '.join(files), 60)})"] if files else []
+        commit = f"git -C {path} add -A && git -C {path} commit" if files else ""
+        return [
+            f"The worktree {self.path} has {' and '.join(what)} on the branch {self.branch}.",
+            *([f"  commit: {commit}"] if commit else []),
+            f"  merge:  git merge {branch}",
+            f"  remove: git worktree remove --force {path} && git branch -D {branch}",
+        ]
+
+    def _commits(self) -> int:
+        """How many commits are reachable from here and from no other branch, nor from what is checked out there.
+
+        That the branch was pushed does not count: a user who comes back wants to find it here.
+        """
+        here = run_git(self.path, self.use, "rev-parse", "HEAD")
+        there = run_git(self.repo, self.use, "rev-parse", "HEAD")
+        own = self.has_branch()
+        tips = [here, *([f"refs/heads/{self.branch}"] if own else [])]
+        pushed = (f"--exclude=*/{self.branch}", "--remotes")
+        others = ["--not", there, f"--exclude={self.branch}", "--branches", *pushed]
+        return int(run_git(self.path, self.use, "rev-list", "--count", *tips, *others))
+
+    def has_branch(self) -> bool:
+        """Whether its branch is there."""
+        try:
+            return bool(run_git(self.repo, self.use, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
+        except WorktreeError:
+            return False
+
+    def _changed(self) -> list[str]:
+        """Files that were changed or made and are not committed; not those that git ignores, and not our copies."""
+        listing = run_git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+        names = [entry[3:] for entry in listing.split("\0") if entry]
+        changed = [name for name in names if not _same(self.path / name, self.repo / name)]
+        # Nobody looks into submodules, so one that somebody made use of may have anything in it.
+        staged = (row.partition("\t") for row in run_git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
+        inner = [name for mode, _, name in staged if mode.startswith("160000 ")]
+        return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
+
+    def _remove(self, state: Path) -> None:
+        own = self.has_branch()
+        # Out of the folder first: it may be the working directory.
+        os.chdir(self.repo)
+        run_git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
+        if own:
+            run_git(self.repo, self.use, "branch", "-q", "-D", self.branch)
+        with suppress(OSError):
+            TrustStore(state).forget(self.path)
+        with suppress(OSError):
+            os.unlink(f"{self.path}.lock")  # noqa: PTH108
+            self.path.parent.rmdir()
+
+
+def run_git(folder: Path, use: Use, *words: str) -> str:
+    """What a git command prints that may change the repository.
+
+    Raises WorktreeError with what it says when it fails.
+    """
+    try:
+        run = git_to_read(folder, os.environ, use, locks=True)
+        return os.fsdecode(run.run(*words, seconds=_PATIENCE if words[0] in _LONG else _SECONDS)).strip("\n")
+    except (NotUsableError, GitError) as error:
+        raise WorktreeError(str(error)) from None
+
+
+def enter_worktree(wanted: str, place: Place, trusted: bool) -> Worktree:
+    """Make or find the worktree and go there, into the same folder of it. Raises UsageError.
+
+    trusted: whether the project is. One that is not can have worktrees where its git folder brings nothing, and the
+    filters of the user's own configuration do not run for it.
+    """
+    name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
+    if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
+        raise UsageError(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
+    if not os.path.exists(place.root / ".git"):  # noqa: PTH110
+        raise UsageError(f"--worktree needs a git repository, and {place.root} is none.")
+    try:
+        use: Use = "trusted" if trusted else "plain"
+        checkout = usable(place.root, use).checkout
+        if checkout is None:
+            raise WorktreeError(f"{place.root} has a .git that git cannot use")
+        common = Path(checkout.common)
+        repo = common.parent if common.name == ".git" else place.root
+        folder = SessionStore(state_folder(place.env), repo).folder
+        worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo, use)
+        private_folder(worktree.path.parent)
+        worktree.hold()
+        _make(worktree)
+    except NotUsableError as error:
+        raise UsageError(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
+    except (WorktreeError, GitError, OSError) as error:
+        raise UsageError(f"--worktree: {one_line(str(error))}.") from None
+    inside = worktree.path / place.cwd.relative_to(place.root)
+    os.chdir(inside if inside.is_dir() else worktree.path)
+    return worktree
+
+
+def _make(worktree: Worktree) -> None:
+    path, repo = worktree.path, worktree.repo
+    if (path / ".git").exists():
+        worktree.told = f"Back in the worktree {path}, branch {worktree.branch}."
+        return
+    old = worktree.has_branch()
+    how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
+    try:
+        run_git(repo, worktree.use, "rev-parse", "--verify", "--quiet", "HEAD")
+    except WorktreeError:
+        raise WorktreeError(f"{repo} has no commit yet to start from") from None
+    try:
+        run_git(repo, worktree.use, "worktree", "add", *how)
+    except WorktreeError as error:
+        if "already registered" not in str(error):
+            raise
+        # Its folder was removed by hand.
+        run_git(repo, worktree.use, "worktree", "add", "--force", *how)
+    changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
+    left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
+    worktree.told = (
+        f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
+    )
+
+
+def _unfiltered(worktree: Worktree) -> str:
+    """What to say where files came without the filters of the user's own configuration."""
+    checkout = usable(worktree.path, worktree.use).checkout
+    if worktree.use == "trusted" or checkout is None:
+        return ""
+    names = sorted({key.split(".", 1)[1].rpartition(".")[0] for key in filters_off(checkout, os.environ)})
+    with suppress(WorktreeError):  # a name that no pathspec can have
+        for name in names:
+            if run_git(worktree.path, worktree.use, "ls-files", "-z", f":(attr:filter={name})"):
+                return f" The filter {name} did not run, as the project is not trusted (--trust lets it)."
+    return ""
+
+
+def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
+    """What takes effect in the project takes effect here, as far as it is the same.
+
+    Files that git does not know, such as .agentrc.local, are copied. trusted: the user trusts the project; trust
+    goes along where the worktree has just what they agreed to. by_setting: they agreed to whatever the project brings.
+    """
+    theirs = fingerprints(worktree.repo) or {}
+    own = [path.name for path in worktree.repo.glob("*.local.md")]
+    for name in (theirs.keys() | set(own)) - {GIT}:
+        source, target = worktree.repo / name, worktree.path / name
+        if source.is_file() and not source.is_symlink() and not os.path.lexists(target):
+            with suppress(OSError):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(read_regular(source, _LARGEST))
+    ours = fingerprints(worktree.path)
+    # The configuration of git is one for both, and is not found beside a worktree.
+    same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
+    if trusted and ours is not None and (by_setting or same):
+        agree(worktree.path, state, ours)
+
+
+def _same(a: Path, b: Path) -> bool:
+    """Whether two files are the same, and the first of them is nothing but a copy."""
+    try:
+        return not a.is_symlink() and read_regular(a, _LARGEST) == read_regular(b, _LARGEST)
+    except OSError:
+        return False

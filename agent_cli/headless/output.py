@@ -1,0 +1,40 @@
+"""What the commands print: text to standard output, harmless on a terminal, untouched in a pipe; tables and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from agent_cli.core.output_errors import OutputError
+from agent_tools.text import inert
+
+
+def echo(text: str) -> None:
+    """Text as one or more whole lines. Raises OutputError, or BrokenPipeError where the reader has gone."""
+    shown = inert(text) if sys.stdout.isatty() else text
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(f"{shown.rstrip(chr(10))}\n".encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error) from None
+
+
+def put_json(data: Any) -> None:
+    """One JSON text, indented for people; it is ASCII, so that no locale can break it."""
+    echo(json.dumps(data, indent=2))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+    """Lines of columns as wide as their longest cell. `right`: the columns that are flush right."""
+    cells = [[inert(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    return [
+        "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        .rstrip()
+        for row in cells
+    ]  # fmt: skip

@@ -1,0 +1,211 @@
+"""What a hook's exit code and output mean: Claude Code's contract, read strictly where it allows and kindly where it
+blocks: whatever else is wrong with an answer, a block in it is a block.
+
+exit 0: standard output is the answer, as JSON, or as plain words where those are context. exit 2: blocks, with standard
+error as the reason. Everything else is a failure of the hook, which blocks nothing unless the hook is strict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agent_cli.core.hooks import BLOCKS, HookEvent, HookResult
+from agent_cli.hooks.handlers import MOST, HookRun
+from agent_tools.record import Value
+from agent_tools.text import sanitize_output, shorten
+
+# Where plain words are context for the model.
+SPEAKS = frozenset(("UserPromptSubmit", "SessionStart", "PreCompact"))
+ADDS = SPEAKS | {"PreToolUse", "PostToolUse"}
+_CHANGES = frozenset(("PreToolUse", "PermissionRequest"))
+_WORDS = 10_000
+_VERDICTS = {"allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "ask"}
+
+Verdict = Literal["", "allow", "ask", "deny"]
+
+
+class HookResponse(Value):
+    """What one hook answered. trouble: what was wrong, for the user. message: the hook's words to the user.
+
+    quiet: its output is not to be shown. blocks_not: it failed in the way that many take for a block.
+    """
+
+    result: HookResult = HookResult()
+    trouble: str = ""
+    message: str = ""
+    quiet: bool = False
+    blocks_not: bool = False
+
+
+def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
+    """What a process said."""
+    err = _words(ran.err)
+    if ran.cause == "error":
+        return _failed(event, ran.error, "", strict)
+    if ran.cause == "time-out":
+        return _failed(event, f"was ended after {ran.seconds:.3g} s", err, strict)
+    if ran.code == 2:
+        return _refused(event, err or _reason_in(ran.out) or "it gave no reason")
+    if ran.code:
+        how = f"was ended by signal {-ran.code}" if ran.code < 0 else f"exited with {ran.code}"
+        answer = _failed(event, how, err, strict)
+        return answer.but(blocks_not=ran.code == 1 and not strict and event in BLOCKS)
+    if len(ran.out) >= MOST:
+        return _failed(event, f"printed more than {MOST:,} bytes", "", strict)
+    return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)
+
+
+def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
+    """What standard output says after exit code 0."""
+    text = text.strip()
+    if not text.startswith("{"):
+        return HookResponse(
+            HookResult(context=(clip_hook_text(sanitize_output(text)),)) if text and event in SPEAKS else HookResult()
+        )
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return _failed(event, "printed what begins like JSON and is none", "", strict)
+    return read_object(event, data, strict=strict)
+
+
+def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> HookResponse:
+    """What an answer as an object says."""
+    found = _Object(event, data)
+    result = found.result()
+    message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
+    if found.wrong and strict and result.verdict != "deny" and event in BLOCKS:
+        result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
+    elif found.wrong and result.verdict == "allow":
+        result = result.but(verdict="", reason="")
+    trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
+    return HookResponse(result, trouble, message, quiet)
+
+
+class _Object:
+    """An answer on its way to a result. wrong: what was not understood, a phrase each."""
+
+    def __init__(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self.event = event
+        self.data = data
+        self.wrong: list[str] = []
+        inner = data.get("hookSpecificOutput")
+        if inner is not None and not isinstance(inner, dict):
+            self.wrong.append("hookSpecificOutput is no object")
+        self.inner: dict[str, Any] = inner if isinstance(inner, dict) else {}
+        named = self.inner.get("hookEventName", event)
+        if named != event:
+            self.wrong.append(f"hookEventName is {shorten(str(named), 40)}, not {event}")
+
+    def result(self) -> HookResult:
+        verdict, reason = self._verdict()
+        changed = self._changed()
+        said = self.text(self.inner, "additionalContext")
+        stop = None
+        if not self.flag(self.data, "continue", True):
+            stop = self.text(self.data, "stopReason") or "a hook ended the turn"
+        if self.event == "PermissionRequest" and verdict == "deny" and self._decision().get("interrupt") is True:
+            stop = reason or "a hook ended the turn"
+        return HookResult(
+            verdict, reason, changed, (clip_hook_text(said),) if said and self.event in ADDS else (), stop
+        )
+
+    def _decision(self) -> dict[str, Any]:
+        """PermissionRequest's own object."""
+        found = self.inner.get("decision")
+        return found if isinstance(found, dict) else {}
+
+    def _verdict(self) -> tuple[Verdict, str]:
+        if self.event == "PermissionRequest":
+            if self.inner.get("decision") is not None and not self._decision():
+                self.wrong.append("decision is no object")
+            word, reason = self._decision().get("behavior"), self.text(self._decision(), "message")
+            if word is None and self.data.get("decision") in ("block", "deny"):
+                # Not where it belongs, but what is meant is plain.
+                word, reason = "deny", self.text(self.data, "reason")
+        elif self.event == "PreToolUse":
+            word = self.inner.get("permissionDecision", self.data.get("decision"))
+            reason = self.text(self.inner, "permissionDecisionReason") or self.text(self.data, "reason")
+        else:
+            word, reason = self.data.get("decision"), self.text(self.data, "reason")
+        if word is None:
+            return "", ""
+        meant = _VERDICTS.get(word, "") if isinstance(word, str) else ""
+        if meant and self.event not in ("PreToolUse", "PermissionRequest"):
+            meant = "deny" if meant == "deny" and self.event in BLOCKS else ""
+            if not meant and word not in ("approve", "allow"):
+                self.wrong.append(f"{self.event} knows no {shorten(str(word), 40)}")
+        elif not meant or (self.event == "PermissionRequest" and meant == "ask"):
+            self.wrong.append(f"the decision {shorten(str(word), 40)!r} is none")
+            meant = ""
+        verdict: Verdict = meant  # type: ignore[assignment]
+        return verdict, clip_hook_text(reason) if verdict else ""
+
+    def _changed(self) -> dict[str, Any] | None:
+        where = self._decision() if self.event == "PermissionRequest" else self.inner
+        changed = where.get("updatedInput")
+        if changed is None or self.event not in _CHANGES:
+            return None
+        if not isinstance(changed, dict):
+            self.wrong.append("updatedInput is no object")
+            return None
+        return changed
+
+    def text(self, where: Mapping[str, Any], key: str) -> str:
+        found = where.get(key)
+        if found is None:
+            return ""
+        if not isinstance(found, str):
+            self.wrong.append(f"{key} is no text")
+            return ""
+        return sanitize_output(found).strip()
+
+    def flag(self, where: Mapping[str, Any], key: str, default: bool) -> bool:
+        found = where.get(key)
+        if found is None:
+            return default
+        if not isinstance(found, bool):
+            self.wrong.append(f"{key} is neither true nor false")
+            return default
+        return found
+
+
+def _refused(event: HookEvent, reason: str) -> HookResponse:
+    """Exit code 2: a block where there is one, else words for the user."""
+    if event in BLOCKS:
+        return HookResponse(HookResult("deny", clip_hook_text(reason)))
+    return HookResponse(trouble=f"exited with 2: {shorten(reason, 300)}")
+
+
+def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
+    """A hook that did not do its work: told, and a block where it is strict."""
+    said = f"{how}: {shorten(err, 300)}" if err else how
+    result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and event in BLOCKS else HookResult()
+    return HookResponse(result, said)
+
+
+def _reason_in(out: bytes) -> str:
+    """The reason that an answer gives which was printed although the exit code says it all."""
+    try:
+        data = json.loads(out.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return ""
+    inner = data.get("hookSpecificOutput") if isinstance(data, dict) else None
+    inner = inner if isinstance(inner, dict) else {}
+    decision = inner.get("decision") if isinstance(inner.get("decision"), dict) else {}
+    found = [inner.get("permissionDecisionReason"), (decision or {}).get("message")]
+    found += [data.get("reason"), data.get("stopReason")] if isinstance(data, dict) else []
+    return next((sanitize_output(text) for text in found if isinstance(text, str) and text), "")
+
+
+def _words(data: bytes) -> str:
+    return sanitize_output(data.decode("utf-8", "replace")).strip()
+
+
+def clip_hook_text(text: str) -> str:
+    """At most so much of a hook's words as a model is given."""
+    if len(text) <= _WORDS:
+        return text
+    return f"{text[:_WORDS]}\n[{len(text) - _WORDS:,} more characters of this hook's words were cut]"

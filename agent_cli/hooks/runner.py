@@ -1,0 +1,214 @@
+"""Runs the hooks of a step one after another and takes their answers together.
+
+Each sees the input as those before it left it. Where one changes the input of a call, those that saw it otherwise are
+asked again, so that none has let through what another made of it. The strictest verdict is the answer; only hooks of
+the user's own can allow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Mapping, Sequence
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
+from agent_cli.hooks.handlers import HookRun, run_hook, shell_argv
+from agent_cli.hooks.response import HookResponse, Verdict, clip_hook_text, read_answer, read_object
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.text import sanitize_output, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.registry import Function, HookTable
+
+_PASSES = 4
+_SHOWN = 4_000
+# What runs beside the session may end in this time when that ends.
+_LAST = 1.0
+_ORDER = ("", "allow", "ask", "deny")
+EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
+
+
+class Runner:
+    """The hooks of one kit at work."""
+
+    def __init__(self, table: HookTable) -> None:
+        self._table = table
+        self._hinted: set[str] = set()
+        self._begun: list[tuple[Thread, list[Event]]] = []
+        self._end = CancelToken()
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        """Run what is to run at a step. Raises CancelledError."""
+        given = dict(data)
+        hooks = self._table.of(event, str(data.get(MATCHED.get(event, ""), "")))
+        aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
+        if aside:
+            self._beside(aside, event, dict(data))
+        hooks = [h for h in hooks if not (isinstance(h, Hook) and h.background)]
+        results: dict[int, HookResult] = {}
+        seen: dict[int, Any] = {}
+        changed = False
+        for _ in range(_PASSES):
+            for number, hook in enumerate(hooks):
+                if number in seen and seen[number] == given.get("tool_input"):
+                    continue
+                if not self._table.is_for(hook, given):
+                    seen[number] = given.get("tool_input")
+                    continue
+                result = yield from self._one(hook, event, given, cancel)
+                if result.changed is not None and result.changed != given.get("tool_input"):
+                    given["tool_input"], changed = result.changed, True
+                    given |= again(result.changed) if again else {}
+                before = results.get(number)
+                # A refusal stands, whatever others made of the input later.
+                results[number] = before if before is not None and before.verdict == "deny" else result
+                seen[number] = given.get("tool_input")
+            if all(seen[number] == given.get("tool_input") for number in seen):
+                break
+        else:
+            reason = "the hooks change the input of this call again and again"
+            return HookResult("deny", reason)
+        found = together(list(results.values()))
+        return found.but(changed=given["tool_input"] if changed else None)
+
+    def _one(
+        self, hook: Hook | Function, event: HookEvent, given: dict[str, Any], cancel: CancelToken
+    ) -> Generator[Event, None, HookResult]:
+        """Run one hook, and tell how it went."""
+        hook_id = os.urandom(8).hex()
+        subject = str(given.get(MATCHED.get(event, ""), ""))
+        name = f"{event}:{subject}" if subject else event
+        yield HookStarted(hook_id, event, name, hook.command)
+        full = {**self._fields(event), **given}
+        if isinstance(hook, Hook):
+            ran, answer = self._configured(hook, event, full, cancel)
+        else:
+            ran, answer = _function(hook, event, full)
+        yield from ran.used
+        note = answer.trouble
+        result = answer.result
+        if result.verdict == "allow" and not hook.own:
+            result = result.but(verdict="", reason="")
+            note = note or "its allow does not count: only hooks of your own settings may allow"
+        outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.trouble else "success"
+        if result.verdict == "deny" and not answer.trouble:
+            outcome, note = "blocked", shorten(result.reason, 300)
+        yield HookRan(
+            event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
+            outcome,  # type: ignore[arg-type]
+            note, "" if answer.quiet else _shown(ran.out), _shown(ran.err),
+        )  # fmt: skip
+        if ran.cause == "interrupted":
+            raise CancelledError
+        if answer.message:
+            yield Warned(f"hook: {shorten(answer.message, 2_000)}")
+        if answer.blocks_not and hook.command not in self._hinted:
+            self._hinted.add(hook.command)
+            yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
+        return result
+
+    def _configured(
+        self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
+    ) -> tuple[HookRun, HookResponse]:
+        told = {name: value for name, value in full.items() if name != "env_file"}
+        given = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        env = self._environment(hook, full)
+        if hook.kind == "http":
+            from agent_cli.hooks.handlers import post  # only with such a hook
+
+            ran = post(hook, given, env, cancel)
+        elif hook.kind == "prompt":
+            from agent_cli.hooks.handlers import judge_prompt
+
+            ran = judge_prompt(hook, given.decode("utf-8"), self._table.opened, cancel)
+        else:
+            argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
+            ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel)
+        answer = HookResponse() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
+        return ran, answer
+
+    def _fields(self, event: HookEvent) -> dict[str, Any]:
+        session = self._table.session
+        return {
+            "session_id": session.session_id,
+            "transcript_path": session.transcript_path,
+            "cwd": str(self._table.cwd()),
+            "hook_event_name": event,
+        }
+
+    def _environment(self, hook: Hook, full: Mapping[str, Any]) -> dict[str, str]:
+        root = str(self._table.session.root)
+        env = {**self._table.environment(hook.own), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
+        env["AGENT_HOOK_EVENT"] = hook.event
+        if file := full.get("env_file"):
+            env["CLAUDE_ENV_FILE"] = env["AGENT_ENV_FILE"] = str(file)
+        return env
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        """Run the hooks of a step in a thread of its own."""
+        self._beside(self._table.of(event, str(data.get(MATCHED.get(event, ""), ""))), event, dict(data))
+
+    def _beside(self, hooks: Sequence[Hook | Function], event: HookEvent, given: dict[str, Any]) -> None:
+        events: list[Event] = []
+
+        def work() -> None:
+            for hook in hooks:
+                try:
+                    events.extend(self._one(hook, event, given, self._end))
+                except CancelledError:
+                    return
+
+        thread = Thread(target=work, daemon=True)
+        self._begun.append((thread, events))
+        thread.start()
+
+    def finished(self) -> list[Event]:
+        done = [events for thread, events in self._begun if not thread.is_alive()]
+        self._begun = [(thread, events) for thread, events in self._begun if thread.is_alive()]
+        return [event for events in done for event in events]
+
+    def close(self) -> None:
+        until = monotonic() + _LAST
+        for thread, _ in self._begun:
+            thread.join(max(until - monotonic(), 0.0))
+        self._end.cancel()
+        for thread, _ in self._begun:
+            thread.join(1.0)
+
+
+def _function(hook: Function, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
+    """Call a Python hook; what it raises is its failure."""
+    started = monotonic()
+    try:
+        said = hook.call(json.loads(json.dumps(full, default=str)))
+        if said is not None and not isinstance(said, Mapping):
+            raise TypeError(f"it returned {type(said).__name__}, neither a dict nor None")
+    except CancelledError:
+        return HookRun(None, "interrupted", monotonic() - started), HookResponse()
+    except Exception as error:  # noqa: BLE001 - a faulty hook must cost its answer, not the turn
+        how = f"failed: {shorten(f'{type(error).__name__}: {error}', 300)}"
+        ran = HookRun(None, "error", monotonic() - started, error=how)
+        return ran, read_answer(event, ran, strict=hook.strict)
+    answer = read_object(event, said, strict=hook.strict) if said else HookResponse()
+    return HookRun(0, "exit", monotonic() - started), answer
+
+
+def together(results: list[HookResult]) -> HookResult:
+    """The answers of several hooks as one: the strictest verdict, its reasons, everything that was added."""
+    verdict: Verdict = max((r.verdict for r in results), key=_ORDER.index, default="")
+    reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
+    stop = next((r.stop for r in results if r.stop is not None), None)
+    context = tuple(text for r in results for text in r.context)
+    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, context, stop)
+
+
+def _shown(data: bytes) -> str:
+    """The beginning of an output, for the log."""
+    text = sanitize_output(data[: _SHOWN * 4].decode("utf-8", "replace")).rstrip()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

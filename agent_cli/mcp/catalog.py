@@ -1,0 +1,140 @@
+"""What a server offers, as plain values: its tools under the names that the model and the rules use.
+
+What servers listed when they were last up, kept so that a one-shot run need not start one to know its tools.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from binascii import crc32
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.mcp.config import DeclaredServer
+from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.record import Value, to_plain
+from agent_tools.text import inert, shorten
+
+DESCRIPTION = 2_000
+SCHEMA = 100_000
+_LONGEST = 64
+
+
+class McpRequestError(Exception):
+    """The server said no, or gave no answer that can be understood: a sentence."""
+
+
+class Offer(Value):
+    """A tool. full: mcp__server__tool. mark: the fingerprint of what the model is told of it."""
+
+    server: str
+    name: str
+    full: str
+    description: str
+    schema: dict[str, Any]
+    read_only: bool
+    mark: str
+
+    @property
+    def size(self) -> int:
+        """How many characters it takes in a request."""
+        return len(self.full) + len(self.description) + len(json.dumps(self.schema))
+
+
+def data_fingerprint(data: Any) -> str:
+    """A hash of plain data."""
+    from hashlib import blake2b  # OpenSSL's library, which most runs do without
+
+    text = json.dumps(data, sort_keys=True, ensure_ascii=True, default=str)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def full_name(server: str, tool: str) -> str:
+    """The name a tool has here: letters that every provider takes, at most 64 of them."""
+    name = f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{data_fingerprint(tool)[:8]}"
+
+
+def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]) -> dict[str, Offer]:
+    """The tools that a server lists, by their full names; what cannot be used becomes a problem."""
+    found: dict[str, Offer] = {}
+    for raw in listed:
+        name = str(raw.get("name", ""))
+        schema = raw.get("inputSchema")
+        if not name.strip() or len(name) > 200 or not isinstance(schema, dict):
+            problems.append(f"a tool without a usable name or schema was left out: {shorten(name, 60) or '(no name)'}")
+            continue
+        full = full_name(server, name)
+        if full in found:
+            problems.append(f"a second tool named {shorten(name, 60)} was left out")
+            continue
+        text = json.dumps(schema)
+        if len(text) > SCHEMA:
+            problems.append(f"the tool {shorten(name, 60)} was left out: its schema has {len(text):,} characters")
+            continue
+        hints = raw.get("annotations") or {}
+        words = raw.get("description") or raw.get("title")
+        said = inert(str(words or ""))
+        mark = data_fingerprint([name, words, schema, hints])
+        more = f"{said[:DESCRIPTION]} [cut]" if len(said) > DESCRIPTION else said
+        harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
+        found[full] = Offer(
+            server, name, full, more, json.loads(inert(json.dumps(harmless, ensure_ascii=True))),
+            hints.get("readOnlyHint") is True, mark,
+        )  # fmt: skip
+    return found
+
+
+LIMIT = 4 << 20
+
+
+class ServerListing(Value, tag="Listing"):
+    """One memory of a server."""
+
+    definition: str
+    offers: tuple[Offer, ...]
+    prompts: dict[str, dict[str, Any]]
+    resources: dict[str, dict[str, Any]]
+
+
+def _definition(found: DeclaredServer) -> str:
+    server = found.server
+    return json.dumps([found.name, *(getattr(server, name) for name in server._fields)])
+
+
+def _path(folder: Path, definition: str, found: DeclaredServer) -> Path:
+    return folder / f"{found.name}-{crc32(definition.encode()):08x}.json"
+
+
+def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
+    """What the server listed when it was last up as it is declared; None where that is not known."""
+    definition = _definition(found)
+    try:
+        data = json.loads(read_regular(_path(folder, definition, found), LIMIT))
+        # By hand: the road of `from_plain` takes three times as long, on the way of every one-shot run.
+        offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
+        listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        return None
+    return listing if listing.definition == definition else None
+
+
+def keep(
+    folder: Path,
+    found: DeclaredServer,
+    offers: list[Offer],
+    prompts: dict[str, dict[str, Any]],
+    resources: dict[str, dict[str, Any]],
+) -> None:
+    """Remember what the server lists. Without a place for it, nothing is remembered."""
+    listing = ServerListing(_definition(found), tuple(offers), prompts, resources)
+    path = _path(folder, listing.definition, found)
+    data = json.dumps(to_plain(listing))
+    if len(data) > LIMIT or load_listing(folder, found) == listing:
+        return
+    with suppress(OSError):
+        write_whole(path, data.encode("ascii"), sync=False)

@@ -1,0 +1,238 @@
+"""The door of the SDK's client: one connection to a server, with plain data on our side of it.
+
+Runs on the loop's thread only. What a server may ask in return: the folders of the workspace, and a question to the
+person while a call runs. It is not given the use of our model.
+
+The HTTP client for servers: an answer has the bounds that a line of a process has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types
+from mcp.client.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from agent_cli.config.schema import McpServer
+from agent_cli.core.version import __version__
+from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.stdio import LINE_LIMIT, Spawned, pipe
+
+# Unpacked an answer may be so many times as large; nobody is asked to pack one.
+_PACKED = 1_000
+_CONNECT = 30.0
+
+
+class MessageTooLongError(httpx2.StreamError):
+    """More than is read of an answer."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > self._most:
+                raise MessageTooLongError(f"the answer has more than {LINE_LIMIT >> 20} MB, and was dropped")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        return
+    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream, LINE_LIMIT // _PACKED if packed else LINE_LIMIT)
+
+
+def make_client(
+    headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+) -> httpx2.AsyncClient:
+    """A client as the SDK wants one."""
+    # How long an answer may take is bounded where it is waited for.
+    timeout = timeout or httpx2.Timeout(_CONNECT, read=None)
+    client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
+    client.event_hooks["response"].append(_bound)
+    return client
+
+
+MOST_LISTED = 2_000
+_PAGES = 50
+Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+Heard = Callable[[str], None]
+# The SDK logs what servers do wrong, with tracebacks; that must not reach a terminal.
+for _name in ("mcp", "client", "httpx2", "httpcore2", "asyncio"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
+
+
+class Link:
+    """An open connection. Every method may raise Refused."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.protocol = client.protocol_version
+        self.instructions = client.instructions or ""
+        info = client.server_info
+        self.about = f"{info.name} {info.version}".strip() if info is not None else ""
+
+    def _can(self, what: str) -> bool:
+        return getattr(self._client.server_capabilities, what, None) is not None
+
+    async def tools(self) -> list[dict[str, Any]]:
+        return await self._all("tools", self._client.list_tools, "tools")
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        return await self._all("prompts", self._client.list_prompts, "prompts")
+
+    async def resources(self) -> list[dict[str, Any]]:
+        return await self._all("resources", self._client.list_resources, "resources")
+
+    async def _all(self, capability: str, ask: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
+        if not self._can(capability):
+            return []
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await _asked(ask(cursor=cursor, cache_mode="refresh"))
+            found += [_plain(entry) for entry in getattr(page, field)]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= MOST_LISTED:
+                break
+        return found[:MOST_LISTED]
+
+    async def call(self, tool: str, arguments: dict[str, Any], heard: Heard) -> dict[str, Any]:
+        """What the tool answers, in the shape of the protocol. heard: takes its progress, in words."""
+
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
+            heard(f"{message} ({share})" if message else share)
+
+        return _plain(await _asked(self._client.call_tool(tool, arguments, progress_callback=told)))
+
+    async def read(self, uri: str) -> dict[str, Any]:
+        return _plain(await _asked(self._client.read_resource(uri)))
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        return _plain(await _asked(self._client.get_prompt(name, arguments)))
+
+    async def listen(self, changed: Heard) -> None:
+        """Pass on which lists change, where the server's protocol has a stream for that; until it ends."""
+        # Whatever goes wrong here costs only the news.
+        with suppress(Exception):
+            async with self._client.listen(
+                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as events:
+                async for event in events:
+                    changed(type(event).__name__)
+
+
+async def _asked(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except MCPError as error:
+        raise McpRequestError(error.error.message) from None
+    except ValidationError:
+        raise McpRequestError("its answer does not have the shape that the protocol demands") from None
+    except (RuntimeError, OSError) as error:
+        raise McpRequestError(str(error) or type(error).__name__) from None
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    data: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data
+
+
+@asynccontextmanager
+async def connected(
+    server: McpServer,
+    kind: str,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    roots: tuple[Path, ...],
+    spawned: Spawned,
+    gone: Callable[[], None],
+    elicit: Elicit,
+    changed: Heard,
+    auth: Any = None,
+    answered: Callable[[int], None] = lambda status: None,
+) -> AsyncGenerator[Link, None]:
+    """Connect to a server whose declaration is filled in. Raises what the transport raises; see `reason`.
+
+    auth: puts the login on requests over HTTP. answered: told the status of each answer to them.
+    """
+
+    async def asked_for_roots(context: Any) -> mcp_types.ListRootsResult:
+        return mcp_types.ListRootsResult(
+            roots=[mcp_types.Root(uri=path.as_uri(), name=path.name) for path in roots]  # type: ignore[arg-type]
+        )
+
+    async def asked(context: Any, params: Any) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(**await elicit(_plain(params)))
+
+    async def heard(message: Any) -> None:
+        method = getattr(message, "method", "")
+        if method.endswith("/list_changed"):
+            changed(method)
+
+    async def told_status(response: Any) -> None:
+        answered(response.status_code)
+
+    def http_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+        http = make_client(headers, timeout, auth)
+        http.event_hooks["response"].append(told_status)
+        return http
+
+    async with AsyncExitStack() as stack, anyio.create_task_group() as group:
+        if kind == "stdio":
+            transport: Any = pipe([server.command, *server.args], env, cwd, spawned, gone)
+        elif kind == "sse":
+            transport = sse_client(server.url, dict(server.headers), httpx_client_factory=http_client, auth=auth)
+        else:
+            http = await stack.enter_async_context(http_client(dict(server.headers), auth=auth))
+            transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=LINE_LIMIT)
+        client = Client(
+            transport,
+            elicitation_callback=asked,
+            list_roots_callback=asked_for_roots,
+            # Without a callback for sampling, that is neither offered nor done: the server is told so.
+            message_handler=heard,
+            client_info=mcp_types.Implementation(name="agent", version=__version__),
+        )
+        async with client:
+            link = Link(client)
+            group.start_soon(link.listen, changed)
+            yield link
+            group.cancel_scope.cancel()
+
+
+def reason(error: BaseException) -> str:
+    """Why a connection failed, in words without a traceback."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return error.error.message
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,297 @@
+"""Which MCP servers there are: of the command line, the user's settings and the project's files, in that order.
+
+The first of a name wins: a project cannot take the name of a server that the user's own rules speak about.
+
+Adding servers to files and removing them: the user's `.agentrc`, whose text stays, and a project's `.mcp.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.parsing import SettingsError, decode_json
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import McpServer
+from agent_cli.core.place import Place, UsageError
+from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.record import DecodeError, Value, from_plain
+from agent_tools.text import one_line, shorten
+
+FILE = ".mcp.json"
+LIMIT = 1 << 20
+MOST = 100
+_LONGEST = 40
+_VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
+Scope = Literal["given", "own", "project"]
+
+
+class DeclaredServer(Value, tag="Found"):
+    """One server. source: where it is declared. scope: by whom: this command line, the user, the project."""
+
+    name: str
+    server: McpServer
+    source: str
+    scope: Scope
+
+    @property
+    def kind(self) -> Literal["stdio", "http", "sse"]:
+        """How it is reached."""
+        if self.server.type == "sse":
+            return "sse"
+        return "http" if self.server.url else "stdio"
+
+    @property
+    def needs_yes(self) -> bool:
+        """Whether it starts only once a user has agreed to it as it is declared."""
+        return self.scope == "project"
+
+    @property
+    def line(self) -> str:
+        """What would be run or reached, as it is written, on one safe line."""
+        server = self.server
+        if server.url:
+            return one_line(server.url)
+        import shlex
+
+        return one_line(shlex.join([server.command, *server.args]))
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What it is given as environment and as headers, each in words; of a project's server with the values as they
+        are written, since a `${NAME}` in them is what the user agrees to hand over."""
+        tables: dict[str, dict[str, Any]] = {
+            "environment": self.server.env,
+            "headers": self.server.headers,
+            "oauth": self.server.oauth,
+        }
+        return {what: one_line(", ".join(map(self._told, table.items()))) for what, table in tables.items() if table}
+
+    def _told(self, entry: tuple[str, Any]) -> str:
+        name, value = entry
+        return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
+
+
+def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
+    """The servers, by name, and what is wrong with their declarations. Raises UsageError for a bad --mcp-config."""
+    found: list[DeclaredServer] = []
+    problems: list[str] = []
+    for text in options.mcp_config:
+        found += _given(text)
+    if not options.strict_mcp_config:
+        for own in (True, False):
+            scope: Scope = "own" if own else "project"
+            # Of two layers that declare a server, the later one holds, as with every setting.
+            latest = {d.name: d for d in layers.servers if d.own == own}
+            found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
+        if not options.bare and layers.trust.trusted and place.root != place.home:
+            found += _project_file(place.root, problems)
+    kept: dict[str, DeclaredServer] = {}
+    for server in found:
+        if why := mistake_in(server):
+            if server.scope == "given":
+                raise UsageError(f"--mcp-config: {why}")
+            problems.append(f"{server.source}: {why}, and was left out")
+        elif server.name in kept and kept[server.name].scope != server.scope:
+            problems.append(
+                f"{server.source}: the MCP server {server.name} was left out: {kept[server.name].source} has one"
+            )
+        else:
+            kept.setdefault(server.name, server)
+    if len(kept) > MOST:
+        problems.append(f"of {len(kept)} MCP servers the first {MOST} are used")
+    return list(kept.values())[:MOST], problems
+
+
+def _given(text: str) -> list[DeclaredServer]:
+    """The servers of one --mcp-config. Raises UsageError."""
+    source = "--mcp-config"
+    if not text.lstrip().startswith("{"):
+        path = Path(os.path.expanduser(text))
+        source = str(path)
+        try:
+            text = read_regular(path, LIMIT).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise UsageError(f"--mcp-config: {path}: {why}") from None
+    problems: list[str] = []
+    found = read_json(text, source, "given", problems)
+    if problems:
+        raise UsageError(f"--mcp-config: {problems[0]}")
+    return found
+
+
+def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
+    path = root / FILE
+    try:
+        text = read_regular(path, LIMIT, root).decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+        return []
+    return read_json(text, str(path), "project", problems)
+
+
+def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list[DeclaredServer]:
+    """The servers of a text in the shape {"mcpServers": {NAME: {...}}}; what cannot be used becomes a problem."""
+    try:
+        data = decode_json(text, source)
+    except SettingsError as error:
+        problems.append(str(error))
+        return []
+    table = data.get("mcpServers", data if scope == "given" else {})
+    if not isinstance(table, dict):
+        problems.append(f"{source}: mcpServers: expected a table of servers")
+        return []
+    found = []
+    for name, raw in table.items():
+        if not isinstance(raw, dict):
+            problems.append(f"{source}: {shorten(name)}: expected a table")
+            continue
+        try:
+            known = {k: v for k, v in raw.items() if k in McpServer._fields}
+            server = from_plain(McpServer, known, name)
+        except DecodeError as error:
+            problems.append(f"{source}: {one_line(str(error))}")
+            continue
+        if unknown := [k for k in raw if k not in known and k not in ("description", "name")]:
+            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} means nothing here")
+            if scope == "given":
+                continue
+        found.append(DeclaredServer(name, server, source, scope))
+    return found
+
+
+def mistake_in(found: DeclaredServer) -> str:
+    """What is wrong with a declaration; "" for nothing."""
+    server = found.server
+    name = f"the MCP server {shorten(found.name, 60)}"
+    if not _is_name(found.name):
+        return f"{name} has a name with more than {_LONGEST} characters or others than letters, digits, - and single _"
+    if bool(server.command) == bool(server.url):
+        return f"{name} needs either a command or a url"
+    if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):
+        return f"{name} has a url that is none of http"
+    if server.command and server.type not in ("", "stdio"):
+        return f"{name} has a command, so its type cannot be {server.type}"
+    if server.oauth:
+        from agent_cli.mcp.credentials import mistake_in_terms  # few servers declare a login
+
+        if why := mistake_in_terms(server):
+            return f"{name} has {why}"
+    return ""
+
+
+def _is_name(text: str) -> bool:
+    """Whether it is letters, digits and -, the first none of -, with a single _ between some of them."""
+    parts = text.split("_")
+    letters = "".join(parts)
+    plain = text.isascii() and letters.replace("-", "x").isalnum()
+    return plain and all(parts) and text[0] != "-" and len(letters) <= _LONGEST
+
+
+class MissingVariableError(ValueError):
+    """A variable that a declaration needs is not set."""
+
+
+def substitute_env(server: McpServer, env: Mapping[str, str]) -> McpServer:
+    """The declaration with `${NAME}` and `${NAME:-default}` replaced.
+
+    Raises MissingVariableError, naming the variable.
+    """
+
+    def fill(text: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            found = env.get(match[1]) or match[2]
+            if found is None:
+                raise MissingVariableError(f"the variable {match[1]} is not set")
+            return found
+
+        return re.sub(_VARIABLE, value, text)
+
+    changed: dict[str, Any] = {name: fill(getattr(server, name)) for name in ("command", "cwd", "url")}
+    changed["args"] = tuple(fill(a) for a in server.args)
+    for name in ("env", "headers"):
+        changed[name] = {k: fill(v) for k, v in getattr(server, name).items()}
+    changed["oauth"] = {k: fill(v) if isinstance(v, str) else v for k, v in server.oauth.items()}
+    return server.but(**changed)
+
+
+class McpEditError(Exception):
+    """The file was left as it is; the message says why."""
+
+
+def server_data(server: McpServer) -> dict[str, Any]:
+    """What of a declaration is said."""
+    said = {name: getattr(server, name) for name in server._fields if getattr(server, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+
+
+def change_json(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
+    """Add, or with None remove, a server in a file of the shape {"mcpServers": {...}}. Raises McpEditError."""
+    try:
+        text = read_regular(path, LIMIT, path.parent).decode("utf-8")
+        data = decode_json(text, path.name)
+    except FileNotFoundError:
+        data = {}
+    except (OSError, UnicodeDecodeError, SettingsError) as error:
+        raise McpEditError(str(error)) from None
+    table = data.setdefault("mcpServers", {})
+    if not isinstance(table, dict):
+        raise McpEditError(f"{path.name}: mcpServers is no table")
+    _change(table, name, server_data(server) if server is not None else None, path, replace)
+    _write(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n", 0o644)
+
+
+def change_toml(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
+    """Add, or with None remove, [mcp.servers.NAME] in a settings file. Raises McpEditError."""
+    import tomlkit  # 40 ms, only for a change
+    from tomlkit.exceptions import TOMLKitError
+
+    # A linked file is changed where it is.
+    path = Path(os.path.realpath(path))
+    try:
+        text = read_regular(path, LIMIT).decode("utf-8")
+    except FileNotFoundError:
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise McpEditError(f"{path}: {error}") from None
+    if text.lstrip().startswith("{"):
+        raise McpEditError(f"{path} is JSON, which is not changed; do it by hand")
+    try:
+        document: Any = tomlkit.parse(text)
+        mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
+        servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))
+        _change(servers, name, server_data(server) if server is not None else None, path, replace)
+        new = tomlkit.dumps(document)
+        tomllib.loads(new)
+    except (TOMLKitError, tomllib.TOMLDecodeError) as error:
+        raise McpEditError(f"{path} could not be changed safely ({error}); do it by hand") from None
+    _write(path, new, 0o600)
+
+
+def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, replace: bool) -> None:
+    if entry is None and name not in table:
+        raise McpEditError(f"{path} has no MCP server {name}")
+    if entry is not None and name in table and not replace:
+        raise McpEditError(f"{path} has an MCP server {name} already; remove it first")
+    if entry is None:
+        del table[name]
+    else:
+        table[name] = entry
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Replace the file in one step, with the mode that it had. Raises McpEditError."""
+    try:
+        write_whole(path, text.encode(), mode, keep=True)
+    except OSError as error:
+        raise McpEditError(f"{path}: {error.strerror or error}") from None

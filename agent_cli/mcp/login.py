@@ -1,0 +1,226 @@
+"""A login from start to end: an address for the user to open, and what the browser brings back, within bounds.
+
+Where a browser comes back to after a sign-in: an address on this machine that only the login that waits answers to.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+from agent_cli.config.schema import McpServer
+from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.supervisor import Loop
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.credentials import Login
+
+PATH = "/callback"
+_KEYS = ("code", "state", "iss", "error", "error_description")
+_LONGEST = 16_384
+_TAKEN = "The sign-in came back to agent. This page can be closed; the terminal says how it went."
+_STRANGE = "This is not the answer to the login that waits, and was not used."
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that hangs up is nothing to tell."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class Redirects:
+    """The listener. port: 0 for any; another is for clients that were registered with it. Raises OSError.
+
+    uri: the address for the authorization server. With a fixed port it says localhost, as those who register a client
+    by hand write it for programs like this one.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._answers: SimpleQueue[dict[str, str]] = SimpleQueue()
+        self._state = ""
+        self._guard = threading.Lock()
+        self._servers: list[_Server] = [_Server(("127.0.0.1", port), self._handler())]
+        if port:
+            # What localhost may also mean is ours, too, where the machine has it.
+            try:
+                self._servers.append(_Server6(("::1", port), self._handler()))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    self._servers[0].server_close()
+                    raise
+        self.uri = f"http://{'localhost' if port else '127.0.0.1'}:{self._servers[0].server_port}{PATH}"
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, args=(0.1,), name="redirect", daemon=True).start()
+
+    def __enter__(self) -> Redirects:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    def expect(self, address: str) -> None:
+        """From now on take the answer to this sign-in address."""
+        self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
+
+    def take(self, address: str) -> bool:
+        """Whether an address that a browser was sent back to, or a user pasted, is the answer; it is used once."""
+        try:
+            parts = urlsplit(address.strip())
+            said = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}
+        except ValueError:
+            return False
+        with self._guard:
+            if not self._state or parts.path != PATH or not {"code", "error"} & said.keys():
+                return False
+            if not secrets.compare_digest(said.get("state", "").encode(), self._state.encode()):
+                return False
+            self._state = ""
+        self._answers.put(said)
+        return True
+
+    def answer(self) -> dict[str, str] | None:
+        """What the browser brought back; None where it has not come yet."""
+        try:
+            return self._answers.get_nowait()
+        except Empty:
+            return None
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        take = self.take
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 10
+            server_version = "agent"
+            sys_version = ""
+
+            def do_GET(self) -> None:
+                taken = len(self.path) <= _LONGEST and take(self.path)
+                text = (_TAKEN if taken else _STRANGE).encode()
+                self.send_response(200 if taken else 400)
+                for name, value in (
+                    ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text))),
+                    ("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"), ("Connection", "close"),
+                    ("X-Content-Type-Options", "nosniff"),
+                ):  # fmt: skip
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *args: object) -> None:
+                """A code must not stand in a log."""
+
+        return Handler
+
+
+# So long a user may take to sign in.
+LIMIT = 300.0
+_REVOCATION = 15.0
+_LOOK = 0.1
+_LINE = 65_536
+
+
+def log_in(
+    server: McpServer,
+    show: Callable[[str], None],
+    say: Callable[[str], None],
+    typed: int | None = None,
+    seconds: float = LIMIT,
+) -> Login:
+    """Log in to a server whose declaration is filled in. Raises McpRequestError; an interrupt ends it.
+
+    show: takes the address that the user is to open. say: takes a sentence. typed: where a user may paste the
+    address that a browser on another machine was sent back to.
+    """
+    loop = Loop()
+    try:
+        port = server.oauth.get("callbackPort", 0)
+        redirects = Redirects(port if isinstance(port, int) else 0)
+    except OSError as error:
+        raise McpRequestError(f"port {port} of oauth.callbackPort is not free ({error.strerror or error})") from None
+    with redirects:
+        address: Future[str] = Future()
+        answer: Future[dict[str, str]] = Future()
+        work = loop.submit(_authorize(server, redirects.uri, address, answer))
+        try:
+            end = time.monotonic() + seconds
+            shown = False
+            while not work.done():
+                if time.monotonic() > end:
+                    raise McpRequestError(f"nobody signed in within {seconds:.0f} s")
+                if not shown and address.done():
+                    shown = True
+                    redirects.expect(address.result())
+                    show(address.result())
+                if (came := redirects.answer()) is not None:
+                    answer.set_result(came)
+                if typed is not None and shown and not answer.done():
+                    typed = _read_pasted(typed, redirects, say)
+                else:
+                    time.sleep(_LOOK)
+            return _result(work)
+        finally:
+            loop.stop(1.0)
+
+
+async def _authorize(server: McpServer, uri: str, address: Future[str], answer: Future[dict[str, str]]) -> Login:
+    # Half a second of imports, on the loop's own thread.
+    from agent_cli.mcp.oauth import authorize
+
+    return await authorize(server, uri, address.set_result, answer)
+
+
+def _result(work: Future[Login]) -> Login:
+    try:
+        return work.result()
+    except CancelledError:
+        raise McpRequestError("it was ended") from None
+
+
+def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:
+    """Look for a pasted line for a moment; where the next one comes from, None at the end of the input."""
+    try:
+        if not select.select([typed], [], [], _LOOK)[0]:
+            return typed
+        line = os.read(typed, _LINE).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+    if line.strip() and not redirects.take(line):
+        say("That is not the address that this sign-in led to; it begins with " + redirects.uri)
+    return typed if line else None
+
+
+def revoke(login: Login) -> bool:
+    """Have the authorization server forget the tokens of a login, within bounds; False where that failed."""
+    loop = Loop()
+    try:
+        done: bool = loop.submit(_revoke(login)).result(_REVOCATION)
+    except TimeoutError:
+        done = False
+    finally:
+        loop.stop(1.0)
+    return done
+
+
+async def _revoke(login: Login) -> bool:
+    from agent_cli.mcp.oauth import revoke
+
+    return await revoke(login)

@@ -1,0 +1,368 @@
+"""The door of the SDK's OAuth client: a login that a user makes, and its tokens on the requests of a session.
+
+Loaded only for a login and for a server that has one. Every address that a login goes to is looked at here; nobody
+follows a redirect out of its origin. Runs on the loop's thread only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import create_oauth_metadata_request, extract_resource_metadata_from_www_auth
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+    TokenEndpointAuthMethod,
+)
+from pydantic import AnyUrl, ValidationError
+
+from agent_cli.config.schema import McpServer
+from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.client import make_client, reason
+from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, key_of, may_carry
+from agent_tools.text import shorten
+
+# From this version on, token requests name the server that they are for.
+PROTOCOL = "2025-06-18"
+_ACCEPT = "application/json, text/event-stream"
+# A token that has less than this left is renewed first.
+_MARGIN = 10.0
+# Seconds for one answer, and for waiting until another process has renewed a login.
+_ANSWER = 30.0
+_REVOCATION = 5.0
+_BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
+_RESOURCE = "/.well-known/oauth-protected-resource"
+_METHODS: tuple[TokenEndpointAuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
+_WELL_KNOWN = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+
+
+class InMemoryTokens:
+    """Where the SDK puts what a login gives, until all of it is there."""
+
+    def __init__(self, client: OAuthClientInformationFull | None) -> None:
+        self.client = client
+        self.tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class _Asking(OAuthClientProvider):
+    """The SDK's provider, kept to addresses that may carry a login, and to the terms that are declared."""
+
+    def __init__(self, server: McpServer, *args: Any, **kwargs: Any) -> None:
+        super().__init__(server.url, *args, **kwargs)
+        self._server = server
+        self.asked_for = False
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        declared = str(self._server.oauth.get("authServerMetadataUrl", ""))
+        metadata = b""
+        flow = super().async_auth_flow(request)
+        try:
+            response = yield await flow.__anext__()
+            self.asked_for = response.status_code == 401
+            outgoing = await flow.asend(self._challenge(response))
+            while True:
+                path = outgoing.url.path
+                if declared and outgoing is not request and _RESOURCE in path:
+                    # Where the metadata are is declared, so the server is not asked.
+                    found = yield self._checked(create_oauth_metadata_request(declared))
+                    metadata = await found.aread()
+                    response = self._resource(found, metadata)
+                elif declared and outgoing is not request and any(part in path for part in _WELL_KNOWN):
+                    response = httpx2.Response(200, content=metadata, request=outgoing)
+                else:
+                    response = yield self._checked(outgoing)
+                    metadata = await response.aread() if any(part in path for part in _WELL_KNOWN) else b""
+                self._suit(metadata)
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    def _challenge(self, response: httpx2.Response) -> httpx2.Response:
+        """The demand for a login: also where the server lets a first request pass, as the user asked for one."""
+        scopes = self._server.oauth.get("scopes")
+        if not scopes:
+            return response if self.asked_for else httpx2.Response(401, request=response.request)
+        address = extract_resource_metadata_from_www_auth(response)
+        words = f'Bearer scope="{scopes}"' + (f', resource_metadata="{address}"' if address else "")
+        return httpx2.Response(401, headers={"WWW-Authenticate": words}, request=response.request)
+
+    def _suit(self, metadata: bytes) -> None:
+        """Register as what the authorization server takes: a client without a secret, where that is said to do."""
+        with suppress(ValidationError):
+            known = OAuthMetadata.model_validate_json(metadata).token_endpoint_auth_methods_supported or ["none"]
+            method = next((m for m in _METHODS if m in known), None)
+            self.context.client_metadata.token_endpoint_auth_method = method
+
+    def _checked(self, request: httpx2.Request) -> httpx2.Request:
+        """The request, where it may be sent. Raises McpRequestError."""
+        if not may_carry(str(request.url), self._server.url):
+            raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so nothing of a login is sent there")
+        return request
+
+    def _resource(self, found: httpx2.Response, metadata: bytes) -> httpx2.Response:
+        """What the server would say about its authorization server, from the metadata that are declared."""
+        if found.status_code != 200:
+            raise McpRequestError(f"oauth.authServerMetadataUrl answers {found.status_code}")
+        issuer = str(OAuthMetadata.model_validate_json(metadata).issuer)
+        if httpx2.URL(issuer).host != found.request.url.host:
+            raise McpRequestError(f"the metadata are those of another authorization server, {shorten(issuer, 200)}")
+        data = {"resource": self._server.url, "authorization_servers": [issuer]}
+        return httpx2.Response(200, json=data, request=found.request)
+
+
+async def authorize(
+    server: McpServer,
+    redirect: str,
+    told: Callable[[str], None],
+    answer: Future[dict[str, str]],
+) -> Login:
+    """One login to a server whose declaration is filled in. Raises McpRequestError.
+
+    redirect: the address of ours that the browser is sent back to. told: takes the address that the user is to open.
+    answer: will have what the browser brought back.
+    """
+    terms = {key: value for key, value in server.oauth.items() if isinstance(value, str)}
+    uri = AnyUrl(redirect)
+
+    async def open_address(address: str) -> None:
+        context = provider.context
+        methods = context.oauth_metadata.code_challenge_methods_supported if context.oauth_metadata else None
+        if methods is not None and "S256" not in methods:
+            raise McpRequestError("the authorization server has no PKCE with S256, without which a login can be stolen")
+        if not may_carry(address, server.url) or not address.isascii() or not address.isprintable():
+            raise McpRequestError(f"the sign-in address {shorten(address, 200)} is not https")
+        if context.client_info is not None and terms.get("clientSecret"):
+            supported = context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
+            method = next((m for m in _METHODS[1:] if m in (supported or ())), "client_secret_basic")
+            context.client_info.token_endpoint_auth_method = method
+        told(address)
+
+    async def wait_for_browser() -> AuthorizationCodeResult:
+        said = await asyncio.wrap_future(answer)
+        if "code" not in said:
+            words = ": ".join(filter(None, (said.get("error"), said.get("error_description"))))
+            raise McpRequestError(f"the sign-in page answered {shorten(words, 300) or 'without a code'}")
+        return AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss"))
+
+    client = None
+    if terms.get("clientId"):
+        client = OAuthClientInformationFull(
+            client_id=terms["clientId"], client_secret=terms.get("clientSecret") or None, redirect_uris=[uri],
+            token_endpoint_auth_method=None if terms.get("clientSecret") else "none",
+        )  # fmt: skip
+    memory = InMemoryTokens(client)
+    metadata = OAuthClientMetadata(
+        client_name="agent", redirect_uris=[uri], token_endpoint_auth_method="none", scope=terms.get("scopes") or None
+    )
+    provider = _Asking(server, metadata, memory, redirect_handler=open_address, callback_handler=wait_for_browser)
+    status = await _first_request(server, provider)
+    context = provider.context
+    if memory.tokens is None or memory.client is None:
+        raise McpRequestError("it gave no token")
+    if status == 401:
+        raise McpRequestError("it does not accept the token that its own authorization server gave")
+    return Login(
+        key_of(server),
+        _plain(memory.tokens),
+        _end_of(memory.tokens),
+        _plain(memory.client),
+        _plain(context.oauth_metadata) if context.oauth_metadata else None,
+        _plain(context.protected_resource_metadata) if context.protected_resource_metadata else None,
+    )
+
+
+async def _first_request(server: McpServer, provider: _Asking) -> int:
+    """Ask the server for something, which makes it ask for a login; what it answers at the end.
+
+    Raises McpRequestError.
+    """
+    body = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "agent", "version": "0"}},
+    }  # fmt: skip
+    headers = {**server.headers, "Accept": _ACCEPT, "MCP-Protocol-Version": PROTOCOL}
+    try:
+        async with make_client(timeout=httpx2.Timeout(_ANSWER), auth=provider) as http:
+            method, content = ("GET", None) if server.type == "sse" else ("POST", body)
+            async with http.stream(method, server.url, headers=headers, json=content) as response:
+                return response.status_code
+    except OAuthFlowError as error:
+        raise McpRequestError(_why(error, provider)) from None
+    except ValidationError:
+        raise McpRequestError("what it says about logins does not have the shape that the protocol demands") from None
+    except (*_BROKEN, ValueError) as error:
+        raise McpRequestError(shorten(reason(error), 300)) from None
+
+
+def _why(error: OAuthFlowError, provider: _Asking) -> str:
+    # What a malformed answer had in it may be a token.
+    if isinstance(error.__context__, ValidationError):
+        return "what it says about logins does not have the shape that the protocol demands"
+    text = shorten(str(error), 300)
+    if isinstance(error, OAuthRegistrationError):
+        text = f"no client could be registered ({text}); one that was registered by hand is named by oauth.clientId"
+    return text if provider.asked_for else f"it did not ask for a login, and there is no way to make one ({text})"
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    data: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
+    return data
+
+
+def _end_of(tokens: OAuthToken) -> float:
+    return time.time() + tokens.expires_in if tokens.expires_in else 0.0
+
+
+class Bearer(httpx2.Auth):
+    """The login of a server on requests to it, renewed where it has run out. It never asks anybody for anything.
+
+    The file is read for each request: who logs in or out in another terminal need not start anew.
+    """
+
+    def __init__(self, server: McpServer, logins: Logins) -> None:
+        self._server = server
+        self._logins = logins
+        self._origin = _origin(httpx2.URL(server.url))
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        login = self._logins.of(self._server) if _origin(request.url) == self._origin else None
+        if login is not None and 0 < login.expires < time.time() + _MARGIN:
+            login = await self._renewed(login) or login
+        if login is None:
+            yield request
+            return
+        used = _carry(request, login)
+        response = yield request
+        if response.status_code == 401:
+            newer = await self._renewed(login)
+            if newer is not None and newer.tokens.get("access_token") != used:
+                _carry(request, newer)
+                yield request
+
+    async def _renewed(self, stale: Login) -> Login | None:
+        """A newer login: of another process that was faster, else by the refresh token; None where there is none."""
+        end = time.monotonic() + _ANSWER
+        while time.monotonic() < end:
+            # A server may take a refresh token once only, so two must not use the same.
+            with self._logins.alone(self._server) as alone:
+                now = self._logins.of(self._server)
+                if now is None or now.tokens != stale.tokens:
+                    return now
+                if alone:
+                    return await self._refresh(now)
+            await asyncio.sleep(0.05)
+        return None
+
+    async def _refresh(self, login: Login) -> Login | None:
+        try:
+            request = _refresh_request(login)
+            if request is None or not may_carry(str(request.url), self._server.url):
+                return None
+            async with make_client(timeout=httpx2.Timeout(_ANSWER)) as http:
+                response = await http.send(request)
+            if response.status_code != 200:
+                return None
+            tokens = OAuthToken.model_validate_json(response.content)
+        except (*_BROKEN, OAuthFlowError, ValueError):
+            # Whatever the reason: the server answers 401 then, and is named.
+            return None
+        # What it does not say again still holds.
+        merged = {**login.tokens, **_plain(tokens)}
+        newer = login.but(tokens=merged, expires=_end_of(tokens))
+        # Who logged out meanwhile stays so.
+        if self._logins.of(self._server) == login:
+            with suppress(TokenStoreError):
+                self._logins.keep(self._server, newer)
+        return newer
+
+
+def _refresh_request(login: Login) -> httpx2.Request | None:
+    """What a refresh token is sent with; None where there is no such token. Raises ValidationError."""
+    token = login.tokens.get("refresh_token")
+    if not token:
+        return None
+    context = _context(login)
+    if context.oauth_metadata is not None:
+        address = str(context.oauth_metadata.token_endpoint)
+    else:
+        address = f"{context.get_authorization_base_url(login.url)}/token"
+    data = {"grant_type": "refresh_token", "refresh_token": str(token), "resource": context.get_resource_url()}
+    return _form(context, address, data)
+
+
+def _context(login: Login) -> OAuthContext:
+    """What the SDK knew when the login was made. Raises ValidationError."""
+    client = OAuthClientInformationFull.model_validate(login.client)
+    context = OAuthContext(
+        login.url, OAuthClientMetadata(redirect_uris=client.redirect_uris), InMemoryTokens(client), None, None
+    )
+    context.client_info = client
+    if login.resource:
+        context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(login.resource)
+    if login.metadata:
+        context.oauth_metadata = OAuthMetadata.model_validate(login.metadata)
+    return context
+
+
+def _form(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.Request:
+    """A request of the client that was registered to its authorization server."""
+    assert context.client_info is not None
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    data, headers = context.prepare_token_auth({"client_id": context.client_info.client_id, **data}, headers)
+    return httpx2.Request("POST", address, data=data, headers=headers)
+
+
+async def revoke(login: Login) -> bool:
+    """Have the authorization server forget the tokens; False where that failed, True where it offers no such thing."""
+    try:
+        context = _context(login)
+        if context.oauth_metadata is None or context.oauth_metadata.revocation_endpoint is None:
+            return True
+        address = str(context.oauth_metadata.revocation_endpoint)
+        if not may_carry(address, login.url):
+            return False
+        async with make_client(timeout=httpx2.Timeout(_REVOCATION)) as http:
+            for kind in ("refresh_token", "access_token"):
+                if token := login.tokens.get(kind):
+                    data = {"token": str(token), "token_type_hint": kind}
+                    if (await http.send(_form(context, address, data))).status_code != 200:
+                        return False
+    except (*_BROKEN, OAuthFlowError, ValueError):
+        return False
+    return True
+
+
+def _carry(request: httpx2.Request, login: Login) -> str:
+    token = str(login.tokens.get("access_token", ""))
+    request.headers["Authorization"] = f"Bearer {token}"
+    return token
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

@@ -1,0 +1,63 @@
+"""The door of the SDK's server: tools of ours over standard input and output."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import mcp_types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+from agent_cli.core.version import __version__
+from agent_tools.cancel import CancelToken
+
+Called = Callable[[str, dict[str, Any], CancelToken], Any]
+
+
+def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: Called) -> None:
+    """Serve until the input ends, or a signal comes. specs: name, description and schema of each tool.
+
+    call: runs one; what it gives has `text`, `is_error` and `media`.
+    """
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    logging.getLogger("mcp").propagate = False
+    tools = [mcp_types.Tool(name=n, description=d, input_schema=s) for n, d, s in specs]
+
+    async def on_list(ctx: Any, params: Any) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=tools)
+
+    async def on_call(ctx: Any, params: Any) -> mcp_types.CallToolResult:
+        token = CancelToken()
+        try:
+            ran = await anyio.to_thread.run_sync(
+                lambda: call(params.name, dict(params.arguments or {}), token), abandon_on_cancel=True
+            )
+        except anyio.get_cancelled_exc_class():
+            token.cancel()
+            raise
+        content: list[Any] = [mcp_types.TextContent(type="text", text=ran.text)]
+        for media in ran.media:
+            if media.kind == "image":
+                content.append(mcp_types.ImageContent(type="image", data=media.data, mime_type=media.mime))
+        return mcp_types.CallToolResult(content=content, is_error=ran.is_error)
+
+    server: Server[Any] = Server("agent", version=__version__, on_list_tools=on_list, on_call_tool=on_call)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+
+            async def until_signal() -> None:
+                with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                    async for _ in signals:
+                        group.cancel_scope.cancel()
+
+            group.start_soon(until_signal)
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+    anyio.run(run)

@@ -1,0 +1,226 @@
+"""A server's process and its streams: one JSON message a line, each line and the error output bounded.
+
+The process leads a group of its own, and the whole group has ended when `pipe` is left, at most LEAVE seconds later.
+Of a line that is too long only the number of its request is kept, so that this request fails and no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import anyio
+import mcp_types
+from anyio.abc import ByteReceiveStream, Process
+from mcp.shared.message import SessionMessage
+
+from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_read import open_regular
+from agent_tools.process.reaper import REAPER, marked
+from agent_tools.text import sanitize_output
+
+LINE_LIMIT = 16 << 20
+LOG_LIMIT = 1 << 20
+# Closing its input, asking it to end, ending it: together less than what the program allows itself to take.
+POLITE, TERM, KILL = 0.4, 0.4, 0.4
+_ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
+_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,80}")'
+
+
+class Errors:
+    """Where the error output of a server goes: a file of at most twice LOG_LIMIT, the older half in a second one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._size = 0
+        self._fd = -1
+        self._last = b""
+
+    def write(self, data: bytes) -> None:
+        """Append to the file, as far as there is one. Never raises."""
+        self._last = (self._last + data)[-2_000:]
+        if self._path is None:
+            return
+        try:
+            if self._fd >= 0 and self._size + len(data) > LOG_LIMIT:
+                os.close(self._fd)
+                self._fd = -1
+                self._path.replace(self._path.with_suffix(".old"))
+            if self._fd < 0:
+                private_folder(self._path.parent)
+                self._fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
+                self._size = 0
+            self._size += os.write(self._fd, data)
+        except OSError:
+            self._path = None
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def last(self) -> str:
+        """The last line that says something."""
+        lines = [line for line in sanitize_output(self._last.decode("utf-8", "replace")).splitlines() if line.strip()]
+        return lines[-1].strip()[:300] if lines else ""
+
+
+class Spawned:
+    """What is told of the process while it runs: its number, what it says on its error output, how it ended."""
+
+    def __init__(self, log: Path | None) -> None:
+        self.errors = Errors(log)
+        self.pid = 0
+        self.code: int | None = None
+
+
+@asynccontextmanager
+async def pipe(
+    command: list[str], env: Mapping[str, str], cwd: Path, spawned: Spawned, gone: Callable[[], None]
+) -> AsyncGenerator[Any, None]:
+    """Run the server and give its two message streams. `gone` is called when it says nothing more.
+
+    Raises OSError where it cannot be run.
+    """
+    mark = os.urandom(8).hex()
+    REAPER.expect(mark)
+    try:
+        process = await anyio.open_process(
+            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=marked(env, mark), cwd=cwd, start_new_session=True
+        )
+    except BaseException:  # nothing started is left to watch; the caller shows the error
+        REAPER.give_up(mark)
+        raise
+    REAPER.watch(process.pid, mark)
+    spawned.pid, spawned.code = process.pid, None
+    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, written = anyio.create_memory_object_stream[SessionMessage](0)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+
+    async def read() -> None:
+        with suppress(*_ENDS):
+            async with into:
+                async for message in lines(stdout):
+                    await into.send(message)
+        gone()
+
+    async def write() -> None:
+        with suppress(*_ENDS):
+            async with written:
+                async for message in written:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await stdin.send(f"{text}\n".encode())
+
+    async def log() -> None:
+        heard = 0
+        with suppress(*_ENDS):
+            while True:
+                data = await stderr.receive(65_536)
+                spawned.errors.write(data)
+                heard += len(data)
+                if heard > LOG_LIMIT:
+                    # It says more than anybody will read: it is listened to slowly, and waits for that itself.
+                    await anyio.sleep(0.02)
+
+    async with anyio.create_task_group() as group:
+        for task in (read, write, log):
+            group.start_soon(task)
+        try:
+            yield messages, outgoing
+        finally:
+            with anyio.CancelScope(shield=True):
+                messages.close()
+                outgoing.close()
+                await _end(process)
+            REAPER.forget(process.pid)
+            spawned.code = process.returncode
+            spawned.errors.close()
+            group.cancel_scope.cancel()
+
+
+async def _end(process: Process) -> None:
+    """End the process and its group: by closing its input, by TERM, by KILL."""
+    assert process.stdin is not None
+    with suppress(*_ENDS), anyio.move_on_after(0.1):
+        await process.stdin.aclose()
+    for seconds, number in ((POLITE, signal.SIGTERM), (TERM, signal.SIGKILL), (KILL, None)):
+        if await _ended(process, seconds):
+            break
+        if number is not None:
+            end_group(process.pid, number)
+    # What it has left behind in its group.
+    end_group(process.pid, signal.SIGKILL)
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
+
+
+async def _ended(process: Process, seconds: float) -> bool:
+    # Not `wait`, which also waits for the ends of pipes that some grandchild may hold.
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:
+            await anyio.sleep(0.01)
+    return process.returncode is not None
+
+
+def end_group(pid: int, number: int) -> None:
+    """Send a signal to all processes of a group, as far as there are any."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Exception, None]:
+    """The messages of a stream, one a line. What is no message is passed over; a line too long becomes an error."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            chunk = await stream.receive(65_536)
+        except _ENDS:
+            return
+        *ended, rest = chunk.split(b"\n")
+        for end in ended:
+            parts.append(end)
+            size += len(end)
+            message = _too_long(parts) if size > LINE_LIMIT else _message(b"".join(parts))
+            parts, size = [], 0
+            if message is not None:
+                yield message
+        if rest:
+            parts.append(rest)
+            size += len(rest)
+        if size > LINE_LIMIT and len(parts) > 2:
+            # The beginning and the newest piece may hold the number of the request.
+            parts = [parts[0], parts[-2], parts[-1]]
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        # Servers print greetings where only messages belong; one of them is no reason to give up.
+        return None
+
+
+def _too_long(parts: list[bytes]) -> SessionMessage | None:
+    """The error that stands for an answer of more than LINE_LIMIT bytes; None where it answers nothing."""
+    found = re.search(_ID, parts[0][:200]) or re.search(_ID, b"".join(parts[-2:])[-200:])
+    if found is None:
+        return None
+    said = f"the answer has more than {LINE_LIMIT >> 20} MB, and was dropped"
+    error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=said)
+    return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))

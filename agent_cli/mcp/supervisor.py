@@ -1,0 +1,270 @@
+"""On the loop: bring one server up, learn what it offers, keep it, and start it anew where it ends by itself.
+
+A server that does not come up is not tried again by itself; one that was up and ended is, MOST_RESTARTS times.
+
+One thread with one event loop, for all servers of a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.config.schema import McpServer
+from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.client import Link, connected, reason
+from agent_cli.mcp.config import MissingVariableError, substitute_env
+from agent_cli.mcp.credentials import has_own_key, wants_login
+from agent_cli.mcp.stdio import Spawned
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.server import Asking, Server
+
+MOST_RESTARTS = 3
+_PAUSE = 0.2
+# A server may say that its lists changed as often as it likes; they are asked for this often at most.
+_RELIST = 1.0
+
+
+class ServerSupervisor:
+    """Keeps one server. All methods run on the loop's thread."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._setup = server.setup
+        self._link: Link | None = None
+        self._stop = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._changed = False
+        self._gone = False
+        self._denied = False
+        self.spawned = Spawned(server.log)
+
+    def stop(self) -> None:
+        """End the server, and do not start it anew."""
+        self._stop.set()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Keep the server until it is stopped or has ended for good."""
+        server = self._server
+        for restart in range(MOST_RESTARTS + 1):
+            if restart:
+                server.restarts = restart
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), _PAUSE * 2**restart)
+            if self._stop.is_set() or not await self._once(restart):
+                return
+            how = self._how_it_ended()
+            again = "it is started again" if restart < MOST_RESTARTS else f"and was started again {restart} times"
+            server.become("starting" if restart < MOST_RESTARTS else "failed", f"{how}, {again}")
+            server.tell(f"the MCP server {server.name} {how}; {again}")
+
+    def _how_it_ended(self) -> str:
+        code = self.spawned.code
+        last = self.spawned.errors.last
+        words = "ended" if code is None else f"ended with code {code}"
+        return f"{words} ({last})" if last else words
+
+    async def _once(self, restart: int) -> bool:
+        """Bring it up and keep it; whether it was up and ended by itself."""
+        server = self._server
+        self._gone = self._changed = self._denied = False
+        up = False
+        try:
+            # An end that was asked for while the SDK was imported comes first: nothing is started then.
+            await asyncio.sleep(0)
+            declared = substitute_env(server.found.server, self._setup.env)
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._setup.start_timeout):
+                    link = await stack.enter_async_context(
+                        connected(
+                            declared,
+                            server.found.kind,
+                            env=self._setup.server_env() | declared.env,
+                            cwd=self._setup.cwd / declared.cwd,
+                            roots=self._setup.roots,
+                            spawned=self.spawned,
+                            gone=self._on_gone,
+                            elicit=self._elicit,
+                            changed=self._on_changed,
+                            auth=self._login(declared),
+                            answered=self._on_answer,
+                        )
+                    )
+                    await self._learn(link)
+                self._link, up = link, True
+                self._mark(declared, wanted=False)
+                server.become("ready")
+                await self._wait(link)
+        except MissingVariableError as error:
+            server.become("failed", str(error))
+        except asyncio.CancelledError:
+            server.become("failed", "it was ended")
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a server or its transport does, it costs that server only
+            if not up and self._denied and has_own_key(server.found.server):
+                server.become("failed", "it does not accept the Authorization header that is declared (401)")
+            elif not up and self._denied:
+                self._mark(declared, wanted=True)
+                server.become("login", wants_login(server.name, "it"))
+            elif not up:
+                last = self.spawned.errors.last
+                server.become("failed", f"{reason(error)}{f' ({last})' if last else ''}")
+        finally:
+            self._link = None
+        return up and not self._stop.is_set()
+
+    def _login(self, declared: McpServer) -> Any:
+        """What puts the login on requests; None, and nothing is loaded, where there is none."""
+        logins = self._setup.logins
+        if logins is None or logins.of(declared) is None:
+            return None
+        from agent_cli.mcp.oauth import Bearer
+
+        return Bearer(declared, logins)
+
+    def _mark(self, declared: McpServer, *, wanted: bool) -> None:
+        if self._setup.logins is not None and self._setup.logs is not None and declared.url:
+            self._setup.logins.mark(declared, wanted=wanted)
+
+    def _on_answer(self, status: int) -> None:
+        if status < 300 and self._denied and self._link is not None:
+            self._server.reason = ""
+        if status == 401 or status < 300:
+            self._denied = status == 401
+
+    def _on_gone(self) -> None:
+        self._gone = True
+        self._woken.set()
+
+    def _on_changed(self, what: str) -> None:
+        self._changed = True
+        self._woken.set()
+
+    async def _wait(self, link: Link) -> None:
+        """Until it is stopped or gone; its lists are read again where they change."""
+        while not self._stop.is_set() and not self._gone:
+            await self._woken.wait()
+            self._woken.clear()
+            if self._changed and not self._stop.is_set():
+                self._changed = False
+                with suppress(McpRequestError, TimeoutError):
+                    async with asyncio.timeout(self._setup.start_timeout):
+                        await self._learn(link)
+                await asyncio.sleep(0 if self._gone else _RELIST)
+
+    async def _learn(self, link: Link) -> None:
+        tools = await link.tools()
+        # Servers without these often say so by an error.
+        prompts: list[dict[str, Any]] = []
+        resources: list[dict[str, Any]] = []
+        with suppress(McpRequestError):
+            prompts = await link.prompts()
+        with suppress(McpRequestError):
+            resources = await link.resources()
+        self._server.learn(tools, prompts, resources, link)
+
+    async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Put a question of the server to whoever waits for the call that runs; nobody else can be asked."""
+        asking: Asking | None = self._server.asking
+        if asking is None:
+            return {"action": "cancel"}
+        reply: Future[dict[str, Any]] = Future()
+        asking("ask", (params, reply))
+        return await asyncio.wrap_future(reply)
+
+    def _shut_out(self) -> str:
+        """Name a server whose login does not count any more; what the request is told."""
+        self._server.reason = wants_login(self._server.name, "it")
+        self._server.name_login()
+        return self._server.reason
+
+    def link(self) -> Link:
+        """The open connection. Raises McpRequestError."""
+        if self._link is None:
+            raise McpRequestError(
+                f"the MCP server {self._server.name} is not there: {self._server.reason or 'it has ended'}"
+            )
+        return self._link
+
+    async def bounded(self, work: Any, seconds: float) -> Any:
+        """What the work gives, or Refused where it takes too long or the server is gone meanwhile."""
+        started, was_open = time.monotonic(), self._link is not None
+        try:
+            async with asyncio.timeout(seconds or None):
+                return await work
+        except TimeoutError:
+            raise McpRequestError(
+                f"no answer within {time.monotonic() - started:.0f} s; the request was cancelled"
+            ) from None
+        except McpRequestError as error:
+            if self._denied and was_open and not has_own_key(self._server.found.server):
+                raise McpRequestError(self._shut_out()) from None
+            if self._gone and was_open:
+                raise McpRequestError(f"the server {self._how_it_ended()} before it answered") from None
+            raise error
+
+
+class Loop:
+    """The thread. It is started by the first use, and never keeps the program from ending."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self._stopped = False
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Begin this work on the loop; cancelling what is returned cancels it. After `stop` it is cancelled already."""
+        import asyncio  # 40 ms, which a run pays that starts a server
+        from concurrent.futures import Future
+
+        with self._guard:
+            if self._stopped:
+                work.close()
+                refused: Future[Any] = Future()
+                refused.cancel()
+                return refused
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # What tasks leave unhandled has been dealt with where they are awaited.
+                self._loop.set_exception_handler(lambda loop, context: None)
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="mcp", daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Have this called on the loop, where there still is one."""
+        with suppress(RuntimeError):
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(function)
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.run_forever()
+        loop.run_until_complete(_end_others())
+        loop.close()
+
+    def stop(self, seconds: float) -> None:
+        """End what runs, and the thread, if that is done in time."""
+        with self._guard:
+            self._stopped = True
+        if self._loop is not None and self._thread is not None:
+            self.call(self._loop.stop)
+            self._thread.join(seconds)
+
+
+async def _end_others() -> None:
+    """End the tasks that are left: one that is only dropped closes nothing, and its coroutine is never awaited."""
+    import asyncio
+
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -1,0 +1,308 @@
+"""A server's tool as a tool of the session: the same permission, events and limits as for our own.
+
+What a server answers, made fit for a conversation: text bounded and harmless, images as attachments, all counted.
+A question of a server while one of its tools runs, put to the user field by field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.mcp.catalog import McpRequestError, Offer
+from agent_cli.mcp.server import Server
+from agent_tools.base import AskPerson, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.display import Note
+from agent_tools.documents.images import show_image, sniff
+from agent_tools.media import Media
+from agent_tools.record import Value
+from agent_tools.text import HeadTail, counted, inert, one_line, shorten
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_BETWEEN = 0.2
+
+
+class McpArgs(Value):
+    """The arguments of a server's tool, as they go to it; the server is who checks them."""
+
+    arguments: dict[str, Any]
+
+
+class McpTool(Tool[McpArgs]):
+    """One tool of one server. What it says of itself, such as that it only reads, allows nothing."""
+
+    Args = McpArgs
+
+    def __init__(self, server: Server, offer: Offer) -> None:
+        self.server = server
+        self.offer = offer
+        self.name = offer.full
+        self.told = offer.description or f"A tool of the MCP server {offer.server}."
+
+    def schema(self) -> dict[str, Any]:
+        return self.offer.schema
+
+    def read(self, arguments: dict[str, Any]) -> McpArgs:
+        return McpArgs(arguments)
+
+    def effects(self, args: McpArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("call", f"{self.offer.server}: {one_line(self.offer.name)}"),)
+
+    def summary(self, args: McpArgs, ctx: ToolContext) -> str:
+        said = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in args.arguments.items())
+        return f"{self.offer.server}: {shorten(self.offer.name, 60)}({shorten(said, 100) if said else ''})"
+
+    def preview(self, args: McpArgs, ctx: ToolContext) -> Note | None:
+        text = json.dumps(args.arguments, ensure_ascii=False, indent=1) if args.arguments else ""
+        hint = "it says of itself that it only reads" if self.offer.read_only else ""
+        return Note(inert("\n".join(filter(None, [text, hint])))) if text or hint else None
+
+    def run(self, args: McpArgs, ctx: ToolContext) -> Outcome:
+        return self._steps(args, ctx)
+
+    def _steps(self, args: McpArgs, ctx: ToolContext) -> Generator[Any, Any, ToolResult]:
+        wait_for(self.server, ctx.cancel)
+        self._check()
+        # What only a call needs; most runs make none.
+        from concurrent.futures import CancelledError as FutureCancelledError
+        from concurrent.futures import InvalidStateError
+        from queue import SimpleQueue
+
+        inbox: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+        call = self.server.call(self.offer.name, args.arguments, lambda kind, what: inbox.put((kind, what)))
+        call.add_done_callback(lambda done: inbox.put(("done", None)))
+        undo = ctx.cancel.on_cancel(lambda: inbox.put(("cancel", None)))
+        told = 0.0
+        try:
+            while True:
+                kind, what = inbox.get()
+                if kind == "done":
+                    break
+                if kind == "cancel":
+                    raise CancelledError
+                if kind == "ask":
+                    params, reply = what
+                    said = yield from answer_form(self.server.name, params)
+                    # The server may have stopped waiting meanwhile.
+                    with suppress(InvalidStateError):
+                        reply.set_result(said)
+                elif (now := time.monotonic()) - told >= _BETWEEN:
+                    told = now
+                    yield Progress(f"{shorten(str(what), 200)}\n")
+            return mcp_result(call.result(), self.server.name, ctx)
+        except McpRequestError as refused:
+            text = shorten(inert(str(refused)), 2_000)
+            raise ToolError(f"The MCP server {self.server.name} could not do this: {text}") from None
+        except FutureCancelledError:
+            raise ToolError(f"The MCP server {self.server.name} was ended before it answered.") from None
+        finally:
+            undo()
+            call.cancel()
+
+    def _check(self) -> None:
+        """Raises ToolError where the tool is not what was agreed to any more."""
+        if self.server.status == "ready" and self.server.tools.get(self.name) != self.offer:
+            why = self.server.withheld.get(self.name)
+            said = (
+                "has changed since it was approved; only the user can approve it" if why else "is not as it was listed"
+            )
+            raise ToolError(f"The tool {self.name} {said}.")
+
+
+def wait_for(server: Server, cancel: CancelToken) -> None:
+    """Wait for a server that is being started. Raises CancelledError, and ToolError where it does not come up."""
+    if server.status == "waiting":
+        server.start()
+    while server.status == "starting" and not server.wait(0.05):
+        cancel.check()
+    if server.status != "ready":
+        raise ToolError(f"The MCP server {server.name} is not there ({server.reason or server.status}).")
+
+
+def _cancel(future: Future[Any]) -> None:
+    future.cancel()
+
+
+def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
+    """The result of a request that is no call. Raises CancelledError and ToolError."""
+    from concurrent.futures import CancelledError as FutureCancelledError
+
+    undo = cancel.on_cancel(partial(_cancel, future))
+    try:
+        return future.result()
+    except McpRequestError as refused:
+        raise ToolError(f"The MCP server {name}: {shorten(inert(str(refused)), 500)}") from None
+    except FutureCancelledError:
+        cancel.check()
+        raise ToolError(f"The MCP server {name} was ended before it answered.") from None
+    finally:
+        undo()
+
+
+HEAD, TAIL = 40_000, 10_000
+MOST_IMAGES = 10
+
+
+def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult:
+    """The result of a call, from the answer in the shape of the protocol."""
+    media: list[Media] = []
+    parts = [_part(block, media, ctx) for block in data.get("content") or []]
+    structured = data.get("structuredContent")
+    if structured is not None and not any(parts) and not media:
+        parts = [json.dumps(structured, ensure_ascii=False, indent=1)]
+    failed = data.get("isError") is True
+    text = truncated_result("\n".join(p for p in parts if p), ctx)
+    if not text and not media:
+        text = "(an error without a text)" if failed else "(no output)"
+    display = Note(_said(text, media))
+    return ToolResult(text, display, failed, media=tuple(media))
+
+
+def _said(text: str, media: list[Media]) -> str:
+    lines = text.splitlines()
+    more = [counted(len(lines), "line")] if len(lines) > 1 else [shorten(text, 160)] if text else []
+    return ", ".join([*more, *([counted(len(media), "image")] if media else [])])
+
+
+def truncated_result(text: str, ctx: ToolContext) -> str:
+    """A text of a server, harmless, and cut in the middle where it is long; all of it is then in a file."""
+    room = HeadTail(HEAD, TAIL, ctx.workspace.scratch)
+    room.feed(text.encode("utf-8", "replace"))
+    room.close()
+    return room.text("ask for less of it").rstrip("\n")
+
+
+def _part(block: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
+    """One piece of content as text; an image goes to `media`."""
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind == "image":
+        return _image(str(block.get("data", "")), media, ctx)
+    if kind == "resource":
+        return resource_text(block.get("resource") or {}, media, ctx)
+    if kind == "resource_link":
+        name = " ".join(filter(None, [str(block.get("name", "")), str(block.get("description", ""))]))
+        return f"[resource {one_line(str(block.get('uri', '')))}: {one_line(name)}]"
+    size = len(str(block.get("data", ""))) * 3 // 4
+    return f"[{one_line(str(kind))} of {size:,} bytes, which cannot be shown]"
+
+
+def resource_text(resource: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
+    """The content of a resource as text; an image goes to `media`."""
+    if "text" in resource:
+        return str(resource["text"])
+    mime = str(resource.get("mimeType", ""))
+    if mime.startswith("image/"):
+        return _image(str(resource.get("blob", "")), media, ctx)
+    size = len(str(resource.get("blob", ""))) * 3 // 4
+    return f"[{one_line(mime) or 'binary data'} of {size:,} bytes, which cannot be shown]"
+
+
+def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (ValueError, binascii.Error):
+        return "[an image that is damaged]"
+    image = sniff(data)
+    if image is None:
+        return f"[an image of {len(data):,} bytes in a format that is not known]"
+    said = f"{image.name} image, {image.size}, {len(data):,} bytes"
+    if "image" not in ctx.takes:
+        return f"[a {said}; this model takes no images]"
+    if len(media) >= MOST_IMAGES:
+        return f"[a {said}, left out: there are more than {MOST_IMAGES}]"
+    try:
+        shown, text = show_image(data, image, f"image {len(media) + 1}")
+    except ToolError as error:
+        return f"[{error}]"
+    media.append(shown)
+    return f"[{text}]"
+
+
+DECLINE = "Decline"
+_MOST_FIELDS = 20
+Answers = Generator[Any, Any, dict[str, Any]]
+
+
+def answer_form(server: str, params: dict[str, Any]) -> Answers:
+    """The reply to an elicitation, in the shape of the protocol. Yields AskPerson, and is sent what they say."""
+    message = inert(str(params.get("message", "")))[:2_000]
+    head = f"The MCP server {server} asks: {message}"
+    if params.get("mode") == "url":
+        said = yield AskPerson(f"{head}\nIt wants you to open {inert(str(params.get('url', '')))}", ("Done", DECLINE))
+        return {"action": "accept" if said == "Done" else "decline"}
+    schema = params.get("requestedSchema") or {}
+    fields = list((schema.get("properties") or {}).items())[:_MOST_FIELDS]
+    if not fields:
+        said = yield AskPerson(head, ("Accept", DECLINE))
+        return {"action": "accept", "content": {}} if said == "Accept" else {"action": "decline"}
+    content: dict[str, Any] = {}
+    needed = set(schema.get("required") or ())
+    for name, field in fields:
+        value = yield from _field(head, name, field if isinstance(field, dict) else {}, name in needed)
+        if value is None:
+            return {"action": "decline"}
+        if value != "":
+            content[name] = value
+        head = f"The MCP server {server} asks on"
+    return {"action": "accept", "content": content}
+
+
+def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generator[Any, Any, Any]:
+    """The value of one field; "" where it is left out; None where the user declines."""
+    words = shorten(" - ".join(str(field[k]) for k in ("title", "description") if field.get(k)) or name, 400)
+    labels = _labels(field)
+    options = (*labels, DECLINE)
+    note = "" if needed else " (may stay empty)"
+    question = f"{head}\n{shorten(name, 80)}: {words}{note}"
+    for _ in range(3):
+        said = yield AskPerson(question, options if labels else ())
+        if said is None or said == DECLINE:
+            return None
+        said = "" if said == "(no answer)" else said.strip()
+        if not said:
+            return None if needed else ""
+        try:
+            return _value(field, labels, said)
+        except ValueError as error:
+            question = f"{shorten(name, 80)}: {error}"
+    return None
+
+
+def _labels(field: dict[str, Any]) -> dict[str, Any]:
+    """The answers to choose from, by what the user sees; empty for a free answer."""
+    if field.get("type") == "boolean":
+        return {"Yes": True, "No": False}
+    items = field.get("items") if field.get("type") == "array" else field
+    choices = items if isinstance(items, dict) else {}
+    titled = choices.get("oneOf") or choices.get("anyOf") or ()
+    found = {shorten(str(c.get("title") or c.get("const"))): c.get("const") for c in titled if isinstance(c, dict)}
+    names = choices.get("enumNames") or choices.get("enum") or ()
+    return found or {shorten(str(n)): v for n, v in zip(names, choices.get("enum") or (), strict=False)}
+
+
+def _value(field: dict[str, Any], labels: dict[str, Any], said: str) -> Any:
+    """What an answer means. Raises ValueError, which says what was expected."""
+    if field.get("type") == "array":
+        chosen = [part.strip() for part in said.split(",")]
+        if all(part in labels for part in chosen):
+            return [labels[part] for part in chosen]
+    if labels:
+        if said not in labels:
+            raise ValueError(f"choose one of {', '.join(labels)}")
+        return labels[said]
+    kind = field.get("type")
+    try:
+        return int(said) if kind == "integer" else float(said) if kind == "number" else said
+    except ValueError:
+        raise ValueError("a number is expected") from None

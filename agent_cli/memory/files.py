@@ -1,0 +1,340 @@
+"""Memory files: which apply, what they import, and all of it as one text of the system prompt.
+
+The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root
+down to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or
+`.claude`, then the `.local` ones. Whatever is there twice, as a link or as the same text, is read once. Files further
+down come in when something below is touched (`nearby.py`).
+
+A project's file is only text, and what it imports has to be in the project, links followed; what is outside needs the
+person's yes (`permission/outside.py`), and what looks like a secret is never imported. Everything is bounded, and what
+is cut or left out is said.
+
+Memory files in words and as plain data: what was loaded, why, how large it is, and what was not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_tools.fs.safe_read import NotRegularFileError, read_start, resolve_inside
+from agent_tools.record import Value
+from agent_tools.text import counted, one_line
+
+LIMIT = 64 * 1024
+MOST = 100
+DEEPEST = 5
+_HOUSES = (".agent", ".claude")
+_HEADING = "# Project memory\nInstructions that the user keeps for work here. They override your defaults."
+
+
+class Sources(Value):
+    """Where memory is looked for.
+
+    own: the user's folders. outside: the files outside the project that its files may import. readable: whether
+    the content of a file may be shown without a question.
+    """
+
+    cwd: Path
+    root: Path
+    names: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
+    home: Path | None = None
+    own: tuple[Path, ...] = ()
+    outside: tuple[str, ...] = ()
+    readable: Callable[[Path], bool] | None = None
+
+
+class MemoryFile(Value):
+    """A file that was read. shown: its name for the model. size: its bytes; cut: how many of them were left out.
+
+    by: the file that imports it; depth: over how many imports it came.
+    """
+
+    path: Path
+    shown: str
+    why: str
+    text: str
+    size: int
+    cut: int = 0
+    by: str = ""
+    depth: int = 0
+
+
+class Skipped(Value):
+    """What was not read, and why."""
+
+    path: str
+    why: str
+    by: str = ""
+
+
+class Memory(Value):
+    """What was loaded, in the order of the prompt. on_touch: rules that wait for a file of their `paths`."""
+
+    files: tuple[MemoryFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    on_touch: tuple[tuple[Path, tuple[str, ...]], ...] = ()
+
+    def block(self) -> str:
+        """The text for the system prompt; "" where there is none."""
+        parts = [f"## {f.shown}{f' (imported by {f.by})' if f.by else ''}\n{f.text}" for f in self.files if f.text]
+        if out := [s.path for s in self.skipped if s.why == FULL]:
+            parts.append(f"(left out, as memory files together may have {LIMIT // 1024} KiB: {', '.join(out)})")
+        return "\n\n".join([_HEADING, *parts]) if parts else ""
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """What a user should know: files that did not fit, a phrase each."""
+        cut = [f"{f.shown} was cut by {f.cut:,} bytes" for f in self.files if f.cut]
+        return (*cut, *(f"{s.path} was left out" for s in self.skipped if s.why == FULL))
+
+
+FULL = "memory files together may have no more"
+SECRET = "looks like a secret, or a rule keeps it from being read"
+
+
+def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
+    """The user's folders, the strongest last. config: $XDG_CONFIG_HOME."""
+    if home is None:
+        return ()
+    base = Path(config) if config.startswith("/") else home / ".config"
+    return (home / ".claude", base / "agent", home / ".agent")
+
+
+def load_memory(sources: Sources) -> Memory:
+    """Everything that applies from the start."""
+    reader = MemoryReader(sources, LIMIT)
+    for folder in sources.own:
+        # A path among the names is the project's: here it would lead anywhere.
+        reader.take_all((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
+        reader.take_rules(folder / "rules", "a rule of yours", None)
+    for folder in between(sources.root, sources.cwd):
+        where = "the project's" if folder == sources.root else f"the project's, for {folder.name}/"
+        reader.take_all(memory_names(folder, sources.names), where, sources.root)
+        if folder == sources.root:
+            for house in _HOUSES:
+                reader.take_rules(folder / house / "rules", "a rule of the project", sources.root)
+    return reader.memory()
+
+
+def between(root: Path, folder: Path) -> list[Path]:
+    """The folders from `root` down to `folder`; `root` alone where that is not below it."""
+    if folder == root or root not in folder.parents:
+        return [root]
+    steps = folder.relative_to(root).parts
+    return [root, *(root.joinpath(*steps[: i + 1]) for i in range(len(steps)))]
+
+
+def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """The paths at which a folder's memory may stand, the local ones last."""
+    names = [n for n in names if not n.startswith("/") and ".." not in n.split("/")]
+    for name in names:
+        yield folder / name
+        for house in _HOUSES:
+            yield folder / house / name
+    for name in names:
+        stem, dot, ending = name.rpartition(".")
+        yield folder / (f"{stem}.local.{ending}" if dot else f"{name}.local")
+
+
+class MemoryReader:
+    """Reads memory files with what they import, within `room` bytes together; nothing twice."""
+
+    def __init__(self, sources: Sources, room: int, known: Iterable[str] = ()) -> None:
+        self._sources = sources
+        self._room = room
+        self._left = room
+        self.files: list[MemoryFile] = []
+        self.skipped: list[Skipped] = []
+        self._on_touch: list[tuple[Path, tuple[str, ...]]] = []
+        # Resolved paths and texts by the name under which they were met first.
+        self._paths: dict[str, str] = dict.fromkeys(known, "")
+        self._texts: dict[str, str] = {}
+
+    def memory(self) -> Memory:
+        return Memory(tuple(self.files), tuple(self.skipped), tuple(self._on_touch))
+
+    def take_all(self, paths: Iterable[Path], why: str, within: Path | None) -> None:
+        """Read the files of these that are there. within: the folder that they must be in, links followed."""
+        for path in paths:
+            if os.path.lexists(path):
+                self.take(path, why, within)
+
+    def take_rules(self, folder: Path, why: str, within: Path | None) -> None:
+        """Read the markdown files below a folder of rules; those with `paths` wait until such a file is touched."""
+        if not os.path.lexists(folder):
+            return
+        from agent_cli.memory.imports import find_rules  # few projects have any
+
+        for path, patterns in find_rules(folder, within):
+            if patterns:
+                self._on_touch.append((path, patterns))
+            else:
+                self.take(path, why, within, head=True)
+
+    def take(
+        self, path: Path, why: str, within: Path | None, by: MemoryFile | None = None, *, head: bool = False
+    ) -> None:
+        """Read one file and then what it imports. head: it may begin with front matter, which is left out."""
+        shown, importer = self._shown(path), by.shown if by else ""
+        try:
+            real = str(path if within is None else resolve_inside(path, within))
+            real = os.path.realpath(real) if within is None else real
+            if real in self._paths:
+                if by is None and (same := self._paths[real]) and same != shown:
+                    self.skipped.append(Skipped(shown, f"is the same file as {same}"))
+                return
+            if len(self.files) >= MOST:
+                raise NotRegularFileError(f"is beyond {MOST} files")
+            if real != str(path) and not self._may_show(real):
+                raise NotRegularFileError(SECRET)
+            data = read_start(real, self._left + 1)
+            size = Path(real).stat().st_size
+        except OSError as error:
+            self._skip(
+                shown, str(error) if isinstance(error, NotRegularFileError) else error.strerror or str(error), importer
+            )
+            return
+        if b"\0" in data:
+            self._skip(shown, "is no text", importer)
+            return
+        text = data[: self._left].decode("utf-8", "replace").removeprefix("\ufeff").strip()
+        text = _without_head(text) if head else text
+        if text in self._texts and text and len(data) <= self._left:
+            self._paths[real] = self._texts[text]
+            self._skip(shown, f"has the same text as {self._texts[text]}", importer)
+            return
+        self._paths[real] = shown
+        if not self._left and data:
+            self._skip(shown, FULL, importer)
+            return
+        cut = max(0, size - self._left) if len(data) > self._left else 0
+        self._left = max(0, self._left - len(data))
+        if cut:
+            text += f"\n(cut here: memory files together may have {self._room // 1024} KiB)"
+        self._texts[text] = shown
+        depth = by.depth + 1 if by else 0
+        file = MemoryFile(path, shown, why, text, max(size, len(data)), cut, importer, depth)
+        self.files.append(file)
+        self._take_imports(file, within)
+
+    def _take_imports(self, file: MemoryFile, within: Path | None) -> None:
+        if "@" not in file.text:
+            return
+        from agent_cli.memory.imports import find_imports, names_path, place_of  # most memory imports nothing
+
+        for name in find_imports(file.text):
+            where = place_of(name, file.path.parent)
+            told = file.shown if names_path(name) else ""
+            if file.depth >= DEEPEST:
+                self._left_out(name, f"is more than {DEEPEST} imports deep", told)
+            elif within is None or Path(where).is_relative_to(within):
+                self._import(name, Path(self._at_home(where)), file, within, told)
+            elif where in self._sources.outside:
+                path = Path(self._at_home(where))
+                # What a file outside imports in turn stays beside it.
+                self._import(name, path, file, Path(os.path.realpath(path.parent)), told)
+            else:
+                self._left_out(name, "is outside the project, and you have not agreed to it", told)
+
+    def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, told: str) -> None:
+        """Follow one import, if a file is there that may be shown. told: where it stands, if it is surely a path."""
+        root = self._sources.root
+        if within is None and path.is_relative_to(root):
+            # The user's file names one of the project: that one speaks for the project only.
+            within = root
+        if within is not None and within != root:
+            path = Path(os.path.realpath(path))
+        try:
+            real = path if within is None else resolve_inside(path, within)
+        except (FileNotFoundError, NotADirectoryError):
+            real = None
+        except OSError as error:
+            self._left_out(name, str(error) if isinstance(error, NotRegularFileError) else error.strerror or "", told)
+            return
+        if real is None or not os.path.isfile(real):  # noqa: PTH113 - the method raises where a parent is closed
+            self._left_out(name, "is not there", told)
+        elif not self._may_show(os.path.realpath(real)):
+            self._skip(name, SECRET, file.shown)
+        else:
+            self.take(path, f"imported by {file.shown}", within, file)
+
+    def _may_show(self, real: str) -> bool:
+        return self._sources.readable is None or self._sources.readable(Path(real))
+
+    def _left_out(self, name: str, why: str, told: str) -> None:
+        if told:
+            self._skip(name, why, told)
+
+    def _at_home(self, place: str) -> str:
+        home = self._sources.home
+        return f"{home}{place[1:]}" if place.startswith("~/") and home is not None else place
+
+    def _skip(self, shown: str, why: str, by: str) -> None:
+        self.skipped.append(Skipped(one_line(shown), why, by))
+
+    def _shown(self, path: Path) -> str:
+        """A path for the prompt: from the workspace root, else from `~`."""
+        root, home = self._sources.root, self._sources.home
+        if root in path.parents:
+            return one_line(str(path.relative_to(root)))
+        if home is not None and home in path.parents:
+            return one_line(f"~/{path.relative_to(home)}")
+        return one_line(str(path))
+
+
+def _without_head(text: str) -> str:
+    from agent_cli.config.front_matter import split_front_matter
+
+    return split_front_matter(text)[1].strip()
+
+
+def tokens(text: str) -> int:
+    """About as many tokens as a text has."""
+    return (len(text.encode("utf-8", "replace")) + 3) // 4
+
+
+def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
+    """What was loaded and what not, for a user. added: files that came in later."""
+    every = [*memory.files, *added]
+    if not every:
+        told = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
+    else:
+        size = sum(len(f.text.encode()) for f in every)
+        about = sum(tokens(f.text) for f in every)
+        told = [f"{counted(len(every), 'memory file')}, {size:,} bytes of at most {LIMIT:,}, about {about:,} tokens"]
+    names = [f"{'  ' * f.depth}{f.shown}" for f in every]
+    width = max(map(len, names), default=0)
+    for file, name in zip(every, names, strict=True):
+        cut = f"; cut by {file.cut:,} bytes" if file.cut else ""
+        told.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
+    for path, patterns in memory.on_touch:
+        told.append(f"  {one_line(str(path))}: waits until one of {', '.join(patterns)} is touched")
+    if memory.skipped:
+        told.append("not loaded:")
+    for skipped in memory.skipped:
+        told.append(f"  {f'@{skipped.path} in {skipped.by}' if skipped.by else skipped.path}: {skipped.why}")
+    return [one_line(line) for line in told]
+
+
+def memory_data(memory: Memory) -> dict[str, Any]:
+    """The same as plain data; what a file imports is below it."""
+    top: list[dict[str, Any]] = []
+    above: list[dict[str, Any]] = []
+    for file in memory.files:
+        entry = {
+            "path": str(file.path), "name": file.shown, "why": file.why, "bytes": file.size, "cut": file.cut,
+            "tokens": tokens(file.text), "imports": [],
+        }  # fmt: skip
+        del above[file.depth :]
+        (above[-1]["imports"] if above else top).append(entry)
+        above.append(entry)
+    return {
+        "files": top,
+        "bytes": sum(len(f.text.encode()) for f in memory.files),
+        "limit": LIMIT,
+        "waiting": [{"path": str(path), "paths": list(patterns)} for path, patterns in memory.on_touch],
+        "skipped": [{"path": s.path, "why": s.why, "by": s.by} for s in memory.skipped],
+    }

@@ -1,0 +1,223 @@
+"""The verdicts about what a reading program is told to read: files, what patterns may stand for, and whole trees."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.core.events import Decider
+from agent_cli.permissions.decision import Level, Verdict
+from agent_cli.permissions.git.contents import printed, printed_files
+from agent_cli.permissions.git.reads import git_call
+from agent_cli.permissions.git.use import NoRepositoryError, NotUsableError, git_to_read
+from agent_cli.permissions.matcher import Matcher
+from agent_cli.permissions.path_policy import Readable, decide_path
+from agent_cli.permissions.program_identity import Surroundings, repository
+from agent_cli.permissions.readonly_programs import Reading, reads_of
+from agent_cli.permissions.shell.words import Part
+from agent_tools.base import Effect
+from agent_tools.fs.safe_read import read_start
+from agent_tools.process.guarded_git import GitError
+
+_MOST_MATCHES = 1_000
+_GIT_SECONDS = 1.5
+_MOST_LOOKED_AT = 10_000
+_OPEN_FILES = re.compile(r"/dev/(?:null|stdin|fd/\d\d?)")
+_IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
+
+
+class CommandReads:
+    """Judges what the parts of one command line read."""
+
+    def __init__(self, matcher: Matcher, around: Surroundings) -> None:
+        self._matcher = matcher
+        self._around = around
+        self._workspace = around.workspace
+        rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
+        self._kept = next(rules, "")
+
+    def verdicts(self, part: Part) -> list[Verdict]:
+        """One for each file that is named; none for a program that does more than read."""
+        if not part.words or part.words[0].why:
+            return []
+        words = [w for w in part.words if not w.why]
+        patterns = {w.text for w in words if w.pattern}
+        found = reads_of((part.program, *(w.text for w in words[1:])), patterns)
+        if isinstance(found, str):
+            return []
+        verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
+        return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
+
+    def _git(self, part: Part, words: tuple[str, ...]) -> Iterator[Verdict]:
+        """The verdict about files that git would print without being told their names."""
+        call = git_call(words)
+        wanted = [] if isinstance(call, str) else list(printed(call))
+        if not wanted:
+            return
+        root, cwd = self._workspace.root, self._workspace.cwd
+        try:
+            if part.cwds != (str(cwd),) or repository(cwd) != root:
+                raise NotUsableError("git runs in another directory")
+            git = git_to_read(root, self._around.env, self._around.git_use)
+            names = printed_files(git, root, cwd, wanted, _GIT_SECONDS)
+        except NoRepositoryError:
+            return
+        except (NotUsableError, GitError) as error:
+            by: Decider = "rule" if self._kept else "default"
+            why = f"prints files that are not known: {error}"
+            yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
+            return
+        readable = Readable(self._matcher, self._workspace)
+        found = {
+            name: decide_path(self._matcher, self._workspace, Effect("read", path))
+            for name in names
+            if not readable(path := os.path.normpath(root / name))
+        }
+        if found:
+            name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].firm, bool(item[1].rule)))
+            yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
+
+    def knows(self, part: Part) -> bool:
+        """Whether a part is judged here: it only reads, as far as its words tell."""
+        words = tuple(w.text for w in part.words[1:] if not w.why)
+        return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
+
+    def of_reading(self, part: Part, reading: Reading) -> list[Verdict]:
+        """The verdicts about one thing that a part reads."""
+        return list(self._read(part, reading, pattern=False))
+
+    def _read(self, part: Part, reading: Reading, *, pattern: bool) -> Iterator[Verdict]:
+        if _OPEN_FILES.fullmatch(reading.path):
+            return
+        if part.cwds is None and not reading.path.startswith("/"):
+            by: Decider = "rule" if self._kept else "default"
+            why = "reads in a directory that is not known"
+            yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
+            return
+        for cwd in part.cwds or ("/",):
+            named = pattern_matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
+            if named is None:
+                yield Verdict(part.text, Level.ASK, f"reads too many files to look at each: {reading.path}")
+                continue
+            if not named:
+                # No file fits now; where rules keep files from being read, one that comes to be might be among those.
+                named = [os.path.join(cwd, reading.path)]
+                if self._kept and reading.what in ("content", "tree"):
+                    why = f"reads files that cannot be compared with {self._kept}: {reading.path}"
+                    yield Verdict(part.text, Level.ASK, why, self._kept, "rule", firm=True)
+            if reading.what == "listing":
+                named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
+            for path in dict.fromkeys(os.path.realpath(n) for n in named):
+                verdict = decide_path(self._matcher, self._workspace, Effect("read", path))
+                if (
+                    reading.what in ("names", "listing")
+                    and verdict.firm
+                    and verdict.level is Level.ASK
+                    and not verdict.rule
+                ):
+                    continue  # names, sizes and dates of secret files are no secrets
+                told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
+                yield verdict.but(text=part.text, reason=told)
+                if reading.what == "tree" and (found := self._tree(path, reading)):
+                    yield found.but(text=part.text)
+
+    def _tree(self, path: str, reading: Reading) -> Verdict | None:
+        """A question, where not everything below a folder should be read without one."""
+        if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
+            return None
+        readable, hidden = Readable(self._matcher, self._workspace), reading.hidden
+        shown = _whitelisted(path) if hidden == "none" else []
+        looked, folders, first = 0, [path], None
+        while folders:
+            here = folders.pop()
+            try:
+                entries = list(os.scandir(here))
+            except OSError:
+                continue
+            looked += len(entries)
+            if looked > _MOST_LOOKED_AT:
+                why = f"reads everything below {path}, which is too much to look for secret files in"
+                return first or Verdict(path, Level.ASK, why, firm=bool(self._kept))
+            names = [e.name for e in entries]
+            if hidden == "none":
+                shown += _shown(os.path.join(here, n) for n in names if n in _IGNORING)
+            for entry in entries:
+                if entry.name[0] == "." and not _is_read(entry.name, hidden, shown):
+                    continue
+                folder = entry.is_dir(follow_symlinks=False)
+                left_out = reading.closed if folder else reading.without
+                if any(fnmatchcase(entry.name, pattern) for pattern in left_out):
+                    continue
+                if folder:
+                    # What git and node keep there are no files of the project, unless rules say so.
+                    if self._kept or entry.name not in (".git", "node_modules"):
+                        folders.append(entry.path)
+                elif reading.only and not any(fnmatchcase(entry.name, pattern) for pattern in reading.only):
+                    continue
+                elif not readable(entry.path):
+                    why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
+                    kept = decide_path(self._matcher, self._workspace, Effect("read", entry.path))
+                    found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
+                    # What a rule denies is said rather than what only looks like a secret, wherever it stands.
+                    if kept.level is Level.DENY or not self._kept:
+                        return found
+                    first = first or found
+        return first
+
+
+def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:
+    """Whether a hidden file or folder is read: those of a type have an extension."""
+    if hidden == "none":
+        return any(fnmatchcase(name, pattern) for pattern in shown)
+    return hidden == "all" or "." in name[1:]
+
+
+def _whitelisted(folder: str) -> list[str]:
+    """The patterns of hidden names that ignore files above a folder tell rg to read all the same."""
+    found: list[str] = []
+    for parent in Path(folder).parents:
+        found += _shown(str(parent / name) for name in _IGNORING)
+        if os.path.lexists(parent / ".git"):
+            break
+    return found
+
+
+def _shown(files: Iterable[str]) -> list[str]:
+    """What lines that begin with an exclamation mark name, each folder and file by itself."""
+    found: list[str] = []
+    for file in files:
+        try:
+            lines = read_start(file, 1 << 16).decode("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        found += [piece for line in lines if line.startswith("!") for piece in line[1:].strip().split("/") if piece]
+    return found
+
+
+def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
+    """The paths that a pattern may stand for; None for too many.
+
+    What is in brackets is not told apart, and older versions of bash let .* stand for the folder above, too.
+    """
+    pieces = [re.sub(r"\[.*\]", "*", piece, flags=re.DOTALL) for piece in pattern.split("/")]
+    found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MOST_MATCHES + 1))
+    if len(found) > _MOST_MATCHES:
+        return None
+    if any(piece[:1] == "." and set(piece) & set("*?") and fnmatchcase("..", piece) for piece in pieces):
+        found.append(os.path.join(cwd, ".."))
+    return found
+
+
+def may_be_option(pattern: str, cwds: tuple[str, ...] | None, *, still: bool = True) -> bool:
+    """Whether a pattern may turn into a file name that is read as an option. still: no file is made before it runs."""
+    if pattern[0] not in "-*?[" or re.match(r"--[\w-]+=", pattern):
+        return False
+    if cwds is None or pattern[0] == "-" or not still:
+        return True
+    whole = re.sub(r"\[.*\]", "*", pattern, flags=re.DOTALL)
+    return any(f.startswith("-") for cwd in cwds for f in glob.iglob(whole, root_dir=cwd))

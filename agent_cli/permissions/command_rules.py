@@ -1,0 +1,182 @@
+"""Which rule speaks about a command: by its words, after quotes are gone and with wrappers looked through."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from agent_cli.core.rules import Rule, RuleList
+from agent_cli.permissions.shell.analysis import analyse
+from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
+from agent_cli.permissions.shell.words import Part, Word
+
+_GIT_VALUED = frozenset(
+    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source")
+)
+
+
+def for_part(rules: Iterable[Rule], kind: RuleList, part: Part) -> Rule | None:
+    """The first rule that matches one simple command of a command line.
+
+    An allow rule must name all there is to the command; a deny or ask rule also finds it behind a path, a wrapper,
+    or options of git.
+    """
+    for rule in rules:
+        if rule.list == kind and rule.covers("run") and rule.spec is not None:
+            if kind == "allow" and _allows(rule.spec, part):
+                return rule
+            if kind != "allow" and any(_covers(rule.spec, words) for words in _disguises(part)):
+                return rule
+    return None
+
+
+def names_word(spec: str, word: str) -> bool:
+    """Whether an allow rule names a path or an option itself; one without a wildcard names all there is."""
+    words, more = _prefix(spec)
+    return bool(words) and (not more or word in words or any(w.startswith(f"{word}=") for w in words))
+
+
+def may_deny(rules: Iterable[Rule], part: Part) -> bool:
+    """Whether a pattern among the words of a command may stand for what a deny rule names."""
+    first = next((n for n, w in enumerate(part.words) if w.pattern), None)
+    if first is None:
+        return False
+    specs = [r.spec for r in rules if r.list == "deny" and r.covers("run") and r.spec]
+    return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _disguises(part))
+
+
+def may_be(spec: str, part: Part) -> bool:
+    """Whether a command some of whose words are not known may be what a rule names."""
+    known = next((n for n, w in enumerate(part.words) if w.why), len(part.words))
+    if known == len(part.words) and not part.why:
+        return False
+    wanted, _ = _prefix(spec)
+    lead = part.but(words=part.words[:known], assigns=(), layers=())
+    return not lead.words or any(
+        words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in _disguises(lead)
+    )
+
+
+def _allows(spec: str, part: Part) -> bool:
+    """Whether an allow rule names a command, and everything around it."""
+    if part.unknown or not part.words:
+        # What xargs or find adds is not known, but a rule may name the command that is given it.
+        return bool(part.layers) and not part.why and _names_wrapped(spec, part)
+    wrapped = any(layer.kind == "own" for layer in part.layers)
+    if not wrapped and not _special(part.assigns) and _covers(spec, part.texts):
+        return True
+    if not wrapped and part.assigns and not part.layers and _covers(spec, (*_texts(part.assigns), *part.texts)):
+        return True
+    return _names_wrapped(spec, part)
+
+
+def _special(assigns: Iterable[Word]) -> bool:
+    """Whether a variable is set that a rule has to name."""
+    return any(w.why or not PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in assigns)
+
+
+def _names_wrapped(spec: str, part: Part) -> bool:
+    """Whether the rule names a wrapper together with the program that it runs."""
+    if part.layers and _special(w for w in part.assigns if w not in part.layers[0].words):
+        return False
+    for layer in part.layers:
+        words = _texts(layer.words)
+        known = not any(w.why for w in layer.words)
+        if known and _covers(spec, words) and (_size(spec) > layer.inner or spec == " ".join(words)):
+            return True
+        if layer.kind == "own":
+            return False
+    return False
+
+
+def _disguises(part: Part) -> Iterator[tuple[str, ...]]:
+    """The forms in which a deny or ask rule may know a command."""
+    for words in (part.texts, *(_texts(layer.words) for layer in part.layers)):
+        if not words:
+            continue
+        yield words
+        if part.assigns:
+            yield (*_texts(part.assigns), *words)
+        program = os.path.basename(words[0]).casefold()
+        bare = (program, *words[1:])
+        if bare != words:
+            yield bare
+        if program == "git" and (without := _without_git_options(bare)) != bare:
+            yield without
+
+
+def _without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_VALUED else 1
+    return (words[0], *words[at:])
+
+
+def _texts(words: Iterable[Word]) -> tuple[str, ...]:
+    return tuple(w.text for w in words)
+
+
+@lru_cache(maxsize=512)
+def _prefix(spec: str) -> tuple[tuple[str, ...], bool]:
+    """The words that a rule begins with, and whether more may follow; no words for a text pattern."""
+    prefix = spec.removesuffix(":*") if spec.endswith(":*") else spec.removesuffix(" *") if spec.endswith(" *") else ""
+    if prefix and "*" in prefix:
+        return (), True
+    if not prefix and "*" in spec:
+        return (), True
+    found = analyse(prefix or spec)
+    if found.unclear or len(found.parts) != 1 or found.parts[0].unknown:
+        return tuple((prefix or spec).split()), bool(prefix)
+    part = found.parts[0]
+    words = part.layers[0].words if part.layers else (*part.assigns, *part.words)
+    return tuple(w.text for w in words), bool(prefix)
+
+
+def _size(spec: str) -> int:
+    """How many words of a command a rule names for certain."""
+    words, _ = _prefix(spec)
+    return len(words) if words else len(spec.partition("*")[0].split(" ")) - 1
+
+
+def _covers(spec: str, words: tuple[str, ...]) -> bool:
+    """Whether a rule's text fits the words of a command."""
+    wanted, more = _prefix(spec)
+    if wanted:
+        return words[: len(wanted)] == wanted if more else words == wanted
+    # "x *" and "x:*" end in a word of their own, as a prefix does.
+    text = " ".join(words)
+    for end in (":*", " *"):
+        if spec.endswith(end):
+            return _fits(spec.removesuffix(end), text) or _fits(spec.removesuffix(end) + " *", text)
+    return _fits(spec, text)
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether a text has the form of a pattern with asterisks; in linear time."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    at, end = len(first), len(text) - len(last)
+    if not text.startswith(first) or not text.endswith(last) or at > end:
+        return False
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _may_cover(spec: str, words: tuple[str, ...], pattern: str) -> bool:
+    """Whether a rule could cover the words, if names of files took the place of a pattern among them."""
+    wanted, _ = _prefix(spec)
+    for word, expected in zip(words, wanted, strict=False):
+        if word == pattern:
+            return fnmatchcase(expected, re.sub(r"\[.*\]", "*", pattern, flags=re.DOTALL))
+        if word != expected:
+            return False
+    return False

@@ -1,0 +1,350 @@
+"""The verdicts about a command line: every part by itself, and the files that its redirections touch.
+
+Deny is asked about all parts before anything else. Then what no rule vouches for: text that cannot be taken apart,
+words whose value is not known. Then ask rules, allow rules, and programs that only read inside the workspace.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_cli.core.rules import PATH_TOOLS
+from agent_cli.permissions.command_reads import CommandReads, may_be_option
+from agent_cli.permissions.command_rules import for_part, may_deny, names_word
+from agent_cli.permissions.decision import Level, Verdict
+from agent_cli.permissions.destructive import Danger, dangers, unnamed
+from agent_cli.permissions.effects.table import PROGRAMS
+from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
+from agent_cli.permissions.git.reads import enters_submodules
+from agent_cli.permissions.git.standing import git_folders, look_at_repository
+from agent_cli.permissions.git.use import filters_off, started, submodule_programs
+from agent_cli.permissions.matcher import Matcher
+from agent_cli.permissions.network import needs_network, within_reach
+from agent_cli.permissions.path_policy import by_rule, decide_path
+from agent_cli.permissions.program_identity import Surroundings, changes_commands, poisoned, program_changed, repository
+from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
+from agent_cli.permissions.shell.analysis import analyse
+from agent_cli.permissions.shell.parser import too_long
+from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
+from agent_cli.permissions.shell.words import Analysis, Part, Redirect
+from agent_tools.base import Effect
+from agent_tools.process.guarded_git import Checkout, GitError, hardening
+from agent_tools.sandbox.runner import Confined
+
+_MAKERS = frozenset(("mkdir", "touch", "rmdir"))
+
+
+class CommandJudge:
+    """Judges one command line."""
+
+    def __init__(self, matcher: Matcher, command: str, around: Surroundings) -> None:
+        self._matcher = matcher
+        self._around = around
+        self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
+        self._command = command
+        self._reads = CommandReads(matcher, around)
+        self._effects = EffectVerdicts(matcher, around, self._reads, alone=len(self.analysis.parts) < 2)
+        self.reads_only = False
+        self._vouched = False
+        self.written: list[Verdict] = []
+
+    def verdicts(self) -> list[Verdict]:
+        """One verdict or more; the strictest is the answer."""
+        parts = self.analysis.parts
+        denied = [v for v in self._all_by("deny", Level.DENY) if v]
+        files = [(r.kind, v) for part in parts for r in part.redirects for v in self._files(part, r)]
+        touched = [v for _, v in files]
+        writes = [v for kind, v in files if kind != "read"]
+        # Of the others the verdict's text is no path.
+        self.written = [v for v in writes if v.text.startswith("/")]
+        denied += [v for v in touched if v.level is Level.DENY]
+        # What a reading program is told to read is looked up in the rules even where the program itself is allowed.
+        read = {part: self._reads.verdicts(part) for part in parts}
+        named = [v for found in read.values() for v in found if v.rule]
+        effects = {part: self._effects.of(part) for part in parts}
+        ruled = [f.verdict for found in effects.values() for f in found if f.verdict.rule]
+        named += ruled
+        denied += [v for v in named if v.level is Level.DENY]
+        if denied:
+            return denied
+        if hidden := self._hidden_from_deny():
+            return [hidden]
+        asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
+        whole = self._matcher.for_command("allow", self._command)
+        self._vouched = whole is not None
+        only_read: dict[Part, str] = {}
+        if not self.analysis.unclear:
+            only_read = {part: self._only_reads(part, read[part]) for part in parts}
+            allowed = all(v.level is Level.ALLOW for v in touched)
+            self.reads_only = not asked and not writes and allowed and not any(only_read.values())
+        firm = [f.verdict for found in effects.values() for f in found if f.verdict.firm]
+        if whole is not None:
+            kept = [] if whole.spec else firm
+            return [*asked, *(v for v in touched if v.firm), *kept, by_rule(self._command, Level.ALLOW, whole)]
+        if self.analysis.unclear:
+            return [*asked, *touched, *firm, Verdict(self._command, Level.ASK, self.analysis.unclear)]
+        if not parts:
+            return [Verdict(self._command, Level.ALLOW, "runs nothing")]
+        found = [self._part(part, only_read[part], read[part], effects[part]) for part in parts]
+        return [*asked, *touched, *found]
+
+    def _hidden_from_deny(self) -> Verdict | None:
+        """A question where a deny rule may be about something that cannot be seen."""
+        denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
+        if any(r.tool in PATH_TOOLS for r in denying):
+            blind = next(
+                (p for p in self.analysis.parts if p.unknown and (p.program in READERS or p.program in PROGRAMS)), None
+            )
+            if blind is not None:
+                said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
+                return Verdict(blind.text, Level.ASK, said, firm=True)
+        if not any(r.covers("run") for r in denying):
+            return None
+        if too_long(self._command):
+            return Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", firm=True)
+        unknown = self.analysis.unknown
+        if not unknown and any(may_deny(self._matcher.rules, part) for part in self.analysis.parts):
+            unknown = "a pattern that may stand for what they name"
+        if not unknown:
+            return None
+        said = f"cannot be compared with the deny rules, because it contains {unknown}"
+        if unknown == self.analysis.unclear:
+            said = f"cannot be compared with the deny rules: it {unknown}"
+        return Verdict(self._command, Level.ASK, said, firm=True)
+
+    def outside_because(self, confined: Confined) -> str:
+        """Why the command line must run outside the sandbox; "" where nothing says so."""
+        from agent_cli.permissions.sandbox_needs import outside_because  # only where there is a sandbox
+
+        around = self._around
+        return outside_because(self.analysis, confined, around.workspace, around.carried.get("PATH", around.path))
+
+    def fit_for_sandbox(self, confined: Confined) -> bool:
+        """Whether the sandbox, with the hosts it reaches, is all that the command line needs."""
+        return not self.not_left_to_sandbox(confined) and not self.outside_because(confined)
+
+    def not_left_to_sandbox(self, confined: Confined) -> str:
+        """Why a command line is asked about though it would run in the sandbox; "" where nothing says so."""
+        if destroys := next((danger for danger in dangers(self.analysis) if danger.certain), None):
+            return f"may destroy work, which the sandbox does not prevent: {destroys.part.text}"
+        reaching = (part for part in self.analysis.parts if needs_network(part))
+        if beyond := next((part for part in reaching if not within_reach(part, confined.domains)), None):
+            return f"needs the network, which the sandbox blocks unless you allow it: {beyond.text}"
+        return ""
+
+    def narrowed(self, verdict: Verdict) -> Verdict:
+        """A verdict that allows by a rule, unless the command destroys something and the rule does not say so."""
+        if verdict.level is not Level.ALLOW or not verdict.rule:
+            return verdict
+        found = dangers(self.analysis)
+        inside = [d for d in found if verdict.text in (self._command, d.part.text)]
+        # What another rule names, this one need not.
+        inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
+        specs = {rule.text: rule.spec or "" for rule in self._matcher.rules if rule.covers("run")}
+        danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
+        if danger is None:
+            return verdict
+        told = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
+        return Verdict(danger.part.text, Level.ASK, told, firm=True)
+
+    @property
+    def hardening(self) -> dict[str, str]:
+        """Variables that a command line of reading programs has to run with.
+
+        Not where a rule allows the whole line, whatever it starts; but plan mode allows it only because it reads.
+        """
+        around = self._around
+        needed = self.reads_only and (not self._vouched or around.mode == "plan")
+        if not needed or not any(p.program == "git" for p in self.analysis.parts):
+            return {}
+        checkout = look_at_repository(around.workspace.root).checkout
+        try:
+            off = {} if checkout is None or around.git_use == "trusted" else filters_off(checkout, around.env)
+        except GitError:
+            checkout, off = Checkout("/", "/dev/null", "/dev/null"), {}  # there was none to ask; now it finds nothing
+        return hardening(str(around.workspace.root), checkout, off)
+
+    def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
+        """What the rules of a list say about the whole and about each part."""
+        rule = self._matcher.for_command(kind, self._command)  # type: ignore[arg-type]
+        yield by_rule(self._command, level, rule, firm=True) if rule else None
+        for part in self.analysis.parts:
+            rule = for_part(self._matcher.rules, kind, part)  # type: ignore[arg-type]
+            yield by_rule(part.text, level, rule, firm=True) if rule else None
+
+    def _part(self, part: Part, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
+        """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
+        text = part.text
+        if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
+            return Verdict(text, Level.ASK, odd)
+        if rule := for_part(self._matcher.rules, "allow", part):
+            more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
+            # What runs without a rule needs no more with one.
+            more = [] if not why and self.reads_only else more
+            return max(more, key=lambda v: v.firm, default=by_rule(text, Level.ALLOW, rule))
+        if firm := next((f.verdict for f in effects if f.verdict.firm), None):
+            return firm
+        if not why and (self.reads_only or not (why := self._unsafe_beside_others(part))):
+            reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
+            return Verdict(text, Level.ALLOW, reason)
+        if part.unknown:
+            return Verdict(text, Level.ASK, f"runs a command that is not known for certain: it contains {part.unknown}")
+        if self._around.mode == "acceptEdits" and (made := self._makes(part)):
+            return made
+        verdict = max(read, key=lambda v: v.level, default=None)
+        return verdict if verdict is not None and verdict.reason == why else Verdict(text, Level.ASK, why)
+
+    def _names(self, spec: str, danger: Danger) -> bool:
+        return unnamed(spec, self._command, [danger]) is None
+
+    def _rules_for(self, part: Part) -> list[str]:
+        """What the rules say that allow a command."""
+        rules = [r for r in self._matcher.rules if r.list == "allow" and r.covers("run") and r.spec]
+        return [r.spec or "" for r in rules if for_part([r], "allow", part)]
+
+    def _only_reads(self, part: Part, read: list[Verdict]) -> str:
+        """Why a part might do more than read inside the workspace; "" where it does not."""
+        if part.unknown:
+            return f"runs a command that is not known for certain: it contains {part.unknown}"
+        if own := next((layer for layer in part.layers if layer.kind == "own"), None):
+            return f"runs a command: {own.words[0].text} runs others"
+        if not part.words:
+            names = [w.text.partition("=")[0].rstrip("+") for w in part.assigns]
+            odd = next((n for n in names if changes_commands(n, self._around)), None)
+            return f"sets {odd}, which may change what commands do" if odd is not None else self._changed(part)
+        if part.texts[0] == "cd":
+            return self._misled(part) or self._outside(part)
+        if why := self._not_reading(part):
+            return f"runs a command: {why}"
+        verdict = max(read, key=lambda v: v.level, default=None)
+        return verdict.reason if verdict is not None and verdict.level is not Level.ALLOW else ""
+
+    def _not_reading(self, part: Part) -> str:
+        """Why a literal command is not one that only reads; "" where it is."""
+        around, name = self._around, part.program
+        patterns = {w.text for w in part.words if w.pattern}
+        found = reads_of((name, *part.texts[1:]), patterns)
+        if isinstance(found, str):
+            return found if name in BUILTINS or name == "git" else f"{name} ({found})"
+        names = [w.text.partition("=")[0] for w in part.assigns]
+        if odd := next((n for n in names if not PLAIN_VARIABLES.fullmatch(n)), ""):
+            return f"{odd} is set for it"
+        if odd := poisoned(around):
+            return f"an earlier command exported {odd}, which may change what programs do"
+        if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
+            return f"file names may take the place of options: {odd}"
+        return self._changed(part) or (self._not_reading_git(part) if name == "git" else "")
+
+    def _changed(self, part: Part) -> str:
+        """Why a program of a part may not be the usual one; "" where all are."""
+        names = [layer.words[0].text for layer in part.layers]
+        # Behind a wrapper a builtin's name means a program.
+        if part.words and (names or part.words[0].text not in BUILTINS):
+            names.append(part.words[0].text)
+        return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._around))), "")
+
+    def _not_reading_git(self, part: Part) -> str:
+        around = self._around
+        for cwd in part.cwds or ("",):
+            if os.path.realpath(cwd) != cwd or not around.workspace.inside(Path(cwd)):
+                return "git in another directory"
+            found = repository(Path(cwd))
+            if found != around.workspace.root and (found is not None or cwd != str(around.workspace.cwd)):
+                return "git in another repository than that of the workspace"
+        if around.git_use == "unknown":
+            return "git in a workspace that is not trusted"
+        if any(layer.words[0].text in ("env", "exec") and len(layer.words[: layer.inner]) > 1 for layer in part.layers):
+            return "git with another environment"
+        root = around.workspace.root
+        checkout = look_at_repository(root).checkout
+        try:
+            if checkout is not None and around.git_use != "trusted":
+                filters_off(checkout, around.env)
+        except GitError as error:
+            return f"git cannot be asked how it is configured: {error}"
+        if odd := started(root, around.git_use):
+            return f"the repository's own git configuration may start a program: {odd}"
+        odd = submodule_programs(root, around.env) if enters_submodules(part.texts[1:]) else ""
+        return f"git would enter a submodule and meet {odd}" if odd else ""
+
+    def _unsafe_beside_others(self, part: Part) -> str:
+        """Why a part that only reads needs a question beside parts that do more; "" where it does not."""
+        if part.program == "git":
+            root = self._around.workspace.root
+            hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
+            odd = next(iter(look_at_repository(root).brings), "") or next(
+                (str(h) for h in hooks if os.path.lexists(h)), ""
+            )
+            return f"runs a command: git, beside others, would start {odd}" if odd else ""
+        made = self._around.mode == "acceptEdits" or bool(self.written)
+        odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")
+        return f"file names that it makes may take the place of options: {odd}" if odd else ""
+
+    def _misled(self, part: Part) -> str:
+        """Why `cd` may end up elsewhere than its words say; "" where it does not."""
+        if part.assigns:
+            return "changes the directory with a variable set for it"
+        target = _target(part)
+        for cwd in part.cwds or ():
+            path = os.path.join(cwd, target)
+            if target and os.path.realpath(path) != os.path.realpath(os.path.normpath(path)):
+                return f"changes the directory through a link: {target}"
+        return ""
+
+    def _outside(self, part: Part) -> str:
+        """Why `cd` may leave the workspace; "" where it does not."""
+        target = _target(part)
+        if not target or part.cwds is None:
+            return "changes to a directory that is not known"
+        for cwd in part.cwds:
+            path = Path(os.path.normpath(os.path.join(cwd, target)))
+            if not self._around.workspace.inside(path):
+                return f"changes to {path}, outside the workspace"
+        return ""
+
+    def _makes(self, part: Part) -> Verdict | None:
+        """mkdir and touch inside the workspace, for the mode that accepts edits."""
+        if not part.words or part.words[0].text not in _MAKERS:
+            return None
+        operands = [w for w in part.words[1:] if not w.text.startswith("-")]
+        options = {w.text for w in part.words[1:]} - {w.text for w in operands}
+        if part.cwds is None or options - {"-p", "-v", "--parents", "--verbose", "-c"} or part.assigns or part.layers:
+            return None
+        if poisoned(self._around) or self._changed(part):
+            return None
+        found = [v for w in operands for v in self._files(part, Redirect("append", w.text))]
+        if any(w.pattern for w in operands) or any(v.firm or v.level is Level.DENY for v in found):
+            return None
+        inside = all(self._around.workspace.inside(Path(v.text)) for v in found)
+        return Verdict(part.text, Level.ALLOW, "makes files inside the workspace", by="mode") if inside else None
+
+    def _files(self, part: Part, redirect: Redirect) -> list[Verdict]:
+        """The verdicts about a file that is written or read by a redirection, one for each folder it may be in."""
+        if redirect.kind == "network":
+            return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", firm=True)]
+        verb = "reads" if redirect.kind == "read" else "writes"
+        unknown = f"a file whose name is not known: it contains {redirect.why}" if redirect.why else ""
+        if not unknown and part.cwds is None and not redirect.target.startswith("/"):
+            unknown = f"{redirect.target} in a directory that is not known"
+        if unknown:
+            firm = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
+            return [Verdict(part.text, Level.ASK, f"{verb} {unknown}", firm=firm)]
+        effects = [
+            Effect("read" if redirect.kind == "read" else "write", _resolved(cwd, redirect.target))
+            for cwd in part.cwds or ("/",)
+        ]
+        return [decide_path(self._matcher, self._around.workspace, effect) for effect in effects]
+
+
+def _resolved(cwd: str, path: str) -> str:
+    return os.path.realpath(os.path.join(cwd, path))
+
+
+def _target(part: Part) -> str:
+    """Where `cd` goes; "" where that cannot be told."""
+    target = [w for w in part.words[1:] if w.text not in ("-P", "-L", "--")]
+    if len(target) != 1 or target[0].why or target[0].pattern or target[0].text.startswith("-"):
+        return ""
+    return target[0].text

@@ -1,0 +1,195 @@
+"""Commands that destroy work: which parts of a command line they are, and whether a rule names them.
+
+Only recognised here, from the words alone; what would really be lost is computed by `losses`, once a user is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Literal
+
+from agent_cli.permissions.shell.words import Analysis, Part, Word
+from agent_tools.record import Value
+
+Kind = Literal[
+    "delete", "tree", "overwrite", "attributes", "restore", "reset", "clean", "stash", "branch", "push", "unpush"
+]
+_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
+_FORCES = re.compile(r"-[a-zA-Z]*f[a-zA-Z]*|--force|--force-with-lease(?:=.*)?|--force-if-includes")
+_COPY_VALUED = frozenset(("-t", "--target-directory", "-S", "--suffix"))
+# `truncate -s 0 file`, `shred -n 3 file`, `chmod -R --reference x`: options whose next word is their value.
+_VALUED = {"truncate": ("-s", "--size", "-r", "--reference"), "shred": ("-n", "--iterations", "-s", "--size")}
+
+
+class Danger(Value):
+    """One command that destroys.
+
+    names: the words by which a rule names it. words: what it acts on, as far as it is told: files, or branches, or the
+    remote and what is pushed. certain: it destroys whatever there is; an overwriting `mv` may find nothing to replace.
+    folder: what `git -C` adds to where it runs. flags: its single letters that matter.
+    """
+
+    part: Part
+    kind: Kind
+    names: tuple[str, ...]
+    words: tuple[Word, ...] = ()
+    certain: bool = True
+    folder: str = ""
+    flags: frozenset[str] = frozenset()
+
+
+def dangers(analysis: Analysis) -> tuple[Danger, ...]:
+    """What of a command line destroys, in order."""
+    return tuple(found for part in analysis.parts for found in _of(part))
+
+
+def names(spec: str, danger: Danger) -> bool:
+    """Whether a rule says in its own words what a command destroys with: `git reset:*` does not name `--hard`."""
+    words = [os.path.basename(w) for w in spec.removesuffix(":*").removesuffix("*").split()]
+    return all(name in words for name in danger.names)
+
+
+def unnamed(spec: str, command: str, found: Iterable[Danger]) -> Danger | None:
+    """The first danger that an allow rule covers without naming it; a rule with the exact text names everything.
+
+    spec: what stands in the parentheses of the rule; "" where it has none.
+    """
+    if spec == command.strip():
+        return None
+    return next((d for d in found if d.certain and not names(spec, d) and d.part.text != spec), None)
+
+
+def _of(part: Part) -> Iterator[Danger]:
+    for redirect in part.redirects:
+        if redirect.kind == "write":
+            yield Danger(part, "overwrite", (">",), (Word(redirect.target, redirect.why),), certain=False)
+    if not part.words:
+        return
+    name, rest = os.path.basename(part.words[0].text), part.words[1:]
+    if name == "git":
+        yield from _git(part, rest)
+    elif name in ("rm", "unlink", "rmdir", "shred"):
+        recursive = name == "rm" and _has(rest, "rR", "--recursive", "--dir")
+        words = _operands(rest, _VALUED.get(name, ()))
+        # rmdir only removes what is empty.
+        yield Danger(part, "tree" if recursive else "delete", (name,), words, certain=name != "rmdir")
+    elif name == "find" and any(w.text == "-delete" for w in rest):
+        starts = [w for w in _until_option(rest) if w.text]
+        yield Danger(part, "tree", ("find", "-delete"), tuple(starts) or (Word("."),), flags=frozenset("~"))
+    elif name in ("chmod", "chown", "chgrp") and _has(rest, "R", "--recursive"):
+        flag = next((w.text for w in rest if re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*|--recursive", w.text)), "-R")
+        yield Danger(part, "attributes", (name, flag), _operands(rest)[1:])
+    elif name in ("mv", "cp", "install") and not _has(rest, "n", "--no-clobber"):
+        yield Danger(part, "overwrite", (name,), _replaced(rest), certain=False)
+    elif name == "truncate":
+        yield Danger(part, "overwrite", (name,), _operands(rest, _VALUED[name]))
+    elif name == "dd":
+        out = [w for w in rest if w.text.startswith("of=") and w.text != "of=/dev/null"]
+        if out:
+            yield Danger(part, "overwrite", (name,), (out[-1].but(text=out[-1].text[3:]),))
+
+
+def _has(words: Iterable[Word], letters: str, *long: str) -> bool:
+    """Whether an option is there, by its letter in a cluster, or by its long name or the beginning of that."""
+    for word in words:
+        text = word.text
+        if text == "--":
+            return False
+        if re.fullmatch(r"-[A-Za-z0-9]+", text) and set(text[1:]) & set(letters):
+            return True
+        if len(text) > 3 and any(option.startswith(text.partition("=")[0]) for option in long if text[:2] == "--"):
+            return True
+    return False
+
+
+def _operands(words: Iterable[Word], valued: Iterable[str] = ()) -> tuple[Word, ...]:
+    found, plain, skip = [], False, False
+    for word in words:
+        if skip:
+            skip = False
+        elif plain or not word.text.startswith("-") or word.text == "-":
+            found.append(word)
+        elif word.text == "--":
+            plain = True
+        else:
+            skip = word.text in valued
+    return tuple(found)
+
+
+def _until_option(words: Iterable[Word]) -> Iterator[Word]:
+    for word in words:
+        if word.text.startswith("-") or word.text in ("!", "("):
+            return
+        yield word
+
+
+def _replaced(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """What a copy or move may replace: its target as it is, and, below a folder, each source's name in it."""
+    into = next((b for a, b in pairwise(words) if a.text in ("-t", "--target-directory")), None)
+    operands = list(_operands(words, _COPY_VALUED))
+    if into is None and len(operands) > 1:
+        into = operands.pop()
+    if into is None:
+        return ()
+    below = [
+        Word(os.path.join(into.text, os.path.basename(w.text.rstrip("/"))), w.why or into.why, w.pattern)
+        for w in operands
+    ]
+    return (into, *below)
+
+
+def _git(part: Part, words: tuple[Word, ...]) -> Iterator[Danger]:
+    """Calls of git that lose work: what is not committed, not pushed, or not anywhere else."""
+    at, folder = 0, ""
+    while at < len(words) and words[at].text.startswith("-"):
+        valued = words[at].text in _GIT_VALUED
+        if words[at].text == "-C" and at + 1 < len(words):
+            folder = os.path.join(folder, words[at + 1].text)
+            part = part.but(cwds=None) if words[at + 1].why else part
+        at += 2 if valued else 1
+    if at >= len(words):
+        return
+    name, rest = words[at].text, words[at + 1 :]
+    texts = [w.text for w in rest]
+
+    def danger(kind: Kind, *names: str, words: tuple[Word, ...] = (), flags: str = "") -> Danger:
+        return Danger(part, kind, ("git", name, *names), words, folder=folder, flags=frozenset(flags))
+
+    if name == "reset" and any(t in ("--hard", "--merge", "--keep") for t in texts):
+        flag = next(t for t in texts if t in ("--hard", "--merge", "--keep"))
+        yield danger("reset", flag, words=_operands(rest))
+    elif name == "clean" and not _has(rest, "n", "--dry-run"):
+        flags = "".join(letter for letter in "dxX" if _has(rest, letter))
+        yield danger("clean", words=_operands(rest, ("-e", "--exclude")), flags=flags)
+    elif name in ("checkout", "switch"):
+        after = rest[texts.index("--") + 1 :] if "--" in texts else ()
+        if flag := next((t for t in texts if re.fullmatch(r"-f|--force|--discard-changes", t)), ""):
+            yield danger("restore", flag)
+        elif after or (name == "checkout" and "." in texts):
+            yield danger("restore", "--" if after else ".", words=after or (Word("."),))
+    elif name == "restore" and not (_has(rest, "S", "--staged") and not _has(rest, "W", "--worktree")):
+        yield danger("restore", words=_operands(rest, ("-s", "--source")))
+    elif name == "stash" and texts[:1] in (["drop"], ["clear"]):
+        yield danger("stash", texts[0], words=_operands(rest[1:]))
+    elif name == "branch" and (_has(rest, "D") or (_has(rest, "d", "--delete") and _has(rest, "f", "--force"))):
+        yield danger("branch", "-D" if _has(rest, "D") else "--force", words=_operands(rest))
+    elif name == "push":
+        yield from _push(danger, rest)
+
+
+def _push(danger: Callable[..., Danger], rest: tuple[Word, ...]) -> Iterator[Danger]:
+    """A push that replaces or deletes what others may have."""
+    operands = _operands(rest, ("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
+    texts = [w.text for w in rest]
+    deletes = next((t for t in texts if t in ("-d", "--delete", "--prune")), "")
+    deletes = deletes or next((t for t in texts if re.fullmatch(r":[^:]+", t)), "")
+    if deletes:
+        yield danger("unpush", deletes, words=operands)
+        return
+    plus = next((t for t in texts if t.startswith("+")), "")
+    forced = next((t for t in texts if t == "--mirror" or _FORCES.fullmatch(t)), "") or plus
+    if forced:
+        yield danger("push", forced, words=operands, flags="m" if forced == "--mirror" else "")

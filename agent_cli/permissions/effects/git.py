@@ -1,0 +1,165 @@
+"""What a call of git reads, writes or runs beside its repository, and what a patch writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from agent_cli.permissions.effects.options import REMOTE, Touch
+from agent_cli.permissions.effects.table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES
+from agent_cli.permissions.git.keys import is_harmless_entry
+from agent_cli.permissions.shell.words import Word
+from agent_tools.fs.safe_read import read_regular
+
+# Options of one letter that have a value, also in the same word or behind others: what it is, by subcommand.
+_SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {
+    **dict.fromkeys(("format-patch", "archive", "bugreport", "diagnose", "mailsplit", "index-pack"), (("o", "write"),)),
+    **dict.fromkeys(("tag", "notes"), (("F", "read"),)),
+    "commit": (("F", "read"), ("t", "read")),
+    "grep": (("f", "read"), ("O", "run")),
+    "clone": (("u", "run"), ("c", "run")),
+    "rebase": (("x", "run"),),
+    "difftool": (("x", "run"),),
+    "blame": (("S", "read"),),
+    "ls-files": (("X", "read"),),
+    "config": (("f", "write"), ("f", "read")),
+}
+_HARMLESS_OPTIONS = frozenset(
+    "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version -v --help -h "
+    "--no-lazy-fetch --icase-pathspecs --glob-pathspecs --noglob-pathspecs --no-advice".split()
+)
+_VALUED = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--exec-path")
+
+_MOST_PATCH = 1 << 20
+
+
+def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
+    queue = list(words)
+    while queue and queue[0].text.startswith("-"):
+        word = queue.pop(0)
+        name = word.text.partition("=")[0]
+        if name == "-C" and queue:
+            yield Touch("run", Word("-C")) if REMOTE.match(queue[0].text) else Touch("write", queue[0])
+        elif not (name == "-c" and queue and _sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
+            yield Touch("run", Word(name))
+        if name in _VALUED and "=" not in word.text:
+            queue[:1] = []
+    if not queue:
+        return
+    sub, rest = queue[0].text, queue[1:]
+    if sub in GIT_RUNNERS or sub.startswith("-"):
+        yield Touch("run", Word(sub))
+    operands = [w for w in rest if not w.text.startswith("-")]
+    yield from _options_of_git(sub, rest)
+    yield from (Touch("run", w) for w in operands if re.match(r"(?:ext|fd)::", w.text))
+    if sub == "config" and not only_gets([w.text for w in rest]):
+        yield Touch("write", Word(".git/config"))
+    elif sub == "bisect" and operands[:1] and operands[0].text in ("run", "visualize", "view"):
+        yield Touch("run", operands[0])
+    elif sub == "apply":
+        yield from (Touch("names", w) for w in operands or [Word("-")])
+        if any(re.match("--(?:unsa|dir)", w.text) for w in rest):
+            yield Touch("run", Word("--unsafe-paths"))
+    elif sub == "am":
+        yield from (Touch("names", w) for w in operands or [Word("-")])
+    elif sub in ("rm", "mv", "clean"):
+        kinds: dict[str, Literal["remove", "write"]] = {"rm": "remove", "mv": "write", "clean": "remove"}
+        yield from (Touch(kinds[sub], w) for w in operands)
+    elif sub in ("checkout", "restore") and ("--" in [w.text for w in rest] or sub == "restore"):
+        texts = [w.text for w in rest]
+        after = rest[texts.index("--") + 1 :] if "--" in texts else operands
+        yield from (Touch("write", w) for w in after)
+    elif sub == "checkout":
+        yield from (Touch("write", w) for w in operands[1:])
+    elif sub == "checkout-index" and {"-a", "--all"} & {w.text for w in rest}:
+        yield Touch("into", Word("."))
+    elif sub == "diff" and "--no-index" in [w.text for w in rest]:
+        yield from (Touch("tree", w) for w in operands)
+    elif sub == "grep" and "--no-index" in [w.text for w in rest]:
+        yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
+    elif sub == "diff" and len(operands) == 2:
+        # Of two files, one of them outside, it shows both.
+        yield from (Touch("maybe", w) for w in operands if re.match(r"[/~]|\.\./", w.text))
+    elif sub == "archive":
+        yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
+    elif sub == "hash-object":
+        yield from (Touch("read", w) for w in operands)
+    elif sub in ("merge-file", "interpret-trailers", "mailinfo"):
+        yield from (Touch("read", w) for w in operands)
+        yield from (Touch("write", w) for w in (operands[:1] if sub == "merge-file" else operands))
+    elif sub in ("clone", "init"):
+        targets = operands if sub == "init" else operands[1:]
+        yield from (Touch("write", w) for w in targets)
+    elif sub == "worktree" and operands[:1] and operands[0].text in ("add", "move", "remove"):
+        yield from (Touch("write", w) for w in operands[1 : 3 if operands[0].text == "move" else 2])
+    elif sub == "submodule" and any(w.text in ("foreach", "update", "add") for w in rest):
+        yield Touch("run", next(w for w in rest if w.text in ("foreach", "update", "add")))
+    elif sub == "bundle" and len(operands) > 1 and operands[0].text == "create":
+        yield Touch("write", operands[1])
+
+
+def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
+    for n, word in enumerate(rest):
+        if word.text == "--":
+            return
+        name, equals, value = word.text.partition("=")
+        given = word.but(text=value) if equals else rest[n + 1] if n + 1 < len(rest) else Word("")
+        long = name.startswith("--") and len(name) > 4
+        if long and any(o.startswith(name) for o in GIT_RUNS):
+            yield Touch("run", Word(name))
+        elif long and any(o.startswith(name) for o in GIT_WRITES):
+            yield Touch("write", given)
+        elif long and any(o.startswith(name) for o in GIT_READS):
+            yield Touch("read", given)
+        elif name == "--remote" and sub == "archive":
+            yield Touch("run", Word(name))
+        elif long and equals:
+            yield Touch("maybe", given)
+        elif not long:
+            yield from _short(sub, word, rest[n + 1] if n + 1 < len(rest) else Word(""))
+
+
+def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
+    """What options of one letter say, which may stand in one word with others and with their value."""
+    for letter, kind in _SHORT.get(sub, ()):
+        match = re.match(rf"-[A-Za-z0-9]*?{letter}(.*)", word.text, re.DOTALL)
+        if match is None:
+            continue
+        if kind == "run":
+            yield Touch("run", Word(f"-{letter}"))
+        else:
+            yield Touch(kind, word.but(text=match[1]) if match[1] else following)
+
+
+def _sets_harmless(word: Word) -> bool:
+    """Whether `-c` sets a key that changes nothing that matters."""
+    key, equals, value = word.text.partition("=")
+    section, dot, name = key.rpartition(".")
+    head, _, middle = section.partition(".")
+    # Only the first and the last piece of a key do not mind the case.
+    lower = f"{head.lower()}.{middle + '.' if middle else ''}{name.lower()}"
+    return bool(dot) and not word.why and is_harmless_entry(lower, value if equals else None)
+
+
+def only_gets(words: Sequence[str]) -> bool:
+    """Whether `git config` with these words shows entries and sets none."""
+    if any(re.match(r"--(?:get|list)|-l$", w) for w in words) or words[:1] in (["get"], ["list"]):
+        return True
+    asked = [w for w in words if w not in ("--global", "--local", "--system", "--worktree", "--null", "-z", "--bool")]
+    return len(asked) == 1 and re.fullmatch(r"[A-Za-z][\w-]*\.(?:.+\.)?[A-Za-z][\w-]*", asked[0]) is not None
+
+
+def files_of_patch(patch: str) -> list[str] | None:
+    """The files that a patch names; None where it cannot be read."""
+    try:
+        text = read_regular(patch, _MOST_PATCH).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return None
+    names = re.findall(r"^(?:\+\+\+|---|\*\*\*|Index:) ([^\t\n]+)", text, re.MULTILINE)
+    names += re.findall(r"^(?:rename|copy) (?:from|to) (.+)$", text, re.MULTILINE)
+    names += [n for pair in re.findall(r"^diff --git (\S+) (\S+)", text, re.MULTILINE) for n in pair]
+    if any(n.startswith('"') for n in names):
+        return None
+    # With any number of folders left out, as -p says.
+    return sorted({"/".join(n.split("/")[k:]) for n in names for k in range(n.count("/") + 1)})

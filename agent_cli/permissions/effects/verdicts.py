@@ -1,0 +1,287 @@
+"""The verdicts about what the programs of a command line do to files, whatever rule allows the programs.
+
+A rule for a program says nothing about files that rules deny, that are protected, or that lie outside the workspace,
+nor about options that run something else; unless it names them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.core.events import Decider
+from agent_cli.core.rules import PATH_TOOLS
+from agent_cli.permissions.command_reads import CommandReads, pattern_matches
+from agent_cli.permissions.decision import Level, Verdict
+from agent_cli.permissions.effects.archive import members
+from agent_cli.permissions.effects.command import effects_of, is_known_program
+from agent_cli.permissions.effects.git import files_of_patch
+from agent_cli.permissions.effects.options import REMOTE, Touch
+from agent_cli.permissions.matcher import Matcher
+from agent_cli.permissions.path_policy import decide_path
+from agent_cli.permissions.paths import holds_protected, secret
+from agent_cli.permissions.program_identity import Surroundings
+from agent_cli.permissions.readonly_programs import BUILTINS, READERS, Reading
+from agent_cli.permissions.shell.words import Part, Word
+from agent_tools.base import Effect
+from agent_tools.record import Value
+from agent_tools.registry import tool_class
+
+_NOWHERE = re.compile(r"-|/dev/(?:null|std(?:out|err|in)|fd/\d\d?|tty)?")
+_MOST_BELOW = 10_000
+# Protected names that do not begin with a dot.
+_STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
+# What is done to a folder is done to all below it.
+_WHOLE = frozenset(
+    "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
+    "npx bunx uvx pnpm yarn uv poetry python python3".split()
+)
+
+
+class EffectFinding(Value):
+    """A verdict about an effect, and the words by which a rule would name it."""
+
+    verdict: Verdict
+    named: str
+
+
+class EffectVerdicts:
+    """Judges what the parts of one command line touch."""
+
+    def __init__(self, matcher: Matcher, around: Surroundings, reads: CommandReads, *, alone: bool) -> None:
+        """`alone`: no other command runs before or beside the one that is judged."""
+        self._matcher = matcher
+        self._around = around
+        self._reads = reads
+        self._alone = alone
+        denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
+        self._denies = any(r.spec for r in denying)
+        self._kept = matcher.patterns(("deny", "ask"), lambda r: tool_class(r.tool).changes_files) if denying else []
+        self._unread = next((r.text for r in denying if r.spec and r.covers("read")), "")
+        self._hidden = [*self._kept, *matcher.patterns(("deny",), lambda r: r.covers("read"))] if denying else []
+
+    def of(self, part: Part) -> list[EffectFinding]:
+        """What is denied, or needs a question; nothing for the rest."""
+        found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        if self._unread and not self._followed(part):
+            found += self._names_unread(part)
+        return found
+
+    def _followed(self, part: Part) -> bool:
+        """Whether it is known which files a command reads."""
+        if part.program in READERS:
+            return self._reads.knows(part)
+        return is_known_program(part) or part.program in BUILTINS
+
+    def _names_unread(self, part: Part) -> Iterator[EffectFinding]:
+        """Files that rules deny to be read, among the words of a program of which nothing is known."""
+        for word in part.words[1:]:
+            named = re.split(r"[=@:]", word.text)[-1]
+            if word.why or not named:
+                continue
+            placed = part if part.cwds is not None else part.but(cwds=(str(self._around.workspace.cwd),))
+            for path in self._paths(placed, word.but(text=named)):
+                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
+                if verdict.level is Level.DENY:
+                    why = f"names {named}, whose reading {verdict.reason}"
+                    yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
+
+    def _about(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+        word = touch.word
+        if touch.kind == "run":
+            said = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
+            yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {said}"), word.text)
+        elif touch.kind == "names":
+            yield from self._named(part, word)
+        elif touch.kind == "unpack":
+            yield from self._unpacked(part, touch)
+        elif word.why or _NOWHERE.fullmatch(word.text) or (touch.kind == "maybe" and not _may_be_path(word)):
+            return
+        elif part.cwds is None and not word.text.startswith("/"):
+            yield from self._somewhere(part, touch)
+        else:
+            for path in self._paths(part, word):
+                yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
+
+    def _somewhere(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+        """About a file in a directory that is not known: it may be any file that ends so."""
+        name = touch.word.text
+        if touch.kind not in ("read", "tree", "maybe"):
+            why = f"changes {name} in a directory that is not known"
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), name)
+        elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
+            why = f"reads {name} in a directory that is not known"
+            by: Decider = "rule" if self._unread else "default"
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, firm=True), name)
+
+    def _paths(self, part: Part, word: Word) -> Iterator[str]:
+        """What a word stands for, wherever the part may run."""
+        if part.cwds is None and not word.text.startswith("/"):
+            return
+        for cwd in part.cwds or ("/",):
+            whole = os.path.join(cwd, word.text)
+            found = (pattern_matches(cwd, word.text) or []) if word.pattern else []
+            # Everything in a folder is the folder; what fits later may be more than fits now.
+            yield from dict.fromkeys((os.path.dirname(whole) if re.search(r"/\.?\*$", whole) else whole, *found))  # noqa: PTH120
+
+    def _path(self, part: Part, touch: Touch, path: str) -> Iterator[Verdict]:
+        kind, text = touch.kind, part.text
+        if kind in ("read", "tree"):
+            if part.program in READERS and self._reads.knows(part):
+                # Judged as a program that only reads; but a rule for it says nothing about a file of secrets.
+                if kind == "read":
+                    found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
+                    yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.firm else []
+                return
+            reading = Reading(path, "tree" if kind == "tree" else "content")
+            for verdict in self._reads.of_reading(part, reading):
+                if verdict.level is Level.DENY or verdict.firm or self._leaks(part, path):
+                    yield verdict
+            return
+        # A removal takes the name, not what a link leads to.
+        if kind in ("link", "maybe"):
+            yield from self._aside(part, touch, path)
+            return
+        parent, name = os.path.split(os.path.normpath(path))
+        real = os.path.realpath(path)
+        at = os.path.join(os.path.realpath(parent), name) if kind == "remove" else real
+        if kind == "into":
+            yield from self._into(part, at)
+            return
+        if part.program == "mv" and real != at and not self._around.workspace.inside(Path(real)):
+            yield Verdict(text, Level.ASK, f"moves a link that leads outside the workspace, to {real}")
+        if kind == "remove" and (held := self._held(at)):
+            yield Verdict(text, Level.ASK, f"removes {at}, {held}", firm=True)
+            return
+        if kind == "remove" and self._holds_start_files(at):
+            yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", firm=True)
+            return
+        verdict = decide_path(self._matcher, self._around.workspace, Effect("write", at))
+        inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
+        reason = f"{verdict.reason}: {at}"
+        if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
+            yield verdict.but(text=text, reason=reason)
+        elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
+            held_by = decide_path(self._matcher, self._around.workspace, Effect("write", below))
+            yield held_by.but(text=text, reason=f"{held_by.reason}: {below}")
+
+    def _into(self, part: Part, folder: str) -> Iterator[Verdict]:
+        """A folder into which files are written whose names are not known."""
+        if self._holds_start_files(folder):
+            why = f"writes files whose names are not known into {folder}, which holds protected files"
+            yield Verdict(part.text, Level.ASK, why, firm=True)
+            return
+        verdict = decide_path(self._matcher, self._around.workspace, Effect("write", os.path.join(folder, "*")))
+        inside = self._around.workspace.inside(Path(folder))
+        if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
+            yield verdict.but(text=part.text, reason=f"{verdict.reason}: {folder}")
+        elif self._kept and (below := self._below(folder)):
+            kept = decide_path(self._matcher, self._around.workspace, Effect("write", below))
+            reason = f"may write any file below {folder}, which includes {below}"
+            yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", firm=True)
+
+    def _holds_start_files(self, folder: str) -> bool:
+        home = self._around.home
+        return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
+
+    def _aside(self, part: Part, touch: Touch, path: str) -> Iterator[Verdict]:
+        """What a link leads to, or a file that an option may name, which may be written or read later."""
+        if touch.kind == "link":
+            folder = os.path.join(path.removesuffix(touch.word.text), touch.where.text)
+            if not os.path.isdir(folder):  # noqa: PTH112
+                folder = os.path.dirname(folder)  # noqa: PTH120
+            path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
+        at, workspace = os.path.realpath(path), self._around.workspace
+        how = "makes a link to" if touch.kind == "link" else "may use"
+        verdicts = (
+            decide_path(self._matcher, workspace, Effect("write", at)),
+            decide_path(self._matcher, workspace, Effect("read", at)),
+        )
+        for verdict in verdicts:
+            ruled = verdict.level is not Level.ALLOW and "(" in verdict.rule
+            if ruled or verdict.firm:
+                yield Verdict(
+                    part.text, Level.ASK, f"{how} {at}: {verdict.reason}", verdict.rule, verdict.by, firm=True
+                )
+                return
+        if not workspace.inside(Path(at)) and not any(v.rule and v.level is Level.ALLOW for v in verdicts):
+            yield Verdict(part.text, Level.ASK, f"{how} {at}, outside the workspace")
+        elif touch.kind == "link" and self._hidden and (below := self._below(at, self._hidden)):
+            yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", firm=True)
+
+    def _unpacked(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+        """The files that an archive would write."""
+        archive, into = touch.word, touch.where
+        if into.why or part.cwds is None:
+            return  # judged as a folder
+        for cwd in part.cwds or ("/",):
+            unknown = archive.why or archive.pattern or archive.text == "-"
+            place = os.path.join(cwd, archive.text)
+            if not unknown and self._alone and not os.path.lexists(place):
+                continue  # there is nothing to unpack
+            names = None if unknown else members(place)
+            if names is None:
+                why = "unpacks files whose names are not known"
+                yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=self._denies), archive.text)
+            for name in names or ():
+                # With any number of folders left out, as --strip-components says.
+                pieces = name.rstrip("/").split("/")
+                tails = ["/".join(pieces[n:]) for n in range(1 if name.startswith("/") else len(pieces))]
+                for tail in tails if _may_matter(pieces) or self._kept else ():
+                    where = os.path.join(cwd, into.text, tail)
+                    found = (
+                        EffectFinding(v, archive.text) for v in self._path(part, Touch("write", Word(tail)), where)
+                    )
+                    yield from (f for f in found if f.verdict.level)
+
+    def _leaks(self, part: Part, path: str) -> bool:
+        """Whether what is read is sent away, or shown although it may hold keys."""
+        return secret(Path(os.path.realpath(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
+
+    def _held(self, path: str) -> str:
+        """What would be gone with a folder that is removed."""
+        around = self._around
+        places = ((str(around.workspace.root), "the workspace"), (str(around.workspace.cwd), "the working directory"),
+                  (os.path.realpath(around.home or "/"), "the home folder"))  # fmt: skip
+        for place, name in places:
+            if place == path or place.startswith(f"{path.rstrip('/')}/"):
+                return f"which is or holds {name}"
+        return ""
+
+    def _below(self, folder: str, kept: Sequence[re.Pattern[str]] | None = None) -> str:
+        """A file below a folder that rules keep from being written; "" where none is seen."""
+        kept = self._kept if kept is None else kept
+        if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH112, PTH114
+            return ""
+        every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
+        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
+
+    def _named(self, part: Part, word: Word) -> Iterator[EffectFinding]:
+        """The files that a patch would write."""
+        unknown = word.why or word.pattern or word.text == "-" or part.cwds is None
+        for cwd in part.cwds or ("/",):
+            names = None if unknown else files_of_patch(os.path.join(cwd, word.text))
+            if names is None:
+                why = "writes files whose names are not known"
+                if self._denies:
+                    why = "writes what a patch names, which cannot be compared with the rules about files"
+                yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=self._denies), "-")
+                continue
+            for name in names:
+                if name != "dev/null" and not _NOWHERE.fullmatch(name):
+                    touch = Touch("write", Word(name))
+                    yield from (EffectFinding(v, name) for v in self._path(part, touch, os.path.join(cwd, name)))
+
+
+def _may_be_path(word: Word) -> bool:
+    """Whether the value of an option looks like a file that matters: elsewhere, or with a name of its own."""
+    text = word.text
+    return not REMOTE.match(text) and bool(re.search(r"/|^[.~]", text) or secret(Path(text)))
+
+
+def _may_matter(pieces: list[str]) -> bool:
+    """Whether a name leads up, or any of it might be protected."""
+    return any(p in ("", "..") or p.startswith(".") or p.casefold() in _STEERING for p in pieces)

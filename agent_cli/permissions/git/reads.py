@@ -1,0 +1,195 @@
+"""Calls of git that only read, by subcommand, each with a list of the options it may have.
+
+They run hardened (`guarded_git.hardening`): no pager, hooks or monitors, no optional locks, no other repository. What a
+repository's own configuration could still start (text conversion, filters) is looked for by `git_use`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from agent_cli.permissions.argv import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.effects.git import only_gets
+from agent_tools.record import Value
+
+_HISTORY = Options(
+    "puszwbiEFPqRacgtm", "nUSGL",
+    "oneline graph all decorate no-decorate stat shortstat numstat name-only name-status patch no-patch abbrev-commit "
+    "no-abbrev-commit no-merges merges first-parent reverse follow cached staged no-color raw summary no-renames quiet "
+    "check exit-code topo-order date-order author-date-order no-ext-diff no-textconv left-right cherry-pick "
+    "cherry-mark cherry boundary compact-summary ignore-all-space ignore-space-change ignore-space-at-eol "
+    "ignore-blank-lines "
+    "ignore-cr-at-eol minimal patience histogram patch-with-stat full-index binary text root no-notes source full-diff "
+    "relative-date parents children use-mailmap no-mailmap regexp-ignore-case extended-regexp fixed-strings "
+    "perl-regexp all-match invert-grep full-history dense sparse simplify-merges simplify-by-decoration merge-base "
+    "pickaxe-all pickaxe-regex function-context no-prefix ita-invisible-in-index cc no-walk count "
+    "walk-reflogs left-only right-only",
+    "max-count since until after before author committer grep format pretty? date color? word-diff? word-diff-regex "
+    "unified diff-filter decorate? decorate-refs branches? tags? remotes? glob exclude skip abbrev? find-renames? "
+    "find-copies? stat? dirstat? diff-algorithm color-moved? ignore-submodules? relative? inter-hunk-context "
+    "min-parents max-parents anchored src-prefix dst-prefix encoding since-as-filter expand-tabs? no-walk?",
+    numbers=True, optional="MCB", strict=True,
+)  # fmt: skip
+_SUBCOMMANDS: dict[str, Options] = {
+    "status": Options(
+        "sbvz", "", "short branch long verbose ahead-behind no-ahead-behind show-stash renames no-renames null",
+        "porcelain? untracked-files? ignored? column? find-renames? ignore-submodules?", optional="u",
+    ),
+    "log": _HISTORY,
+    "show": _HISTORY,
+    "diff": _HISTORY,
+    "rev-list": _HISTORY,
+    "shortlog": Options("sne", "", "summary numbered email no-merges all", "since until author group format",
+                        strict=True),
+    "branch": Options(
+        "arvi", "", "list all remotes verbose show-current ignore-case no-color no-abbrev",
+        "contains no-contains merged? no-merged? points-at sort format color? column? abbrev?",
+        strict=True,
+    ),
+    "tag": Options("li", "", "list ignore-case", "contains no-contains merged? no-merged? points-at sort format "
+                   "color? column?", optional="n", strict=True),
+    "remote": Options("v", "", "verbose"),
+    "rev-parse": Options(
+        "q", "", "show-toplevel abbrev-ref verify is-inside-work-tree is-inside-git-dir is-bare-repository git-dir "
+        "git-common-dir absolute-git-dir show-prefix show-cdup all symbolic symbolic-full-name quiet "
+        "show-superproject-working-tree is-shallow-repository", "short? abbrev-ref? branches? tags? remotes? glob?",
+    ),
+    "ls-files": Options(
+        "cdmoiksuzt", "x", "cached deleted modified others ignored stage unmerged killed exclude-standard full-name "
+        "error-unmatch directory no-empty-directory eol deduplicate", "exclude abbrev?", strict=True,
+    ),
+    "ls-tree": Options("rdtlz", "", "name-only name-status long full-name full-tree object-only", "abbrev? format?"),
+    "blame": Options("lstewcfnpbk", "L", "root show-stats show-name show-number show-email porcelain line-porcelain "
+                     "incremental", "date abbrev since color-lines?", optional="CM", strict=True),
+    "describe": Options("", "", "all tags always long exact-match first-parent contains", "abbrev "
+                        "candidates match exclude", strict=True),
+    "cat-file": Options("tspe"),
+    "merge-base": Options("a", "", "all octopus independent is-ancestor fork-point"),
+    "name-rev": Options("", "", "tags name-only always all no-undefined", "refs exclude", strict=True),
+    "show-ref": Options("dsq", "", "head tags heads branches dereference verify quiet exists", "hash? abbrev?"),
+    "for-each-ref": Options("", "", "ignore-case omit-empty include-root-refs", "count sort format points-at merged? "
+                            "no-merged? contains? no-contains? color? exclude", strict=True),
+    "count-objects": Options("vH", "", "verbose human-readable"),
+    "check-ignore": Options("vnq", "", "verbose non-matching quiet no-index"),
+    "grep": Options(
+        "IiwvhHEGFPnlLzocpWqa", "emABC", "cached untracked line-number ignore-case word-regexp "
+        "invert-match extended-regexp basic-regexp fixed-strings perl-regexp files-with-matches name-only "
+        "files-without-match count "
+        "only-matching show-function function-context break heading full-name text column no-color all-match quiet "
+        "recursive null and or not", "max-depth max-count threads context after-context before-context color?",
+        strict=True, numbers=True,
+    ),
+}  # fmt: skip
+_NESTED = {
+    ("stash", "list"): _HISTORY,
+    ("stash", "show"): _HISTORY,
+    ("reflog", "show"): _HISTORY,
+    ("worktree", "list"): Options("vz", "", "porcelain verbose"),
+    ("remote", "get-url"): Options("", "", "push all"),
+    ("config", "--get"): Options(),
+    ("config", "--get-all"): Options(),
+}
+# What makes `git branch` and `git tag` list, where a name would make a branch or tag.
+_LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
+_NO_OPERANDS = frozenset(("remote", "count-objects"))
+# These show what is in files; the others only names, and nothing of what is outside of the repository.
+_CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
+# In front of these a pattern may only become more of what is there already.
+_MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
+
+
+class GitCall(Value):
+    """A call of git that only reads. name: the subcommand, of two words for some; words: what stands behind it.
+
+    globals: options before it. revisions: operands before `--`, the pattern of a search left out, which may be paths
+    too; paths: those behind it, None where there is none.
+    """
+
+    name: str
+    globals: tuple[str, ...]
+    words: tuple[str, ...]
+    options: Options
+    read: ParsedArguments
+
+    @property
+    def paths(self) -> tuple[str, ...] | None:
+        """The operands behind `--`."""
+        return self.words[self.words.index("--") + 1 :] if "--" in self.words else None
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """The operands before it."""
+        found = self.read.operands[: len(self.read.operands) - len(self.paths or ())]
+        return found[1:] if self.name == "grep" and "-e" not in {name for name, _ in self.read.options} else found
+
+    def spelled(self, name: str, value: str) -> str:
+        """An option with its value as one word."""
+        if name == "-number":
+            return f"-{value}"
+        if not name.startswith("--"):
+            return name + value
+        return f"{name}={value}" if value or name[2:] in self.options.long_valued.split() else name
+
+
+def git_call(words: tuple[str, ...]) -> GitCall | str:
+    """A call of git, if its subcommand and options are known; else why not."""
+    queue = list(words)
+    before = []
+    while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
+        before.append(queue.pop(0))
+    if not queue or queue[0].startswith("-"):
+        return f"the option {queue[0]}" if queue else "git without a subcommand"
+    name = queue.pop(0)
+    if name == "config" and only_gets(queue[:1]) and len(queue) == 1:
+        queue.insert(0, "--get")  # a key alone asks for its value
+    options = _NESTED.get((name, queue[0])) if queue else None
+    if options is not None:
+        name = f"{name} {queue.pop(0)}"
+    elif name == "reflog" and not (queue and queue[0][:1] != "-"):
+        options = _HISTORY
+    else:
+        options = _SUBCOMMANDS.get(name)
+    if options is None:
+        return f"git {name}"
+    try:
+        read = read_options(tuple(queue), options)
+    except UnknownOptionError as error:
+        return f"the option {error}"
+    return GitCall(name, tuple(w for w in before if w == "--literal-pathspecs"), tuple(queue), options, read)
+
+
+def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
+    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
+    if tuple(w for w in words if w not in ("--no-pager", "-P")) in (("--version",), ("version",)):
+        return ()
+    call = git_call(words)
+    if isinstance(call, str):
+        return call
+    read, nested = call.read, " " in call.name
+    name = call.name.partition(" ")[0]
+    names = {n for n, _ in read.options}
+    if any("%G" in value or "signature" in value for _, value in read.options):
+        return "a format that checks signatures"
+    if any("%(raw" in value for _, value in read.options):
+        return "a format that prints objects"
+    if any(w in patterns for w in words) and name not in _MANY and not (name in ("branch", "tag") and names & _LISTING):
+        return "a pattern, which may become more words"
+    if name == "reflog" and {"expire", "delete", "drop", "exists", "write"} & set(read.operands):
+        return "git reflog with a subcommand"
+    if name in ("branch", "tag") and read.operands and not names & _LISTING:
+        return f"git {name} with a name"
+    if name in _NO_OPERANDS and not nested and read.operands:
+        return f"git {name} {read.operands[0]}"
+    if name == "config" and len(read.operands) != 1:
+        return "git config"
+    operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
+    return tuple(o.rpartition(":")[2] or o for o in operands) if name in _CONTENT else ()
+
+
+def enters_submodules(words: tuple[str, ...]) -> bool:
+    """Whether a call of git, one that only reads, looks at the files of submodules by starting git in them."""
+    names = [word for word in words if word in ("status", "diff")]
+    if not names or (names[0] == "diff" and {"--cached", "--staged"} & set(words)):
+        return False
+    said = [word for word in words if word.startswith("--ignore-submodules")]
+    return said[-1:] not in (["--ignore-submodules"], ["--ignore-submodules=all"])

@@ -1,0 +1,281 @@
+"""What stands in a repository's git folder that may start a program or lead git elsewhere, found before git is used.
+
+Configuration is parsed by git itself, from bytes that were read here, with no repository and no other configuration in
+reach; only lines in the one form that git writes, which cannot be read in two ways, need no git. Every key has to be on
+a list of harmless ones: a key that nobody thought of makes a repository one that has to be trusted first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_cli.permissions.git.keys import is_harmless_entry
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.process.guarded_git import Checkout, GitError, find_git, nowhere
+from agent_tools.record import Value
+
+LIMIT = 1 << 18
+_POINTER = 4096
+_MOST_NAMES = 5_000
+_HEADER = re.compile(rb'\[([A-Za-z][A-Za-z0-9-]*)(?: "([A-Za-z0-9 ./_@#:+,=~*-]+)")?\]')
+_WORD = rb"[A-Za-z0-9./_@:+,=~*^%(){}<>&|!?$\[\]'-]+"
+_ENTRY = re.compile(rb"[ \t]*([A-Za-z][A-Za-z0-9-]*) = (" + _WORD + rb"(?: " + _WORD + rb")*)")
+Entry = tuple[str, str | None]
+
+
+class NotParsedError(Exception):
+    """A configuration could not be parsed; the text says why."""
+
+
+class GitStanding(Value):
+    """What was found at a root. checkout: None where there is no repository that git could use.
+
+    entries: the keys that are not harmless, with their values. odd: what else may lead elsewhere, a phrase each. hooks:
+    the names of hooks that git would run.
+    """
+
+    checkout: Checkout | None = None
+    entries: tuple[Entry, ...] = ()
+    odd: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+
+    @property
+    def brings(self) -> tuple[str, ...]:
+        """All that has to be trusted before git is used here, a phrase each; () for a plain repository."""
+        return tuple(dict.fromkeys([*(_phrase(entry) for entry in self.entries), *self.odd]))
+
+
+def look_at_repository(root: Path) -> GitStanding:
+    """Look at the repository whose work tree is `root`. No program of it is run, nothing outside is opened for it."""
+    dot = root / ".git"
+    try:
+        state = os.lstat(dot)
+    except OSError:
+        return GitStanding()
+    odd: list[str] = []
+    if stat.S_ISLNK(state.st_mode):
+        odd.append(f".git is a link to {_shown(dot)}")
+    elif not stat.S_ISDIR(state.st_mode) and not stat.S_ISREG(state.st_mode):
+        return GitStanding(odd=(".git is neither a folder nor a file",))
+    if os.path.isdir(dot):  # noqa: PTH112 - the method raises where a parent is closed
+        folder = common = Path(os.path.realpath(dot))
+        if os.path.lexists(folder / "commondir"):
+            odd.append(".git/commondir, which leads elsewhere")
+            common = _pointed(folder / "commondir", "", folder) or folder
+    else:
+        pointed = _pointed(dot, "gitdir:", root)
+        if pointed is None:
+            return GitStanding(odd=tuple(odd))
+        folder, common = pointed, _pointed(pointed / "commondir", "", pointed) or pointed
+        if not _is_inside(folder, root) and not _points_back(folder, common, root):
+            odd.append(f".git leads to {folder}, which does not lead back")
+        if common != folder and not _is_inside(common, root) and folder.parent != common / "worktrees":
+            odd.append(f"commondir leads to {common}")
+    entries: list[Entry] = []
+    for place, name in dict.fromkeys(((common, "config"), (common, "config.worktree"), (folder, "config.worktree"))):
+        try:
+            found = parse_git_config(read_regular(place / name, LIMIT), root)
+            entries += [e for e in found if not is_harmless_entry(*e) and not _is_own_tree(e, folder, root)]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, NotParsedError) as error:
+            odd.append(f"{name} that cannot be checked: {getattr(error, 'strerror', None) or error}")
+    odd += [found for place in dict.fromkeys((folder, common)) for found in _strange(place, root)]
+    odd += _strange_branch(folder, common)
+    checkout = Checkout(str(root), str(folder), str(common))
+    return GitStanding(checkout, tuple(dict.fromkeys(entries)), tuple(dict.fromkeys(odd)), tuple(_hooks(common)))
+
+
+def git_folders(root: Path) -> list[Path]:
+    """The common git folder of the repository at `root`, then its own where that is another; [] where there is none."""
+    checkout = look_at_folders(root)
+    return [] if checkout is None else list(dict.fromkeys((Path(checkout.common), Path(checkout.folder))))
+
+
+def look_at_folders(root: Path) -> Checkout | None:
+    """Where git's folders are, without a look at what stands in them."""
+    dot = root / ".git"
+    if not os.path.isfile(dot):  # noqa: PTH113 - as above
+        folder = Path(os.path.realpath(dot))
+        return Checkout(str(root), str(folder), str(folder))
+    if (pointed := _pointed(dot, "gitdir:", root)) is None:
+        return None
+    return Checkout(str(root), str(pointed), str(_pointed(pointed / "commondir", "", pointed) or pointed))
+
+
+def parse_git_config(data: bytes, root: Path) -> list[Entry]:
+    """The entries of a configuration: key, and value or None, as git reads them. Raises NotParsedError.
+
+    root: git is not taken from there.
+    """
+    found = obvious(data)
+    return found if found is not None else parsed_by_git(data, root)
+
+
+def obvious(data: bytes) -> list[Entry] | None:
+    """The entries of a configuration in the form that git itself writes; None for any other, which git has to parse.
+
+    One header or one entry in a line, without quotes, escapes, comments or anything outside of ASCII.
+    """
+    found: list[Entry] = []
+    section = ""
+    lines = data.split(b"\n")
+    if lines.pop():
+        return None
+    for line in lines:
+        if head := _HEADER.fullmatch(line):
+            section = head[1].decode("ascii").lower()
+            section += "" if head[2] is None else f".{head[2].decode('ascii')}"
+        elif section and (entry := _ENTRY.fullmatch(line)):
+            found.append((f"{section}.{entry[1].decode('ascii').lower()}", entry[2].decode("ascii")))
+        else:
+            return None
+    return found
+
+
+def parsed_by_git(data: bytes, root: Path) -> list[Entry]:
+    """The entries of a configuration as the installed git reads them; files that it includes are not read."""
+    try:
+        run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))
+        out = run.run("config", "--file", "-", "--list", "-z", "--no-includes", feed=data, seconds=5.0, most=LIMIT * 4)
+    except GitError as error:
+        raise NotParsedError(str(error)) from None
+    rows = [row.decode("utf-8", "surrogateescape") for row in out.split(b"\0")[:-1]]
+    return [(key, value if has else None) for key, has, value in (row.partition("\n") for row in rows)]
+
+
+def _pointed(file: Path, prefix: str, base: Path) -> Path | None:
+    """The folder that a one-line file names."""
+    try:
+        text = os.fsdecode(read_regular(file, _POINTER))
+        name = text.removeprefix(prefix).strip("\r\n").removeprefix(" ")
+        return Path(os.path.realpath(base / name)) if name and text.startswith(prefix) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _points_back(folder: Path, common: Path, root: Path) -> bool:
+    """Whether a git folder elsewhere says itself that it is that of `root`: a worktree's, or a submodule's."""
+    if common != folder:
+        try:
+            back = os.fsdecode(read_regular(folder / "gitdir", _POINTER)).strip("\r\n")
+            return os.path.realpath(folder / back) == os.path.realpath(root / ".git")
+        except (OSError, ValueError):
+            return False
+    try:
+        entries = parse_git_config(read_regular(folder / "config", LIMIT), root)
+    except (OSError, NotParsedError):
+        return False
+    return any(_is_own_tree(entry, folder, root) for entry in entries)
+
+
+def _is_own_tree(entry: Entry, folder: Path, root: Path) -> bool:
+    """Whether an entry says that the work tree is where the repository was found, as in submodules."""
+    key, value = entry
+    return key == "core.worktree" and bool(value) and os.path.realpath(folder / str(value)) == str(root)
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    return path.is_relative_to(root)
+
+
+def _phrase(entry: Entry) -> str:
+    key, value = entry
+    return key if value is None else f"{key} = {value}"
+
+
+def _shown(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return "somewhere"
+
+
+def _strange(folder: Path, root: Path) -> Iterator[str]:
+    """What stands in a git folder and is no file or folder of its own, is another user's, or leads outside."""
+    try:
+        if os.stat(folder).st_uid not in (os.geteuid(), _sudo_user()) and not _is_safe_directory(root):  # noqa: PTH116
+            yield f"{folder}, which belongs to another user"
+        # Git reads a reference whole.
+        if os.lstat(folder / "HEAD").st_size > LIMIT:
+            yield "HEAD, which is too large"
+    except OSError:
+        pass
+    for below in ("", "info", "objects", "objects/info", "objects/pack"):
+        try:
+            with os.scandir(folder / below) as entries:
+                for number, entry in enumerate(entries):
+                    if number > _MOST_NAMES:
+                        break
+                    # Git never opens sockets, and hooks are switched off.
+                    plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+                    if not plain and not (below == "" and entry.name == "hooks") and not _is_socket(entry):
+                        what = f"a link to {_shown(Path(entry.path))}" if entry.is_symlink() else "no file"
+                        yield f"{os.path.relpath(entry.path, folder)} is {what}"
+        except OSError:
+            continue
+    try:
+        lines = os.fsdecode(read_regular(folder / "objects/info/alternates", LIMIT)).split("\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        yield f"objects/info/alternates that cannot be checked: {error.strerror or error}"
+        return
+    for line in lines:
+        if line and (line[0] == '"' or not _is_inside(Path(os.path.realpath(folder / "objects" / line)), folder)):
+            yield f"objects of {line.strip()}"
+
+
+def _strange_branch(folder: Path, common: Path) -> list[str]:
+    """The file of the branch that is checked out, where it is none that can be read."""
+    try:
+        name = os.fsdecode(read_regular(folder / "HEAD", LIMIT)).removeprefix("ref: ").strip()
+        if name.startswith("refs/") and ".." not in name and not stat.S_ISREG(os.lstat(common / name).st_mode):
+            return [f"{name} is no file"]
+    except (OSError, ValueError):
+        pass  # missing, packed, or said already
+    return []
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _sudo_user() -> int:
+    """Whose repositories root uses without a question, as git has it."""
+    text = os.environ.get("SUDO_UID", "")
+    return int(text) if os.geteuid() == 0 and text.isascii() and text.isdigit() else os.geteuid()
+
+
+def _is_safe_directory(root: Path) -> bool:
+    """Whether the user's own configuration of git says that the repository of another user may be used."""
+    from agent_tools.process.guarded_git import GitRun
+
+    env = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
+    try:
+        run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))
+        own = {k: v for k, v in run.env.items() if k not in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")}
+        out = GitRun(run.program, run.cwd, own | env).run("config", "--get-all", "-z", "safe.directory", seconds=5.0)
+    except GitError:
+        return False
+    found = os.fsdecode(out).split("\0")[:-1]
+    # An empty value takes back what stands before it.
+    found = found[len(found) - found[::-1].index("") :] if "" in found else found
+    return any(v in ("*", str(root)) or (v.endswith("/*") and str(root).startswith(v[:-1])) for v in found)
+
+
+def _hooks(common: Path) -> Iterator[str]:
+    """The hooks that git would run for the user, by name."""
+    try:
+        with os.scandir(common / "hooks") as entries:
+            names = sorted(entry.name for entry, _ in zip(entries, range(_MOST_NAMES), strict=False))
+    except OSError:
+        return
+    for name in names:
+        file = common / "hooks" / name
+        if not name.endswith(".sample") and os.path.isfile(file) and os.access(file, os.X_OK):  # noqa: PTH113 - as above
+            yield name

@@ -1,0 +1,106 @@
+"""Git on the user's repository, for reads of this program's own: looked at each time, used as its standing allows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from agent_cli.permissions.git.keys import may_start_in_reads
+from agent_cli.permissions.git.standing import GitStanding, look_at_repository
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
+
+# trusted: the user said yes to it. plain: nothing in it had to be trusted when the session began. unknown: neither.
+Use = Literal["trusted", "plain", "unknown"]
+_LARGEST_INDEX = 512 << 20
+_GITLINK = b"\0\0\xe0\0"
+
+
+class NotUsableError(Exception):
+    """Git may not be used on a repository; the text says why."""
+
+
+class NoRepositoryError(NotUsableError):
+    """There is none that git could use."""
+
+
+def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
+    """A git on the repository at `root` that starts nothing that was not trusted. Raises NotUsableError, GitError."""
+    found = usable(root, use)
+    if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
+        raise NoRepositoryError("there is no git repository")
+    program = find_git(env.get("PATH", os.defpath), str(root))
+    run = checked_git(program, found.checkout, env, locks=locks)
+    if use == "trusted":
+        return run
+    return run.but(_off(program, found.checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME"))))
+
+
+def usable(root: Path, use: Use) -> GitStanding:
+    """What stands at a root, as it is now. Raises NotUsableError."""
+    if use == "unknown":
+        raise NotUsableError("the workspace is not trusted")
+    found = look_at_repository(root)
+    if use == "plain" and found.brings:
+        raise NotUsableError(f"the workspace is not trusted, and its .git brings {found.brings[0]}")
+    return found
+
+
+def filters_off(checkout: Checkout, env: Mapping[str, str]) -> dict[str, str]:
+    """Settings that switch off the filters of the user's own configuration. Raises GitError."""
+    program = find_git(env.get("PATH", os.defpath), checkout.root)
+    return _off(program, checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME")))
+
+
+@lru_cache(maxsize=64)
+def _off(program: str, checkout: Checkout, home: str, config: str) -> dict[str, str]:
+    """Asked once: what the user configures later is the user's own."""
+    return without_filters(checked_git(program, checkout, {"HOME": home, "XDG_CONFIG_HOME": config}))
+
+
+def started(root: Path, use: Use) -> str:
+    """What a hardened read would still start or be led to by the repository's own files; "" for nothing."""
+    found = look_at_repository(root)
+    if found.odd and use != "trusted":
+        return found.odd[0]
+    odd = next(((key, value) for key, value in found.entries if may_start_in_reads(key)), None)
+    return "" if odd is None else odd[0] if odd[1] is None else f"{odd[0]} = {odd[1]}"
+
+
+def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
+    """What a status or diff of the work tree would start in repositories inside that are submodules; "" for nothing."""
+    found = look_at_repository(root)
+    if found.checkout is None or not _may_have_gitlinks(Path(found.checkout.folder)):
+        return ""
+    if depth > 8:
+        return f"submodules of submodules without end below {root}"
+    try:
+        run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env)
+        rows = run.run("ls-files", "-s", "-z", seconds=2.0).split(b"\0")
+    except GitError as error:
+        return f"submodules that cannot be listed: {error}"
+    for row in rows:
+        if row.startswith(b"160000 "):
+            inner = root / os.fsdecode(row.partition(b"\t")[2])
+            if not os.path.lexists(inner / ".git"):
+                continue
+            if Path(os.path.realpath(inner)) != inner:
+                return f"{inner}, a submodule behind a link"
+            if why := next(iter(look_at_repository(inner).brings), "") or submodule_programs(inner, env, depth + 1):
+                return f"{why} in the submodule {os.path.relpath(inner, root)}"
+    return ""
+
+
+def _may_have_gitlinks(folder: Path) -> bool:
+    """Whether an index may name a repository inside: modes stand in it as they are, in all its versions."""
+    try:
+        data = read_regular(folder / "index", _LARGEST_INDEX)
+        # A split or sparse index does not have all entries.
+        return _GITLINK in data or b"link\0" in data or b"sdir\0" in data
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

@@ -1,0 +1,348 @@
+"""What a destructive command would lose, computed when a user is asked: files, uncommitted lines, commits, stashes.
+
+Bounded in time; what could not be looked at in it is said. Git is only asked where the workspace is trusted, hardened
+as for all reads, and never writes.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.permissions.destructive import Danger
+from agent_cli.permissions.git.use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.shell.words import Word
+from agent_tools.process.guarded_git import GitError, GitRun
+from agent_tools.text import counted
+
+MOST_SECONDS = 0.3
+_WALK_SECONDS = 0.05
+_NAMED = 10
+_MOST_MATCHES = 1_000
+_REF = re.compile(r"[\w./@{}~^-]+")
+_SIZES = ("bytes", "kB", "MB", "GB", "TB")
+
+
+class GitUnavailableError(OSError):
+    """Git was not asked, or did not answer; the text says why."""
+
+
+class GitReader:
+    """Reads of the repository at `root` within what is left of the time. use: see `git_use`."""
+
+    def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MOST_SECONDS) -> None:
+        self._env = env
+        self._root = root
+        self._use = use
+        self._until = time.monotonic() + seconds
+        self._run: GitRun | None = None
+
+    @property
+    def left(self) -> float:
+        return self._until - time.monotonic()
+
+    def ask(self, cwd: str, *words: str) -> str:
+        """What git prints. Raises GitUnavailableError, and LookupError where git says no."""
+        if not self._own(cwd):
+            raise GitUnavailableError("because it is outside this repository")
+        if self.left < 0.01:
+            raise GitUnavailableError("in time")
+        try:
+            if self._run is None:
+                self._run = git_to_read(Path(self._root), self._env, self._use)
+            out = self._run.run("--literal-pathspecs", *words, cwd=cwd, seconds=self.left)
+        except NoRepositoryError:
+            raise LookupError from None
+        except NotUsableError as error:
+            raise GitUnavailableError(f"because {error}") from None
+        except GitError as error:
+            if error.code:
+                raise LookupError from None
+            raise GitUnavailableError("in time") from None
+        return out.decode("utf-8", "surrogateescape")
+
+    def _own(self, cwd: str) -> bool:
+        """Whether a folder belongs to the repository, and to none of its own inside it: trust is not inherited."""
+        here = os.path.realpath(cwd)
+        while here != self._root:
+            if not here.startswith(f"{self._root.rstrip('/')}/") or os.path.lexists(os.path.join(here, ".git")):
+                return False
+            here = os.path.dirname(here)  # noqa: PTH120
+        return True
+
+    def changed(self, cwd: str, *words: str) -> tuple[list[str], int, int]:
+        """The files that a `git diff` names, with their added and removed lines. Raises as `ask`."""
+        text = self.ask(cwd, "diff", "--numstat", "-z", "--no-renames", *words)
+        rows = [r.split("\t", 2) for r in text.split("\0") if r.count("\t") >= 2]
+        added, removed = (sum(int(r[i]) for r in rows if r[i].isdigit()) for i in (0, 1))
+        return [r[2] for r in rows], added, removed
+
+
+def losses(dangers: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
+    """What would be lost, a line each. Never raises."""
+    lines: list[str] = []
+    for danger in dangers:
+        for cwd in danger.part.cwds if danger.part.cwds is not None else ():
+            try:
+                lines += _lost(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
+            except GitUnavailableError as error:
+                lines.append(f"{_named(danger)}: what git knows about it could not be read {error}")
+            except (OSError, LookupError, ValueError):
+                lines.append(f"{_named(danger)}: what would be lost could not be computed")
+        if danger.part.cwds is None:
+            lines.append(f"{_named(danger)}: runs in a directory that is not known, so what would be lost is not known")
+    return tuple(dict.fromkeys(lines))
+
+
+def _named(danger: Danger) -> str:
+    return " ".join(danger.names) if danger.names != (">",) else "the redirection"
+
+
+def _lost(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    match danger.kind:
+        case "delete" | "tree" | "attributes":
+            yield from _files(danger, cwd, git)
+        case "overwrite":
+            yield from _overwritten(danger, cwd, git)
+        case "restore" | "reset":
+            yield from _uncommitted(danger, cwd, git)
+        case "clean":
+            yield _cleaned(danger, cwd, git)
+        case "stash":
+            yield _stashes(danger, cwd, git)
+        case "branch":
+            yield from _branches(danger, cwd, git)
+        case _:
+            yield from _pushed(danger, cwd, git)
+
+
+def _unknown(words: Iterable[Word]) -> str:
+    return next((f"{w.text} ({w.why})" for w in words if w.why), "")
+
+
+def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
+    """The absolute paths that words may stand for, links not followed."""
+    found: list[str] = []
+    for word in words:
+        if word.why:
+            continue
+        whole = os.path.join(glob.escape(cwd), word.text)
+        matches = list(islice(glob.iglob(whole), _MOST_MATCHES)) if word.pattern else []
+        found += [os.path.normpath(m) for m in matches] or [os.path.normpath(os.path.join(cwd, word.text))]
+    return found
+
+
+class _Tally:
+    """Files below some paths: their number, bytes, the first names, and whether the count is whole."""
+
+    def __init__(self, paths: list[str], deep: bool) -> None:
+        self.count = self.bytes = self.folders = 0
+        self.names: list[str] = []
+        self.whole = True
+        until = time.monotonic() + _WALK_SECONDS
+        for path in paths:
+            try:
+                state = os.lstat(path)
+            except OSError:
+                continue
+            if not stat.S_ISDIR(state.st_mode):
+                self._add(path, state.st_size)
+                continue
+            self.folders += 1
+            for here, folders, files in os.walk(path) if deep else ():
+                self.folders += len(folders)
+                for name in files:
+                    inner = os.path.join(here, name)
+                    try:
+                        self._add(inner, os.lstat(inner).st_size)
+                    except OSError:
+                        continue
+                if time.monotonic() > until:
+                    self.whole = False
+                    return
+
+    def _add(self, path: str, size: int) -> None:
+        self.count += 1
+        self.bytes += size
+        if len(self.names) < _NAMED:
+            self.names.append(path)
+
+
+def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    if unknown := _unknown(danger.words):
+        yield f"{_named(danger)}: what it acts on is not known: {unknown}"
+    paths = expand_words(danger.words, cwd)
+    tally = _Tally(paths, danger.kind != "delete")
+    verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
+    if not tally.count and not tally.folders:
+        if not unknown:
+            yield f"{_named(danger)}: finds nothing to lose: {_list(paths, cwd)}"
+        return
+    least = "" if tally.whole else "at least "
+    folders = f" in {counted(tally.folders, 'folder')}" if tally.folders else ""
+    more = tally.count - len(tally.names)
+    names = f": {_list(tally.names, cwd)}{f' and {more:,} more' if more else ''}" if tally.names else ""
+    yield f"{verb} {least}{counted(tally.count, 'file')} ({_size(tally.bytes)}){folders}{names}"
+    if danger.kind != "attributes" and tally.count:
+        yield _recoverable(paths, tally.count, cwd, git)
+
+
+def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
+    """How many of the files git could give back as they are."""
+    inside = paths[:_MOST_MATCHES]
+    try:
+        tracked = [f for f in git.ask(cwd, "ls-files", "-z", "--", *inside).split("\0") if f]
+        changed, added, removed = git.changed(cwd, "HEAD", "--", *inside)
+    except LookupError:
+        return "not in a git repository: they cannot be got back"
+    there = sum(os.path.lexists(os.path.join(cwd, f)) for f in tracked)
+    clean = max(there - len(changed), 0)
+    parts = [f"{clean:,} as committed (git can give them back)"] if clean else []
+    if changed:
+        parts.append(f"{len(changed):,} with uncommitted changes (+{added} -{removed} lines)")
+    if count > there:
+        parts.append(f"{count - there:,} that git does not have")
+    return f"of these: {', '.join(parts)}"
+
+
+def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    for path in expand_words(danger.words, cwd):
+        real = os.path.realpath(path)
+        try:
+            state = os.stat(real)  # noqa: PTH116
+        except OSError:
+            continue
+        if not stat.S_ISREG(state.st_mode) or not state.st_size:
+            continue
+        shown = _list([path], cwd) + (f" -> {real}" if real != path else "")
+        yield f"overwrites {shown} ({_size(state.st_size)}{_standing(real, git)})"
+
+
+def _standing(path: str, git: GitReader) -> str:
+    folder = os.path.dirname(path)  # noqa: PTH120
+    try:
+        if not git.ask(folder, "ls-files", "-z", "--", path):
+            return ", not in git"
+        changed, added, removed = git.changed(folder, "HEAD", "--", path)
+    except LookupError:
+        return ", not in git"
+    except GitUnavailableError:
+        return ""
+    return f", uncommitted changes: +{added} -{removed} lines" if changed else ", as committed"
+
+
+def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    """Changes that are in no commit, and for a reset the commits that the branch would no longer have."""
+    if danger.kind == "reset":
+        files, added, removed = git.changed(cwd, "HEAD")
+    else:
+        paths = [w.text for w in danger.words if not w.why]
+        files, added, removed = git.changed(cwd, *(["--", *paths] if danger.words else ["HEAD"]))
+    if unknown := _unknown(danger.words):
+        yield f"{_named(danger)}: what it acts on is not known: {unknown}"
+    if files:
+        more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
+        listed = ", ".join(files[:_NAMED])
+        lines = f"+{added} -{removed} lines"
+        yield f"loses the uncommitted changes of {counted(len(files), 'file')} ({lines}): {listed}{more}"
+    else:
+        yield f"{_named(danger)}: no uncommitted changes would be lost"
+    if danger.kind == "reset" and danger.words and _REF.fullmatch(danger.words[0].text):
+        dropped = int(git.ask(cwd, "rev-list", "--count", "--end-of-options", f"{danger.words[0].text}..HEAD"))
+        if dropped:
+            yield f"takes {counted(dropped, 'commit')} from the branch"
+
+
+def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
+    """The untracked files that `git clean` would delete."""
+    which = ["--others"]
+    if "X" in danger.flags:
+        which += ["--ignored", "--exclude-standard"]
+    elif "x" not in danger.flags:
+        which.append("--exclude-standard")
+    if "d" not in danger.flags:
+        which.append("--directory")
+    paths = [w.text for w in danger.words if not w.why]
+    found = [f for f in git.ask(cwd, "ls-files", "-z", *which, "--", *paths).split("\0") if f and f[-1] != "/"]
+    if not found:
+        return f"{_named(danger)}: there are no such files to delete"
+    total = 0
+    for name in found[:_MOST_MATCHES]:
+        try:
+            total += os.lstat(os.path.join(cwd, name)).st_size
+        except OSError:
+            continue
+    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    size = _size(total) if len(found) <= _MOST_MATCHES else f"at least {_size(total)}"
+    listed = ", ".join(found[:_NAMED])
+    return f"deletes {counted(len(found), 'file')} that git does not have ({size}): {listed}{more}"
+
+
+def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
+    entries = [e for e in git.ask(cwd, "stash", "list", "-z", "--format=%gd: %s").split("\0") if e.strip()]
+    if "drop" in danger.names:
+        wanted = danger.words[0].text if danger.words else "stash@{0}"
+        wanted = f"stash@{{{wanted}}}" if wanted.isdigit() else wanted
+        entries = [e for e in entries if e.startswith(f"{wanted}:")]
+    if not entries:
+        return f"{_named(danger)}: there is no such stash"
+    more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
+    word = "stash entry" if len(entries) == 1 else "stash entries"
+    return f"drops {len(entries)} {word}: {'; '.join(entries[:_NAMED])}{more}"
+
+
+def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    for word in danger.words:
+        if word.why or not _REF.fullmatch(word.text) or word.text.startswith("-"):
+            yield f"deletes a branch that is not known: {word.text}"
+            continue
+        others = ("--not", "HEAD", f"--exclude={word.text}", "--branches", "--remotes", "--tags")
+        only = int(git.ask(cwd, "rev-list", "--count", f"refs/heads/{word.text}", *others))
+        had = f"{counted(only, 'commit')} that no other branch has" if only else "all its commits are on others too"
+        yield f"deletes the branch {word.text}: {had}"
+
+
+def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
+    """What a remote would lose, as far as the last fetch tells."""
+    remote = danger.words[0].text if danger.words else "origin"
+    if "m" in danger.flags:
+        yield f"makes {remote} just like this repository: what is only there is lost"
+        return
+    names = [w.text for w in danger.words[1:] if not w.why and _REF.fullmatch(w.text.lstrip("+:").replace(":", ""))]
+    if not names:
+        names = [git.ask(cwd, "symbolic-ref", "--short", "HEAD").strip()]
+    for name in names:
+        source, _, target = name.lstrip("+").rpartition(":")
+        source, target = source or target, target.removeprefix("refs/heads/")
+        there = f"refs/remotes/{remote}/{target}"
+        kept = ("--not", f"--exclude={remote}/{target}", "--remotes", "--branches")
+        against = kept if danger.kind == "unpush" else ("--not", source)
+        try:
+            lost = int(git.ask(cwd, "rev-list", "--count", there, *against))
+        except LookupError:
+            yield f"{_named(danger)}: {remote}/{target} was never fetched, so what it has is not known"
+            continue
+        verb = "deletes" if danger.kind == "unpush" else "replaces"
+        had = counted(lost, "commit") + (
+            " that nothing else has" if danger.kind == "unpush" else " of it would be gone"
+        )
+        yield f"{verb} {target} at {remote}: {had}, as of the last fetch"
+
+
+def _list(paths: Iterable[str], cwd: str) -> str:
+    """Paths as they are spelled from a folder."""
+    return ", ".join(os.path.relpath(p, cwd) if p.startswith(f"{cwd}/") else p for p in paths)
+
+
+def _size(count: int) -> str:
+    """A number of bytes for people: 17 bytes, 23.4 kB."""
+    size, unit = float(count), 0
+    while size >= 1000 and unit < len(_SIZES) - 1:
+        size, unit = size / 1000, unit + 1
+    return counted(count, "byte") if unit == 0 else f"{size:.1f} {_SIZES[unit]}"

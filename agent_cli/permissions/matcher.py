@@ -1,0 +1,156 @@
+"""Which rule speaks about what: paths by gitignore-style globs, URLs by host. For commands see `command_rules`.
+
+Whether a rule is about a call, for whoever uses the grammar of rules as a filter and not as a permission.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from agent_cli.core.rules import Rule, RuleList
+from agent_cli.permissions.paths import Places
+from agent_tools.base import Effect
+from agent_tools.net.urls import ascii_host
+from agent_tools.registry import tool_name
+
+
+class Matcher:
+    """Asks a set of rules about one call. `cwd` and `home` anchor path globs. find: the protected places as they are
+    now, which are looked for once, when the first write is judged."""
+
+    def __init__(self, rules: Iterable[Rule], cwd: Path, home: Path, find: Callable[[], Places] = tuple) -> None:
+        self.rules = tuple(rules)
+        self._find = find
+        self._cwd = cwd
+        self._home = home
+
+    @cached_property
+    def places(self) -> Places:
+        return self._find()
+
+    def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
+        """The first rule of a list that matches an effect other than a command. tool: "" for no tool of ours."""
+        return next(self.all(kind, tool, effect), None)
+
+    def all(self, kind: RuleList, tool: str, effect: Effect) -> Iterator[Rule]:
+        """The rules of a list that match an effect other than a command. tool: "" for no tool of ours."""
+        return (r for r in self.rules if r.list == kind and self._matches(r, tool, effect))
+
+    def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
+        if effect.kind == "run":
+            return False
+        named = rule.covers(effect.kind) or rule.tool in (tool, tool_name(tool)) or _is_server(rule.tool, tool)
+        if not named or rule.spec is None:
+            return named
+        if effect.kind in ("read", "write"):
+            return self._path_matches(rule, Path(effect.target))
+        if effect.kind == "fetch":
+            return _domain_matches(rule, effect.target)
+        return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
+
+    def _path_matches(self, rule: Rule, path: Path) -> bool:
+        base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
+        try:
+            relative = path.relative_to(base).as_posix()
+        except ValueError:
+            return False
+        return glob_regex(pattern).fullmatch(relative) is not None
+
+    def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
+        """What the rules of these lists match of which `about` is true, over absolute resolved paths."""
+        found = []
+        for rule in self.rules:
+            if rule.list not in kinds or not about(rule):
+                continue
+            if rule.spec is None:
+                found.append(re.compile(""))
+            else:
+                base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
+                start = re.escape("" if base == Path("/") else str(base))
+                found.append(re.compile(rf"{start}/(?:{glob_regex(pattern).pattern})\Z", re.DOTALL))
+        return found
+
+    def for_command(self, kind: RuleList, command: str) -> Rule | None:
+        """The first rule that covers a whole command line: the bare tool, or its exact text."""
+        about = (r for r in self.rules if r.list == kind and r.covers("run"))
+        return next((r for r in about if r.spec in (None, command.strip())), None)
+
+
+def _is_server(rule: str, tool: str) -> bool:
+    """`mcp__server` speaks about all of its tools."""
+    return rule.startswith("mcp__") and rule.count("__") == 1 and tool.startswith(f"{rule}__")
+
+
+def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
+    """Where a path glob starts, and the rest of it."""
+    if spec.startswith("//"):
+        return Path("/"), spec[2:]
+    if spec.startswith("~/"):
+        return home, spec[2:]
+    if spec.startswith("/"):
+        return base, spec[1:]
+    spec = spec.removeprefix("./")
+    return cwd, spec if "/" in spec.rstrip("/") else f"**/{spec}"
+
+
+@lru_cache(maxsize=512)
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """A gitignore-style glob as a regular expression over a relative path with `/`."""
+    out = []
+    for piece in re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|[^*?]+", pattern.rstrip("/")):
+        out.append(
+            {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece) or re.escape(piece)
+        )
+    return re.compile("".join(out) + "(?:/.*)?", re.DOTALL)
+
+
+def _domain_matches(rule: Rule, url: str) -> bool:
+    """Whether a rule names the host of a URL, which is spelled as `agent_tools.net.urls` does it.
+
+    WebFetch follows redirects between a host and its www., so what forbids the one, or asks about it, does so for both.
+    """
+    from urllib.parse import urlsplit
+
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        wanted = ascii_host((rule.spec or "").removeprefix("domain:")).strip("[]")
+    except UnicodeError:
+        return False
+    hosts = (host,) if rule.list == "allow" else (host, host.removeprefix("www."), f"www.{host}")
+    return any(h.endswith(wanted[1:]) if wanted.startswith("*.") else h == wanted for h in hosts)
+
+
+def is_about(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: Path) -> bool:
+    """Read as widely as a deny rule: any part of a command line counts, also behind a wrapper or a path.
+
+    So does one whose words cannot be known, unless those that can are others than the rule's.
+    """
+    denying = rule.but(list="deny")
+    matcher = Matcher([denying], cwd, home)
+    for effect in effects or [Effect("state")]:
+        if effect.kind != "run":
+            if matcher.first("deny", tool, effect):
+                return True
+        elif rule.covers("run") and _covers(denying, matcher, effect.target, cwd, home):
+            return True
+    return False
+
+
+def _covers(rule: Rule, matcher: Matcher, command: str, cwd: Path, home: Path) -> bool:
+    if matcher.for_command("deny", command):
+        return True
+    if rule.spec is None:
+        return True
+    # The analysis of shell code, only for a filter by a part of a command.
+    from agent_cli.permissions.command_rules import for_part, may_be, may_deny
+    from agent_cli.permissions.shell.analysis import analyse
+    from agent_cli.permissions.shell.parser import too_long
+
+    if too_long(command) or (found := analyse(command, str(cwd), str(home))).unclear:
+        return True
+    return any(
+        for_part([rule], "deny", part) or may_deny([rule], part) or may_be(rule.spec, part) for part in found.parts
+    )

@@ -1,0 +1,143 @@
+"""Paths that are never waved through: what steers this program, git, the shell or CI, and what looks like a secret.
+
+Names are compared case-folded and without trailing dots and blanks, because some file systems do not tell them apart.
+It does not matter whether the file exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+# "own": this program's settings and state and the insides of .git, which no rule opens. "steering": other programs'.
+Kind = Literal["", "own", "steering", "ci"]
+# Files and directories that are protected where they are, whatever their names: the path, and as by `protected`.
+Places = Sequence[tuple[Path, Kind, str]]
+_CI_FILES = frozenset(
+    (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml")
+)
+_CI_FOLDERS = ((".github", "workflows"), (".github", "actions"), (".circleci",), (".buildkite",), (".gitlab",))
+_SECRET = (
+    r"\.env.*|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
+    r"|credentials?(?:\.\w+)?|secrets?\.(?:json|ya?ml|toml|ini|env|txt)|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials"
+    r"|\.pgpass|\.my\.cnf|\.htpasswd|\.dockercfg|kubeconfig|service[-_]account.*\.json|client_secret.*\.json"
+    r"|application_default_credentials\.json|\.vault-token|\.boto|\.s3cfg|token(?:s)?\.(?:json|txt)"
+)
+_SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".azure", ".password-store")
+_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)"
+
+
+@cache
+def _names() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Compiled on first use, as a run without tools needs neither; a search asks about thousands of files."""
+    return re.compile(_SHOWN), re.compile(_SECRET)
+
+
+def _folded(path: Path) -> list[str]:
+    return [part.casefold().rstrip(". ") for part in path.parts]
+
+
+@cache
+def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
+    """The names of `protected_names` as folded parts, by the first of them."""
+    from agent_tools.fs.protected_names import ANYWHERE, OWN, PERSONAL, PROJECT, plain_names
+
+    found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
+    own = {*plain_names(OWN), ".git"}
+    for name in dict.fromkeys(plain_names((*OWN, *PROJECT, *PERSONAL, *ANYWHERE))):
+        parts = tuple(name.casefold().split("/"))
+        found.setdefault(parts[0], []).append((parts, "own" if name in own else "steering"))
+    return found
+
+
+@cache
+def _of_machine() -> tuple[Path, ...]:
+    from agent_tools.fs.protected_names import SYSTEM, plain_names
+
+    return tuple(map(Path, plain_names(SYSTEM)))
+
+
+def find_places(
+    roots: Sequence[Path], home: Path | None, env: Mapping[str, str], state: Path | None
+) -> tuple[tuple[Path, Kind, str], ...]:
+    """What is protected where it is, beside what `protected` knows by name, as it stands now.
+
+    roots: the directories of the workspace. state: the folder of this program's own state.
+    """
+    from agent_tools.fs.protected_names import OWN, plain_names, protected_places
+
+    own = plain_names(OWN)
+    found: list[tuple[Path, Kind, str]] = []
+    if state is not None:
+        found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
+    for path, name in protected_places(roots, home, env):
+        kind: Kind = "own" if name in own else "steering"
+        found.append((path, kind, f"{name} leads to it"))
+    return tuple(found)
+
+
+def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tuple[Kind, str]:
+    """Why a write to this resolved path is never waved through, as a kind and in words; "" where it may be.
+
+    places: see `find_places`. roots: the directories of the workspace, which may be worktrees in our own state folder.
+    """
+    parts = _folded(path)
+    if not parts:
+        return "", ""
+    name, folders = parts[-1], parts[:-1]
+    if any(re.fullmatch(r"head|config|objects|refs", name) and f.endswith(".git") for f in folders[-1:]):
+        return "own", "it is inside .git" if folders[-1] == ".git" else "it is inside a git folder"
+    if name.startswith(".agentrc"):
+        return "own", "it holds this program's settings"
+    named = [found for n, part in enumerate(parts) for found in _tails().get(part, ()) if _starts(parts, n, found[0])]
+    if named:
+        tail, kind = min(named, key=lambda found: found[1] != "own")
+        inside = parts[-len(tail) :] != list(tail)
+        return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
+    if name in _CI_FILES or any(_inside(folders, folder) for folder in _CI_FOLDERS):
+        return "ci", "it says what CI runs"
+    if any(path.is_relative_to(place) for place in _of_machine()):
+        return "steering", "it steers the programs of this machine"
+    for place, kind, what in places:
+        if path.is_relative_to(place) and not any(
+            root.is_relative_to(place) and path.is_relative_to(root) for root in roots
+        ):
+            return kind, what
+    return "", ""
+
+
+def holds_protected(folder: Path, home: Path | None) -> bool:
+    """Whether a folder holds places of the home folder that are protected, as ~/.config does."""
+    from agent_tools.fs.protected_names import PERSONAL, plain_names
+
+    if home is None or not (folder == home or folder.is_relative_to(home)):
+        return False
+    return any((home / name).is_relative_to(folder) for name in plain_names(PERSONAL))
+
+
+def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
+    return tuple(parts[at : at + len(tail)]) == tail
+
+
+def _what(tail: tuple[str, ...], kind: Kind) -> str:
+    if tail == (".git",):
+        return "it is a repository's git folder"
+    return "it holds this program's settings" if kind == "own" else "it steers other programs"
+
+
+def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
+    size = len(wanted)
+    return any(tuple(folders[n : n + size]) == wanted for n in range(len(folders)))
+
+
+def secret(path: Path) -> bool:
+    """Whether a file's name says that it holds keys or passwords: .env, id_rsa, credentials.json."""
+    parts = _folded(path)
+    shown, hidden = _names()
+    if not parts or shown.fullmatch(parts[-1]):
+        return False
+    return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])

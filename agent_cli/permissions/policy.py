@@ -1,0 +1,293 @@
+"""The gate: from a tool call's effects to one decision. Rules, mode and grants are asked in one pipeline.
+
+Order: deny rules over everything; then protected paths; ask rules; allow rules and grants; then what the effect
+needs by itself (reads inside the workspace are free, the rest asks); and last the mode, which turns an open question
+into yes or no but never overrides a deny, an ask rule or a protected path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.core.modes import Mode
+from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, rule_for, split_rules
+from agent_cli.permissions.decision import Decision, Level, Verdict, strictest
+from agent_cli.permissions.matcher import Matcher
+from agent_cli.permissions.path_policy import Readable, decide_path, with_mode
+from agent_cli.permissions.paths import Places, find_places, protected, secret
+from agent_tools.base import Effect
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.runner import Confined, Terms
+
+if TYPE_CHECKING:
+    from agent_cli.permissions.commands import CommandJudge
+    from agent_cli.permissions.git.use import Use
+
+SESSION = "this session"
+
+
+class Policy:
+    """Decides calls. `grant` adds a rule for this session; `mode` can be changed while it runs.
+
+    home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
+    commands exported. git_use: how git may be used on the workspace. confined: the sandbox of commands; None: there is
+    none. state: the folder of this program's own state. answered: whether there is anybody to answer a question, now
+    or later.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        rules: Iterable[Rule] = (),
+        mode: Mode = "default",
+        *,
+        home: str | None = None,
+        env: Mapping[str, str] | None = None,
+        carried: Callable[[], Mapping[str, str]] = dict,
+        git_use: Use = "trusted",
+        confined: Confined | None = None,
+        state: Path | None = None,
+        answered: bool = True,
+    ) -> None:
+        self.mode = mode
+        self._workspace = workspace
+        # Where rules start that name no folder: a `cd` of some command must not move them.
+        self._start = workspace.cwd
+        self._rules = list(rules)
+        self._home = os.path.expanduser("~") if home is None else home
+        variables = env if env is not None else os.environ
+        self._path = variables.get("PATH", os.defpath)
+        self._exported = frozenset(variables)
+        self._variables = variables
+        self._state = state
+        self._carried = carried
+        self._git_use = git_use
+        self._env = {n: variables[n] for n in ("PATH", "HOME", "XDG_CONFIG_HOME", "SUDO_UID") if n in variables}
+        self._confined = confined
+        self.answered = answered
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules in force, grants of this session included."""
+        return tuple(self._rules)
+
+    def grant(self, text: str) -> None:
+        """Allow what `text` names, a rule or several, for the rest of this session. Raises RuleError."""
+        for rule in split_rules(text):
+            self.add("allow", rule)
+
+    def add(self, kind: RuleList, text: str) -> Rule:
+        """A rule for the rest of this session. Raises RuleError."""
+        rule = read_rule(kind, text, SESSION, self._workspace.root)
+        self._rules.append(rule)
+        return rule
+
+    def remove(self, rule: Rule) -> None:
+        """Take a rule of this session back. Raises ValueError for any other."""
+        if rule.source != SESSION:
+            raise ValueError(rule.source)
+        self._rules.remove(rule)
+
+    def lend(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
+        """Allow what the texts name until `take_back`; what is no rule is passed over."""
+        rules = []
+        for text in texts:
+            with suppress(RuleError):
+                rules.append(read_rule("allow", text, source, self._workspace.root).but(own=own))
+        self._rules += rules
+        return rules
+
+    def take_back(self, rules: Iterable[Rule]) -> None:
+        """The end of rules that were lent; those of the same words stay."""
+        gone = {id(rule) for rule in rules}
+        self._rules[:] = [rule for rule in self._rules if id(rule) not in gone]
+
+    def within(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
+        """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
+        other = Policy.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._workspace, other._carried = workspace, carried
+        return other
+
+    def auto_allow(self, allowed: bool) -> None:
+        """Change whether commands in the sandbox run without a question."""
+        if self._confined is not None:
+            self._confined = self._confined.but(auto_allow=allowed)
+
+    @property
+    def runs_unasked(self) -> bool:
+        """Whether commands in the sandbox run without a question."""
+        return self._confined is not None and self._confined.auto_allow and self._confined.holds()
+
+    def readable(self) -> Readable:
+        """Whether a search may show a file, once it may look into its folder."""
+        return Readable(self._matcher(), self._workspace)
+
+    def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
+        """The strictest decision over all effects of one call of a tool; "" for none of ours."""
+        matcher = self._matcher()
+        listed = list(effects) or [Effect("state")]
+        return strictest([self._one(matcher, tool, effect) for effect in listed])
+
+    def terms(self, command: str) -> Terms:
+        """How a command that was allowed is to run."""
+        from agent_cli.permissions.network import names_network  # with the shell analysis
+
+        judged = self._judge(self._matcher(), command)
+        verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
+        confined = self._confined if self._confined is not None and self._confined.holds() else None
+        outside = judged.outside_because(confined) if confined is not None else ""
+        # What runs unasked because the sandbox holds it gets no network for that.
+        alone = confined is not None and confined.auto_allow and judged.fit_for_sandbox(confined)
+        vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
+        return Terms(judged.hardening, vouched and names_network(judged.analysis), vouched, outside)
+
+    def only_reads(self, command: str) -> bool:
+        """Whether a command is known to change nothing, whatever rules allow."""
+        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)
+        judged.verdicts()
+        return judged.reads_only
+
+    def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
+        """What a user should know who is asked about a call; nothing where nobody will read it."""
+        if not self.answered:
+            return ()
+        from agent_cli.permissions.explain import ApprovalContext, approval_facts  # only for a question
+
+        about = ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
+        return approval_facts(about)
+
+    def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
+        """What the commands of a call would destroy, as marks to compare with those of another time."""
+        commands = [e.target for e in effects if e.kind == "run"]
+        if not commands:
+            return {}
+        from agent_cli.permissions.at_stake import at_stake, reader  # with the shell analysis
+
+        git = reader(str(self._workspace.root), self._env, self._git_use)
+        marks: dict[str, str] = {}
+        for command in commands:
+            marks |= at_stake(command, str(self._workspace.cwd), self._home, git)
+        return marks
+
+    def granted(self, rules: str) -> str:
+        """What allow rules that were proposed grant, in words."""
+        from agent_cli.permissions.explain import meanings  # only for a question
+
+        return meanings([read_rule("allow", r, "", self._workspace.root) for r in split_rules(rules)]) if rules else ""
+
+    def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
+        """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
+        written = {e.target for e in effects if e.kind == "write"}
+        rest = [e for e in effects if not (e.kind == "read" and e.target in written)]
+        if len(rest) != 1:
+            return ""
+        effect = rest[0]
+        if effect.kind == "run":
+            from agent_cli.permissions.explain import rules_for_command  # with the shell analysis
+
+            parts = self.decide(tool, effects).parts
+            cwd = str(self._workspace.cwd)
+            return ", ".join(rules_for_command(effect.target, cwd, self._home, parts, self._would_allow))
+        if effect.kind == "fetch":
+            from agent_cli.permissions.explain import rule_for_url
+
+            return rule_for_url(tool, effect.target)
+        if effect.kind == "call" and tool.startswith("mcp__"):
+            return tool
+        if effect.kind == "prompt":
+            return "" if set("()") & set(effect.target) else f"{tool}({effect.target})"
+        path = Path(effect.target)
+        if effect.kind not in ("read", "write") or set("*?[]()") & set(effect.target):
+            return ""
+        if protected(path, self._matcher().places, self._workspace.roots)[0]:
+            return ""
+        if effect.kind == "read" and secret(path):
+            return ""
+        return rule_for(effect.kind, f"/{effect.target}")
+
+    def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
+        """Whether a command would be allowed if these rules were added."""
+        other = self.within(self._workspace, self._carried)
+        with suppress(RuleError):
+            other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
+            return other.decide("", [Effect("run", command)]).level is Level.ALLOW
+        return False
+
+    def _matcher(self) -> Matcher:
+        return Matcher(self._rules, self._start, Path(self._home or "/"), self._places)
+
+    def _places(self) -> Places:
+        home = Path(self._home) if self._home else None
+        return find_places(self._workspace.roots, home, {**self._variables, **self._carried()}, self._state)
+
+    def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
+        if effect.kind == "run":
+            # Whichever tool runs it, a command is a command.
+            return self._command(matcher, effect.target)
+        verdict = with_mode(
+            decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
+        )
+        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, firm=verdict.firm)
+
+    def _command(self, matcher: Matcher, command: str) -> Decision:
+        judged = self._judge(matcher, command)
+        found = [self._moded(v, judged) for v in judged.verdicts()]
+        if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
+            found = [judged.narrowed(v) for v in found]
+        answer = max(
+            found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
+        )
+        reason = answer.reason
+        if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
+            reason = f"{answer.reason}: {answer.text}"
+        if answer.level is Level.ASK and (why := self._leaves_sandbox(judged)):
+            reason = f"{reason}; it runs outside the sandbox because it {why}"
+        elif answer.level is Level.ASK and answer.reason.startswith("runs a command"):
+            reason = self._kept_from_sandbox(judged) or reason
+        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
+
+    def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
+        kind = "write" if verdict in judged.written else "run"
+        found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
+        confined = self._confined
+        if found.level is not Level.ASK or found.firm or confined is None or not confined.auto_allow:
+            return found
+        if confined.holds() and judged.fit_for_sandbox(confined):
+            return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
+        return found
+
+    def _leaves_sandbox(self, judged: CommandJudge) -> str:
+        """Why a command that is asked about runs outside the sandbox; "" where it does not."""
+        confined = self._confined
+        if confined is None or not self.answered or not confined.holds():
+            return ""
+        return judged.outside_because(confined)
+
+    def _kept_from_sandbox(self, judged: CommandJudge) -> str:
+        """Why a command that would run in the sandbox is asked about where others are not; "" where all are."""
+        confined = self._confined
+        if confined is None or not self.answered or not confined.auto_allow or not confined.holds():
+            return ""
+        return judged.not_left_to_sandbox(confined)
+
+    def _judge(self, matcher: Matcher, command: str) -> CommandJudge:
+        # The analysis of shell code is not loaded before the first command.
+        from agent_cli.permissions.commands import CommandJudge
+        from agent_cli.permissions.program_identity import Surroundings
+
+        around = Surroundings(
+            self._workspace,
+            self._home,
+            self.mode,
+            self._path,
+            self._carried(),
+            self._git_use,
+            self._exported,
+            self._env,
+        )
+        return CommandJudge(matcher, command, around)

@@ -1,0 +1,406 @@
+"""Programs that only read: which of them, with which options, and what they read.
+
+Each has a list of options it may have; any other makes it a program like all others, which needs a rule. Nothing here
+resolves names, talks to a network, writes, or runs another program.
+
+Whether the words of a reading program do no more than read: its script, filter or operands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
+from typing import Literal
+
+from agent_cli.permissions.argv import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.effects.programs import awk_acts
+from agent_cli.permissions.git.reads import git_reads
+from agent_tools.record import Value
+
+
+def sed_check(read: ParsedArguments) -> str:
+    names = [name for name, _ in read.options]
+    scripts = [value for name, value in read.options if name in ("-e", "--expression")] or list(read.operands[:1])
+    address = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
+    one = rf"{address}(?:,\+?{address})?!?p|\d+q|\$?="
+    if not {"-n", "--quiet", "--silent"} & set(names):
+        return "sed without -n"
+    return "" if all(re.fullmatch(rf"(?:{one})(?:;(?:{one}))*", s) for s in scripts) else "a sed script"
+
+
+def date_check(read: ParsedArguments) -> str:
+    return "" if all(o.startswith("+") for o in read.operands) else "setting the date"
+
+
+def awk_check(read: ParsedArguments) -> str:
+    return "an awk script" if read.operands and (awk_acts(read.operands[0]) or "ENVIRON" in read.operands[0]) else ""
+
+
+def jq_check(read: ParsedArguments) -> str:
+    named = re.search(r"\b(?:import|include|modulemeta|env|ENV|input_filename)\b", "".join(read.operands[:1]))
+    return f"the filter's {named[0]}" if named else ""
+
+
+def no_lists_check(read: ParsedArguments) -> str:
+    return "a list of options" if any(o.startswith("@") for o in read.operands) else ""
+
+
+def ps_check(read: ParsedArguments) -> str:
+    """Processes with their arguments, but not with their variables."""
+    odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
+    return "ps with other words than aux" if odd else ""
+
+
+class Reading(Value):
+    """A path that is read.
+
+    what: "names" (sizes, dates, names of files), "content", "tree" (all content below), or "listing", where only the
+    names that a pattern stands for are shown.
+
+    hidden: which hidden files of a tree are read; "typed" for those with an extension. only: patterns for the names of
+    the files that are read, where there are any; without: for those that are not; closed: for folders that are
+    not entered.
+    """
+
+    path: str
+    what: Literal["names", "content", "tree", "listing"] = "content"
+    hidden: Literal["all", "typed", "none"] = "all"
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+
+
+_Operands = Literal["content", "names", "text", "none", "pattern"]
+
+
+class _Program(Value):
+    """options: those allowed. operands: what they are. check: says why not, of what was read, or nothing.
+
+    tree: it reads directories as trees; recursive: with these options it does. files: options whose value is read.
+    here: it reads the working directory where no operand is given. counted: one operand more changes what it does, so
+    that a pattern, which may become several, is not understood.
+    """
+
+    options: Options = Options()
+    operands: _Operands = "content"
+    check: Callable[[ParsedArguments], str] | None = None
+    tree: bool = False
+    recursive: str = ""
+    files: str = ""
+    here: bool = False
+    counted: bool = False
+
+
+def _at_most(most: int) -> Callable[[ParsedArguments], str]:
+    return lambda read: "" if len(read.operands) <= most else "an output file"
+
+
+_LS = Options(
+    "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1",
+    "",
+    "all almost-all author escape directory classify file-type full-time human-readable si dereference inode "
+    "numeric-uid-gid literal no-group quote-name reverse recursive size group-directories-first",
+    "color? block-size format sort time time-style indicator-style hide ignore hyperlink? width tabsize",
+)
+_HEAD = Options("qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", numbers=True)
+_GREP = Options(
+    "EFGPiyvwxcLlqsnHhbaIzTUor", "emABCf",
+    "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match word-regexp "
+    "line-regexp count files-without-match files-with-matches quiet silent no-messages line-number with-filename "
+    "no-filename byte-offset text null-data null initial-tab binary only-matching recursive line-buffered",
+    "regexp max-count after-context before-context context file color? colour? label include exclude exclude-dir "
+    "binary-files", numbers=True,
+)  # fmt: skip
+_RG = Options(
+    "inlcvwxFSsoHNIhUPpqa0", "ABCegtTmrMjdf",
+    "ignore-case line-number files-with-matches files-without-match count count-matches invert-match word-regexp "
+    "line-regexp fixed-strings smart-case case-sensitive only-matching with-filename no-filename no-line-number "
+    "multiline multiline-dotall pcre2 pretty quiet text null files type-list json stats column heading no-heading trim "
+    "passthru vimgrep no-messages no-config crlf one-file-system",
+    "after-context before-context context regexp glob iglob type type-not max-count replace max-columns max-depth "
+    "maxdepth threads sort sortr color colors file max-filesize encoding engine path-separator",
+)  # fmt: skip
+_DIFF = Options(
+    "ucrqsiwbBNyadEptTZ", "UCWxI",
+    "unified? context? recursive brief report-identical-files ignore-case ignore-all-space ignore-space-change "
+    "ignore-blank-lines new-file side-by-side text minimal show-c-function expand-tabs strip-trailing-cr normal "
+    "suppress-common-lines ignore-tab-expansion ignore-trailing-space left-column speed-large-files",
+    "unified? context? color? width exclude ignore-matching-lines label tabsize", numbers=True,
+)  # fmt: skip
+_FIND = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size "
+    "-mtime -mmin -atime -amin -ctime -cmin -newer -perm -user -group -links -inum -fstype -printf -used".split()
+)
+_FIND_PLAIN = frozenset(
+    "! ( ) , -not -a -and -o -or -print -print0 -ls -prune -quit -empty -true -false -daystart -xdev -mount -depth "
+    "-executable -readable -writable -nouser -nogroup -noleaf -P -H".split()
+)
+
+_PROGRAMS: dict[str, _Program] = {
+    "ls": _Program(_LS, "names", here=True),
+    "cat": _Program(Options("AbeEnstTuv", "", "show-all number-nonblank show-ends number squeeze-blank show-tabs")),
+    "head": _Program(_HEAD),
+    "tail": _Program(_HEAD),
+    "nl": _Program(Options("p", "bdfhilnsvw", "", "body-numbering number-width number-format number-separator")),
+    "tac": _Program(Options("br", "s", "before regex", "separator")),
+    "rev": _Program(),
+    "wc": _Program(Options("clmLw", "", "bytes chars lines words max-line-length", "total")),
+    "grep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
+    "egrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
+    "fgrep": _Program(_GREP, "pattern", recursive="-r --recursive", files="-f --file"),
+    "rg": _Program(_RG, "pattern", tree=True, files="-f --file", here=True),
+    "sed": _Program(Options("nErsz", "e", "quiet silent regexp-extended separate", "expression"), "pattern", sed_check),
+    "sort": _Program(
+        Options(
+            "bdfghiMnRrVcCmsuz",
+            "kt",
+            "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort month-sort "
+            "numeric-sort reverse version-sort check merge stable unique zero-terminated",
+            "key field-separator sort parallel",
+        )
+    ),
+    "uniq": _Program(
+        Options("cdDiuz", "fsw", "count repeated ignore-case unique", "skip-fields skip-chars"),
+        check=_at_most(1),
+        counted=True,
+    ),
+    "cut": _Program(
+        Options("nsz", "bcdf", "complement only-delimited", "bytes characters delimiter fields output-delimiter")
+    ),
+    "tr": _Program(Options("cCdst", "", "complement delete squeeze-repeats truncate-set1"), "text"),
+    "comm": _Program(Options("123iz", "", "check-order nocheck-order total", "output-delimiter")),
+    "cmp": _Program(Options("bls", "in", "print-bytes verbose quiet silent", "bytes ignore-initial")),
+    "diff": _Program(_DIFF, tree=True),
+    "stat": _Program(Options("Lft", "c", "dereference file-system terse", "format printf"), "names"),
+    "file": _Program(Options("bhikLN", "", "brief mime mime-type mime-encoding no-dereference")),
+    "du": _Program(
+        Options("abchkmsxS0", "dt", "all apparent-size bytes total human-readable summarize", "max-depth exclude"),
+        "names",
+        here=True,
+    ),
+    "df": _Program(Options("ahHiklPTB", "", "all human-readable inodes local portability print-type total"), "names"),
+    "tree": _Program(
+        Options("adfhspugDFnCitrJ", "LIP", "dirsfirst noreport prune gitignore", "filelimit charset", apart=True),
+        "names",
+        here=True,
+    ),
+    "pwd": _Program(Options("LP"), "none"),
+    "true": _Program(operands="text"),
+    "false": _Program(operands="text"),
+    ":": _Program(operands="text"),
+    "seq": _Program(Options("w", "sf", "equal-width", "separator format"), "text"),
+    "basename": _Program(Options("az", "s", "multiple zero", "suffix"), "text"),
+    "dirname": _Program(Options("z", "", "zero"), "text"),
+    "realpath": _Program(Options("eLmPqsz", "", "", "relative-to relative-base"), "names"),
+    "readlink": _Program(Options("femnqsvz"), "names"),
+    "date": _Program(
+        Options("uR", "d", "utc universal rfc-email", "date iso-8601? rfc-3339", optional="I"),
+        "text",
+        date_check,
+        counted=True,
+    ),
+    "uname": _Program(Options("asnrvmpio", "", "all"), "none"),
+    "whoami": _Program(operands="none"),
+    "id": _Program(Options("gGnruz"), "none"),
+    "which": _Program(Options("a"), "text"),
+    "type": _Program(Options("aftpP"), "text"),
+    "awk": _Program(Options("", "Fv", "", "field-separator assign"), "pattern", awk_check),
+    "jq": _Program(
+        Options(
+            "rMCcnesSajR",
+            "",
+            "raw-output compact-output null-input exit-status slurp sort-keys tab join-output "
+            "color-output monochrome-output raw-input ascii-output",
+            "indent",
+        ),
+        "pattern",
+        jq_check,
+    ),
+    "od": _Program(Options("abcdfhilosxv", "AjNt")),
+    "xxd": _Program(Options("bipue", "cg", apart=True), check=_at_most(1), counted=True),
+    "column": _Program(Options("tx", "sco")),
+    "paste": _Program(Options("sz", "d", "serial", "delimiters")),
+    "strings": _Program(Options("a", "nt"), check=no_lists_check),
+    "fold": _Program(Options("bs", "w", "bytes spaces", "width")),
+    "expand": _Program(Options("i", "t", "initial", "tabs")),
+    "base64": _Program(Options("di", "w", "decode ignore-garbage", "wrap")),
+    "nproc": _Program(Options("", "", "all"), "none"),
+    "free": _Program(Options("bkmghwt", "", "human mega giga wide total"), "none"),
+    "sleep": _Program(operands="text"),
+    "hostname": _Program(Options("fsIi"), "none"),
+    "groups": _Program(operands="none"),
+    "ps": _Program(Options("eAfFljH", "opuCU"), "text", ps_check),
+    "md5sum": _Program(Options("bt")),
+    "sha1sum": _Program(Options("bt")),
+    "sha256sum": _Program(Options("bt")),
+}
+# What reads files, whatever else it may do.
+READERS = frozenset((*_PROGRAMS, "find", "git"))
+# What these print of themselves runs nothing and looks nothing up. Not for what a file of the project may replace by
+# another version of itself, which is then fetched or run: cargo, go, yarn, pnpm.
+_VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(
+        (
+            "gcc",
+            "g++",
+            "cc",
+            "clang",
+            "make",
+            "cmake",
+            "docker",
+            "uv",
+            "ruff",
+            "mypy",
+            "pip",
+            "pip3",
+            "jq",
+            "curl",
+            "awk",
+        ),
+        (("--version",),),
+    ),
+    **dict.fromkeys(("node", "npm"), (("--version",), ("-v",))),
+    **dict.fromkeys(("python", "python3"), (("--version",), ("-V",))),
+}
+_LEAVING = frozenset(("exit", "return", "break", "continue"))
+BUILTINS = _LEAVING | {"echo", "printf", "test", "[", "true", "false", ":", "pwd", "cd", "type", "command", "set"}
+_PLAIN_GLOB = re.compile(r"[\w.*?-]+")
+_STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
+_TESTS = frozenset(
+    "! -a -o -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N -z -n -t = == != < > -nt -ot -ef "
+    "-eq -ne -lt -le -gt -ge".split()
+)
+_TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
+
+
+def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Reading, ...] | str:
+    """What a command of literal words reads, if it only reads; else why not, as "an option" in words.
+
+    patterns: those of the words that file names may take the place of, each of any number of them.
+    """
+    found = _readings(words[0], words[1:], patterns)
+    if isinstance(found, str):
+        return found
+    # Wherever a pattern stands, all but the first of its names are operands.
+    program = _PROGRAMS.get(words[0])
+    what: Literal["names", "content", "tree", "listing"] = "listing"
+    if program is not None and program.operands == "names":
+        what = "names"
+    elif words[0] == "git" or (program is not None and program.operands in ("content", "pattern")):
+        what = "tree" if any(r.what == "tree" for r in found) else "content"
+    known = {r.path for r in found}
+    return (*found, *(Reading(p, what) for p in words[1:] if p in patterns and p not in known))
+
+
+def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[Reading, ...] | str:
+    if name == "echo":
+        return ()
+    if name == "printf":
+        return "printf with an option" if rest[:1] and rest[0].startswith("-") and rest[0] != "--" else ()
+    if name in ("test", "["):
+        return _test(rest[:-1] if name == "[" and rest[-1:] == ("]",) else rest)
+    if name == "command":
+        return () if rest[:1] in (("-v",), ("-V",)) else "command with options"
+    if name == "set":
+        return () if rest and all(_STRICTER.fullmatch(w) for w in rest) else "set"
+    if name in _LEAVING:
+        return () if re.fullmatch(r"\d*", "".join(rest)) and len(rest) < 2 else name
+    if name == "expr":
+        return ()
+    if name == "find":
+        return _find(rest)
+    if name == "git":
+        found = git_reads(rest, patterns)
+        return found if isinstance(found, str) else tuple(Reading(p) for p in found)
+    if name in _VERSIONED and rest in _VERSIONED[name]:
+        return ()
+    if name not in _PROGRAMS:
+        return "not known to be read-only"
+    if _PROGRAMS[name].counted and any(w in patterns for w in rest):
+        return "a pattern, which may become more words"
+    return _listed(name, rest)
+
+
+def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+    program = _PROGRAMS[name]
+    try:
+        read = read_options(rest, program.options)
+    except UnknownOptionError as error:
+        return f"the option {error}"
+    if program.check is not None and (why := program.check(read)):
+        return why
+    if program.operands == "none" and read.operands:
+        return "an operand"
+    names = [name for name, _ in read.options]
+    paths = list(read.operands) if program.operands in ("content", "names", "pattern") else []
+    given = {"-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"}
+    if program.operands == "pattern" and not given & set(names):
+        paths = paths[1:]
+    found = [Reading(value) for option, value in read.options if option in program.files.split()]
+    asked = bool(set(names) & set(program.recursive.split()))
+    if not paths and (asked or program.here):
+        paths = ["."]
+    hidden = _hidden(read) if name == "rg" else "all"
+    what: Literal["names", "content", "tree"] = (
+        "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
+    )
+    narrowed = _narrowed(name, read) if what == "tree" and name != "diff" else ((), (), ())
+    return (*found, *(Reading(path, what, hidden, *narrowed) for path in paths if path != "-"))
+
+
+def _narrowed(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The names that a search is narrowed to, the names it leaves out, and the folders that it does not enter.
+
+    Only plain patterns count, and only where no two options disagree: else all counts as read.
+    """
+    only: list[str] = []
+    without: list[str] = []
+    closed: list[str] = []
+    for option, value in read.options:
+        bare = re.sub(r"^(?:\*\*/)?", "", value.removeprefix("!")) if name == "rg" else value
+        if option in ("--include", "-g", "--glob", "--exclude", "--exclude-dir") and not _PLAIN_GLOB.fullmatch(bare):
+            return (), (), ()
+        if option == "--include" or (option in ("-g", "--glob") and not value.startswith("!")):
+            only.append(bare)
+        elif option in ("--exclude", "-g", "--glob"):
+            without.append(bare)
+        elif option == "--exclude-dir":
+            closed.append(bare)
+        elif option in ("-t", "--type", "-T", "--type-not", "--iglob"):
+            return (), (), ()
+    if only and without:
+        return (), (), tuple(closed)
+    return tuple(only), tuple(without), (*closed, *(without if name == "rg" else ()))
+
+
+def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
+    """The hidden files that rg reads: those that a glob, or the globs of a type, ask for."""
+    if any(name in ("-g", "--glob", "--iglob") and not value.startswith("!") for name, value in read.options):
+        return "all"
+    return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
+
+
+def _find(rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+    """find, without anything that acts on what it finds."""
+    words, starts = list(rest), []
+    while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
+        if not (word := words.pop(0)).startswith("-"):
+            starts.append(word)
+    found = [Reading(start, "names") for start in starts or ["."]]
+    while words:
+        word = words.pop(0)
+        if word in _FIND and words:
+            value = words.pop(0)
+            if word == "-newer":
+                found.append(Reading(value, "names"))
+        elif word not in _FIND_PLAIN:
+            return f"the action or option {word}"
+    return tuple(found)
+
+
+def _test(rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+    for word in rest:
+        if word.startswith("-") and word not in _TESTS and not re.fullmatch(r"-\d*", word):
+            return f"the test {word}"
+    return tuple(Reading(path, "names") for operator, path in pairwise(rest) if operator in _TESTED)

@@ -1,0 +1,196 @@
+"""What a command line needs that the sandbox does not give, so that it can only run outside: words for a question.
+
+By the names of programs, and by the files that their operands name. What is not known here fails inside, and the model
+is told how to ask.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from agent_cli.core.rules import read_rule, rule_for
+from agent_cli.permissions.command_rules import for_part
+from agent_cli.permissions.effects.command import effects_of
+from agent_cli.permissions.shell.words import Analysis, Part
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.runner import Confined
+
+KEYS = "needs keys or a login, which the sandbox hides"
+_SERVICE = "talks to a service of this machine, which the sandbox closes"
+_RIGHTS = "needs rights that the sandbox takes away"
+_INSTALLS = "installs outside the workspace"
+_CONFIG = "changes git's configuration, which the sandbox protects"
+_HOOKS = "installs git hooks, which the sandbox protects"
+_PROCESSES = "is about processes outside, which the sandbox hides"
+
+_PROGRAMS = {
+    KEYS: "ssh scp sftp sshfs mosh ssh-add ssh-copy-id autossh gh glab hub aws gcloud gsutil bq az kubectl helm oc"
+    " terraform tofu pulumi ansible ansible-playbook heroku fly flyctl vercel netlify wrangler doctl oci s3cmd rclone"
+    " twine gpg gpg2 pass op vault sops age",
+    _SERVICE: "docker docker-compose podman podman-compose buildah nerdctl systemctl journalctl loginctl machinectl"
+    " busctl dbus-send gdbus notify-send xdg-open open flatpak snap lxc virsh minikube kind k3d osascript",
+    _RIGHTS: "sudo doas su pkexec runuser mount umount modprobe insmod sysctl iptables nft useradd usermod adduser"
+    " chroot unshare nsenter bwrap",
+    _INSTALLS: "apt apt-get aptitude dpkg dnf yum rpm zypper pacman apk brew port pipx rustup sdk pyenv rbenv asdf mise"
+    " volta corepack conda mamba micromamba pipenv nix nix-env crontab chsh at",
+    _PROCESSES: "pkill killall fuser lsof ss netstat pgrep ps top htop",
+}
+_BY_PROGRAM = {name: why for why, names in _PROGRAMS.items() for name in names.split()}
+# A program with its subcommand, or with an option that is anywhere.
+_CALLS = {
+    KEYS: "npm publish, npm login, npm adduser, npm whoami, npm token, npm owner, pnpm publish, pnpm login, yarn"
+    " publish, yarn login, bun publish, cargo publish, cargo login, cargo yank, cargo owner, gem push, gem signin,"
+    " poetry publish, uv publish, pdm publish, hatch publish, flit publish, mvn deploy, gradle publish, dotnet"
+    " nuget, git push, git pull, git fetch, git clone, git ls-remote, git lfs, git send-email",
+    _INSTALLS: "cargo install, cargo uninstall, go install, gem install, npm -g, npm --global, npm link, pnpm -g,"
+    " pnpm --global, yarn global, bun -g, uv tool, uv python, pip --user, pip3 --user",
+    _HOOKS: "pre-commit install, pre-commit uninstall, husky install, husky init, lefthook install",
+    _CONFIG: "git submodule, git worktree, git init, git sparse-checkout, git maintenance, git flow",
+}
+_BY_CALL = {tuple(call.split()): why for why, calls in _CALLS.items() for call in calls.split(",")}
+_READS_REMOTES = frozenset(("-v", "--verbose", "show", "get-url"))
+_BRANCH = re.compile(r"-[dDmMcCut]+|--(?:delete|move|copy|track|set-upstream-to|unset-upstream|edit-description)\b.*")
+_ELSEWHERE = ("/dev/", "/proc/", "/tmp/", "/var/tmp/")
+_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
+
+
+def outside_because(analysis: Analysis, confined: Confined, workspace: Workspace, path: str) -> str:
+    """Why a command line must run outside, as in "needs ..."; "" where nothing says so. path: the PATH of commands."""
+    if any(_excluded(part, confined.outside) for part in analysis.parts):
+        return "is listed in the setting sandbox.outside"
+    return next((why for part in analysis.parts if (why := _needs(part, confined, workspace, path))), "")
+
+
+def _excluded(part: Part, patterns: Iterable[str]) -> bool:
+    rules = [
+        read_rule("allow", rule_for("run", pattern), "the setting sandbox.outside", Path("/")) for pattern in patterns
+    ]
+    return any(for_part([rule], "allow", part) for rule in rules)
+
+
+def _needs(part: Part, confined: Confined, workspace: Workspace, path: str) -> str:
+    raised = [layer.words[0].text for layer in part.layers if layer.kind == "own"]
+    if any(name in ("sudo", "doas", "su", "pkexec", "runuser") for name in raised):
+        return _RIGHTS
+    name = os.path.basename(part.program)
+    why = _BY_PROGRAM.get(name, "")
+    if why == _SERVICE and any(os.path.basename(s).startswith(name[:6]) for s in confined.sockets):
+        why = ""
+    if not why and part.words:
+        why = _by_words(part, name, workspace, path)
+    return why or next(_files(part, confined.profile()), "")
+
+
+def _by_words(part: Part, name: str, workspace: Workspace, path: str) -> str:
+    words = part.texts[1:]
+    if name == "git":
+        return _git(words, workspace)
+    if name == "rsync" and any(_REMOTE.match(w) for w in words):
+        return KEYS
+    if name == "kill" and any(w.isdigit() and w != "0" for w in words if not w.startswith("-")):
+        return _PROCESSES
+    if name in ("poetry", "pip", "pip3") or words[:2] == ("-m", "pip"):
+        if name == "poetry":
+            installs = words[:1] in (("install",), ("add",), ("update",), ("sync",))
+            here = (workspace.root / ".venv").exists()
+        else:
+            installs = "install" in words and not any(w in ("-t", "--target", "--prefix", "--root") for w in words)
+            found = _which(part.words[0].text, part, path)
+            here = any(Path(found).is_relative_to(root) for root in workspace.roots)
+        if installs and not here:
+            return _INSTALLS
+    plain = next((w for w in words if not w.startswith("-")), "")
+    return next((_BY_CALL[name, w] for w in (plain, *words) if (name, w) in _BY_CALL
+                 and (w == plain or w.startswith("-"))), "")  # fmt: skip
+
+
+def _which(word: str, part: Part, path: str) -> str:
+    """The file that a program's name means, without following its own last link: a link in a venv is of the venv."""
+    if "/" in word:
+        return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
+    return next((f"{folder}/{word}" for folder in path.split(os.pathsep) if os.access(f"{folder}/{word}", os.X_OK)), "")
+
+
+def _git(words: Sequence[str], workspace: Workspace) -> str:
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        if rest.pop(0) in ("-c", "-C", "--git-dir", "--work-tree") and rest:
+            rest.pop(0)
+    if not rest:
+        return ""
+    sub, rest = rest[0], rest[1:]
+    plain = [w for w in rest if not w.startswith("-")]
+    if sub == "config":
+        reads = any(re.match(r"--get|--list|-l$|--show|get$|list$", w) for w in rest) or len(plain) == 1
+        return "" if reads and "--unset" not in rest else _CONFIG
+    if sub == "remote":
+        if plain[:1] in (["update"], ["prune"]):
+            return KEYS
+        return _CONFIG if plain and plain[0] not in _READS_REMOTES else ""
+    if sub == "branch" and any(_BRANCH.fullmatch(w) for w in rest):
+        return _CONFIG
+    if sub in ("checkout", "switch") and "--" not in rest and _tracks(rest, plain, workspace):
+        return _CONFIG
+    if sub in ("commit", "tag", "merge", "rebase") and any(re.match(r"-S|--gpg-sign", w) for w in rest):
+        return KEYS
+    if sub in ("submodule", "worktree") and plain[:1] in (["status"], ["list"], ["summary"]):
+        return ""
+    return _BY_CALL.get(("git", sub), "")
+
+
+def _tracks(rest: list[str], plain: list[str], workspace: Workspace) -> bool:
+    """Whether a branch would be made that follows a remote one, which git writes into its configuration."""
+    if any(w in ("-t", "--track") or w.startswith("--track=") for w in rest):
+        return True
+    if any(w == "--no-track" for w in rest):
+        return False
+    git = workspace.root / ".git"
+    creates = any(w in ("-b", "-B", "-c", "-C", "--create") for w in rest)
+    if creates:
+        return any(_ref(git, f"refs/remotes/{w}") for w in plain[1:])
+    return len(plain) == 1 and not _ref(git, f"refs/heads/{plain[0]}") and _of_a_remote(git, plain[0])
+
+
+def _ref(git: Path, name: str) -> bool:
+    return os.path.isfile(git / name) or name in _packed(git)  # noqa: PTH113 - names of strangers
+
+
+def _of_a_remote(git: Path, name: str) -> bool:
+    remotes = git / "refs/remotes"
+    with_loose = remotes.is_dir() and any((place / name).is_file() for place in remotes.iterdir())
+    return with_loose or any(re.fullmatch(rf"refs/remotes/[^/]+/{re.escape(name)}", ref) for ref in _packed(git))
+
+
+def _packed(git: Path) -> frozenset[str]:
+    from agent_tools.fs.safe_read import read_regular  # few commands ask
+
+    try:
+        text = read_regular(git / "packed-refs", 1 << 24).decode("utf-8", "replace")
+    except OSError:
+        return frozenset()
+    return frozenset(line.split(" ", 1)[-1] for line in text.splitlines() if not line.startswith(("#", "^")))
+
+
+def _files(part: Part, profile: Profile) -> Iterator[str]:
+    """The reasons that lie in files: what is written where the sandbox does not write, or read where it hides."""
+    named: list[tuple[str, str, bool]] = [
+        (r.kind, r.target, bool(r.why)) for r in part.redirects if r.kind != "network"
+    ]
+    kinds = {"into": "write", "remove": "write", "tree": "read"}
+    named += [(kinds.get(t.kind, t.kind), t.word.text, bool(t.word.why or t.word.pattern)) for t in effects_of(part)]
+    for kind, text, unknown in named:
+        if unknown or kind in ("run", "names") or text == "-" or (part.cwds is None and not text.startswith("/")):
+            continue
+        for cwd in part.cwds or ("/",):
+            path = os.path.normpath(os.path.join(cwd, text))
+            known = (*profile.writable, *profile.covered)
+            if path.startswith(_ELSEWHERE) and not any(Path(path).is_relative_to(k) for k in known):
+                continue
+            if kind == "read" and not profile.shows(Path(path)):
+                yield f"reads {path}, which the sandbox hides"
+            elif kind != "read" and not profile.takes(Path(path)):
+                yield f"writes {path}, which the sandbox does not allow"

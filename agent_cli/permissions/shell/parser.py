@@ -1,0 +1,179 @@
+"""The syntax tree of a bash command line, from shfmt (`shfmt --to-json`), the parser behind the permission rules.
+
+Its JSON is used as it comes: nested objects with a `Type`, words as lists of `Parts`.
+
+Questions about the syntax tree of a command line that need no knowledge of what its commands do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from agent_cli.permissions.shell.words import Node
+
+# Parsing time grows faster than the text, and much faster than the depth of its nesting: beyond these bounds nothing is
+# parsed. The bodies of quoted here-documents do not count.
+LONGEST = 4_096
+LONGEST_WITH_DOCUMENTS = 262_144
+_DEEPEST = 30
+_MOST_JOINED = 60
+_SECONDS = 1.0
+# The tree of a long line is some hundred times as long.
+_MOST = 128 << 20
+_QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
+
+
+_QUOTED = re.compile(r"'[^'\n]*'|\\.", re.DOTALL)
+# What opens and closes a level of the tree: brackets, and keywords where a command may begin.
+_NESTING = re.compile(
+    r"(?P<open>[({]|(?:^|[;&|({\n!]|\b(?:do|then|else|elif|time))[ \t]*"
+    r"(?:if|elif|for|while|until|case|select|time|coproc)\b)"
+    r"|(?P<close>[)}]|\b(?:fi|done|esac)\b)"
+)
+# These nest where they stand in a row.
+_JOINS = re.compile(r"&&|\|\|?")
+# Bash joins such lines before it looks for what a dollar begins, the parser not in every place.
+_SPLIT_DOLLAR = re.compile(r"\$[{!#]*\w*\\\n")
+_ARITHMETIC = re.compile(r"[-+*/%<>=&|^?:,~!]")
+
+
+class ShellParseError(Exception):
+    """The command line has no tree; the message says why, to follow "the command "."""
+
+
+def too_long(command: str) -> bool:
+    """Whether the command line is longer than what is parsed, bodies of quoted here-documents not counted."""
+    return len(command) > LONGEST and _outside(command) is None
+
+
+def _outside(command: str) -> str | None:
+    """The command line without the bodies of quoted here-documents; None where that is too long."""
+    if len(command) > LONGEST_WITH_DOCUMENTS or (len(command) > LONGEST and "<<" not in command):
+        return None
+    lines, ends, size = [], deque[tuple[bool, str]](), 0
+    for line in command.split("\n") if "<<" in command else [command]:
+        if not ends:
+            lines.append(line)
+            size += len(line) + 1
+            ends.extend((bool(m[1]), m[2] or m[3] or m[4]) for m in _QUOTED_DOCUMENT.finditer(line))
+        elif (line.lstrip("\t") if ends[0][0] else line) == ends[0][1]:
+            ends.popleft()
+    if len(command) > LONGEST and (ends or size > LONGEST):
+        return None
+    return "\n".join(lines)
+
+
+def _too_deep(text: str) -> bool:
+    """Whether the tree of a text might be so deep that it takes long to build."""
+    bare = _QUOTED.sub("", text)
+    depth = deepest = 0
+    for match in _NESTING.finditer(bare):
+        depth = depth + 1 if match["open"] else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    joined = len(_JOINS.findall(bare))
+    if "((" in bare or "$[" in bare:
+        joined = max(joined, len(_ARITHMETIC.findall(bare)))
+    return deepest > _DEEPEST or joined > _MOST_JOINED
+
+
+@lru_cache(maxsize=1)
+def find_shfmt() -> str | None:
+    """The parser's program: the one that came with this program, else the first on the PATH."""
+    places = [os.path.dirname(sys.executable), *os.get_exec_path()]  # noqa: PTH120
+    return next((p for place in places if place.startswith("/") and os.access(p := f"{place}/shfmt", os.X_OK)), None)
+
+
+@lru_cache(maxsize=16)
+def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
+    """The `File` node of a command line. Raises ShellParseError."""
+    if _SPLIT_DOLLAR.search(command):
+        raise ShellParseError("has a line that ends inside of an expansion")
+    outside = _outside(command)
+    if outside is None:
+        raise ShellParseError("is too long to be analysed")
+    if _too_deep(outside):
+        raise ShellParseError("is nested too deeply, or joins too many commands, to be analysed")
+    tree = run_shfmt(command, dialect)
+    if "#" in command:
+        source = command.encode()
+        for place, text in _comments(tree):
+            # In bash such a comment ends with its line all the same; for the parser the line goes on.
+            if "\\\n" in text:
+                raise ShellParseError("has a comment that ends in a backslash")
+            # The parser may take a # for a comment that to bash is part of a word: `case x in x) a $()#b > c`.
+            if place and source[place - 1] not in b" \t\n;&|(":
+                raise ShellParseError("has a # that may begin a comment or not")
+    return tree
+
+
+def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
+    """The tree as the parser gives it. Raises ShellParseError."""
+    program = find_shfmt()
+    if program is None:
+        raise ShellParseError("has shell syntax, and the parser for it (shfmt) is not installed")
+    from agent_tools.process.child import run_child  # plain commands never get here
+
+    try:
+        argv = [program, f"-ln={dialect}", "--to-json"]
+        ran = run_child(argv, seconds=_SECONDS, feed=command.encode(), most=_MOST, cwd="/", env={}, brief=True)
+    except (OSError, TimeoutError, OverflowError, UnicodeEncodeError):
+        raise ShellParseError("could not be parsed") from None
+    if ran.code:
+        raise ShellParseError("is not valid bash, as far as can be told")
+    try:
+        tree: dict[str, Any] = json.loads(ran.out)
+        return tree
+    except (ValueError, RecursionError):
+        raise ShellParseError("is nested too deeply") from None
+
+
+def _comments(node: Any) -> Iterator[tuple[int, str]]:
+    """The comments in a tree: where each begins, and its text."""
+    if isinstance(node, dict):
+        if "Hash" in node:
+            yield node["Hash"]["Offset"], node.get("Text", "")
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from _comments(child)
+
+
+def is_chain(node: Node) -> bool:
+    """Whether a statement is nothing but `a && b`."""
+    command = node.get("Cmd") or {}
+    plain = not (node.get("Redirs") or node.get("Negated") or node.get("Background"))
+    return plain and command.get("Type") == "BinaryCmd" and command.get("Op") == "&&"
+
+
+def nodes(tree: Any, stop: tuple[str, ...] = ()) -> Iterator[Node]:
+    """All nodes of a tree but positions, from the top; below a node of a type in `stop` it is not gone."""
+    waiting = [tree]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield found
+            if found.get("Type") in stop:
+                continue
+            found = list(found.values())
+        # Half of a tree is positions.
+        waiting += [child for child in reversed(found) if isinstance(child, (dict, list)) and "Offset" not in child]
+
+
+def assigned(body: list[Node]) -> set[str]:
+    """The names of variables that anything in a body may set."""
+    found = set()
+    for node in nodes(body):
+        if "Assigns" in node or node.get("Type") == "DeclClause":
+            for assignment in [*(node.get("Assigns") or []), *(node.get("Args") or [])]:
+                if name := (assignment.get("Name") or {}).get("Value"):
+                    found.add(name)
+        if node.get("Type") == "WordIter":
+            found.add(node["Name"]["Value"])
+    return found

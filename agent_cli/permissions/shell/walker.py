@@ -1,0 +1,394 @@
+"""From the syntax tree to parts: every simple command that may run, wherever it stands.
+
+Lists, pipes, substitutions, subshells, loops, conditions, functions, here-documents and background jobs are all gone
+through in the order bash would, with what is known of variables and directories. Whatever this file does not know by
+name makes the whole command line unclear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agent_cli.permissions.shell.parser import assigned, is_chain, nodes
+from agent_cli.permissions.shell.scope import MEANINGFUL, Scope
+from agent_cli.permissions.shell.words import Node, Part, Redirect, Word, node_source, read_word
+
+MOST_PARTS = 400
+_MOST_STEPS = 2_000
+_MOST_ITEMS = 50
+_KINDS = {
+    ">": "write", ">|": "write", "&>": "write", "<>": "write", ">&": "write", ">>": "append", "&>>": "append",
+    "<": "read",
+}  # fmt: skip
+_COPY = re.compile(r"[1-9]-?")
+# /dev/stdin is not among them: writing it opens again, for writing, whatever file is read from.
+_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
+# Builtins after which no variable is known any more, and the directory neither.
+_CHANGING = frozenset(
+    "read mapfile readarray getopts let unset source . eval trap alias unalias shopt set enable hash pushd popd exec "
+    "printf builtin command local declare typeset export readonly shift wait".split()
+)
+# They only print a number or compare with it, whichever it is.
+_NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".split())
+_MOVING = frozenset(("cd", "pushd", "popd"))
+# Why a value is unknown although computing it did nothing.
+_HARMLESS = ("the variable", "an unquoted", "the output of another")
+_QUOTES = re.compile(r"['\"\\`\n]|<<[^ ]")
+_STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
+_TESTS_OF_FILES = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
+_TESTS_OF_WORDS = frozenset("! -z -n -t".split())
+_TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", "-ot", "-ef"))
+
+
+class Walk:
+    """One pass over a tree, collecting parts. `unclear` is set where something in it could not be followed."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source.encode("utf-8", "replace")
+        self.parts: list[Part] = []
+        self.unclear = ""
+        self._seen: set[Part] = set()
+        self._steps = 0
+        self._rounds = 1
+
+    def statements(self, nodes: list[Node] | None, scope: Scope) -> None:
+        for node in nodes or []:
+            self.statement(node, scope)
+            scope.settle()
+
+    def statement(self, node: Node, scope: Scope) -> None:
+        """One statement with its redirections. A background job or coprocess runs in a shell of its own."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            self.unclear = self.unclear or "runs too many commands to look at each"
+            return
+        if node.get("Coprocess") or node.get("Disown"):
+            self.unclear = self.unclear or "is a coprocess"
+        inner = scope.copy() if node.get("Background") else scope
+        redirects = tuple(self._redirects(node.get("Redirs") or [], inner))
+        command = node.get("Cmd")
+        if redirects and (command is None or command["Type"] != "CallExpr"):
+            # A redirection of a group opens its file once, in the directory of the beginning.
+            self._add(Part((), (), redirects, inner.cwds))
+        if command is not None:
+            self._command(command, redirects, inner)
+        if node.get("Negated"):
+            # What comes behind && runs where it failed.
+            inner.settle()
+
+    def _command(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
+        match node["Type"]:
+            case "CallExpr":
+                self._call(node, redirects, scope)
+            case "BinaryCmd":
+                self._binary(node, scope)
+            case "Block":
+                self.statements(node.get("Stmts"), scope)
+            case "Subshell":
+                self.statements(node.get("Stmts"), scope.copy())
+            case "IfClause":
+                self._if(node, scope)
+            case "WhileClause":
+                self._loop([*(node.get("Cond") or []), *(node.get("Do") or [])], scope)
+            case "ForClause":
+                self._for(node, scope)
+            case "CaseClause":
+                self._case(node, scope)
+            case "TimeClause":
+                if node.get("Stmt"):
+                    self.statement(node["Stmt"], scope)
+            case "FuncDecl":
+                lost = scope.copy()
+                lost.lose("it stands in a function")
+                self.statement(node["Body"], lost)
+                scope.lose("a function is defined in it")
+            case "CoprocClause":
+                self.unclear = self.unclear or "is a coprocess"
+                self.statement(node["Stmt"], scope.copy())
+                scope.lose("a coprocess comes before it")
+            case "DeclClause":
+                self._declare(node, scope)
+            case "TestClause":
+                self._test(node, scope)
+            case kind:
+                self._substitutions(node, scope)
+                self._add(Part((Word(node_source(node, self._source), f"a {kind}"),), cwds=scope.cwds))
+                scope.lose("it computes")
+
+    def _call(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
+        cwds, renamed = scope.cwds, scope.renamed
+        words = tuple(self._word(w, scope) for w in node.get("Args") or [])
+        if words and words[0].text == "--":
+            # Behind `time` bash takes it for the end of options, the parser for a program.
+            self.unclear = self.unclear or "has an unusual form"
+        if words and words[0].text not in _NUMBERS_GO:
+            words = tuple(w.but(why=w.why or "a number that is not known") if w.number else w for w in words)
+        # Each assignment sees the ones before it; in front of a command they end with it.
+        inner = scope.copy() if words else scope
+        assigns = []
+        for assignment in node.get("Assigns") or []:
+            name, word = self._assignment(assignment, inner)
+            if word.why and not word.why.startswith(_HARMLESS):
+                self.unclear = self.unclear or f"contains {word.why}"
+            value = None if word.why or word.number or "=" not in word.text else word.text.partition("=")[2]
+            inner.assign(name, None if assignment.get("Append") else value)
+            assigns.append(word)
+        # Only what changes which program a name means makes a literal command uncertain.
+        self._add(Part(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
+        if words and words[0].text in _MOVING:
+            self._cd(words, scope, known=not assigns)
+        elif words:
+            self._builtin(words, scope)
+
+    def _builtin(self, words: tuple[Word, ...], scope: Scope) -> None:
+        """What is known after a command that may be a builtin which changes the shell."""
+        if words[0].why or _changes(words):
+            for name in (w.text.partition("=")[0].rstrip("+") for w in words[1:]):
+                if MEANINGFUL.fullmatch(name):
+                    scope.assign(name, None)
+            scope.lose(f"{words[0].text} comes before it")
+        if words[0].text == "set" and _makes_keywords(words[1:]):
+            self.unclear = self.unclear or "makes assignments of later arguments (set -k)"
+
+    def _cd(self, words: tuple[Word, ...], scope: Scope, *, known: bool) -> None:
+        rest = [w for w in words[1:] if w.text not in ("-L", "--")]
+        plain = known and words[0].text == "cd" and len(rest) == 1 and not rest[0].why and not rest[0].pattern
+        scope.change_directory(rest[0].text if plain and not rest[0].text.startswith("-") else None)
+
+    def _binary(self, node: Node, scope: Scope) -> None:
+        if node["Op"] in ("|", "|&"):
+            for side in ("X", "Y"):
+                self.statement(node[side], scope.copy())
+            return
+        if node["Op"] == "||":
+            self.statement(node["X"], scope)
+            scope.settle()
+            branch = scope.copy()
+            self.statement(node["Y"], branch)
+            scope.join(branch)
+            return
+        chain = [node["Y"]]
+        while is_chain(left := node["X"]):
+            node = left["Cmd"]
+            chain.append(node["Y"])
+        self.statement(node["X"], scope)
+        # What runs behind && runs where all before it succeeded.
+        branch = scope.copy()
+        for command in reversed(chain):
+            branch.failed = ()
+            self.statement(command, branch)
+            scope.join(branch)
+
+    def _if(self, node: Node, scope: Scope) -> None:
+        self.statements(node.get("Cond"), scope)
+        branch = scope.copy()
+        self.statements(node.get("Then"), branch)
+        if node.get("Else"):
+            other = scope.copy()
+            self._if(node["Else"], other)
+            branch.join(other)
+        scope.join(branch)
+
+    def _loop(self, body: list[Node], scope: Scope) -> None:
+        """A body that may run any number of times: what it changes is unknown from its beginning on."""
+        self._expect(body, scope)
+        branch = scope.copy()
+        self.statements(body, branch)
+        scope.join(branch)
+
+    def _expect(self, body: Any, scope: Scope) -> None:
+        """Forget what anything in a body may change."""
+        for node in nodes(body):
+            if node.get("Type") == "FuncDecl":
+                scope.lose("a function is defined in it")
+            if node.get("Type") == "CallExpr" and node.get("Args"):
+                words = tuple(read_word(w, {}, self._source) for w in node["Args"])
+                if words[0].text in _MOVING:
+                    scope.cwds = None
+                else:
+                    self._builtin(words, scope)
+        scope.forget(assigned(body))
+
+    def _for(self, node: Node, scope: Scope) -> None:
+        loop, body = node["Loop"], node.get("Do") or []
+        if loop["Type"] != "WordIter" or node.get("Select"):
+            self._substitutions(loop, scope)
+            self.unclear = self.unclear or "has a loop that computes"
+            self._loop(body, scope)
+            return
+        name = loop["Name"]["Value"]
+        items = [self._harmless_word(w, scope) for w in loop.get("Items") or []]
+        known = items and not any(w.why or w.pattern or w.number for w in items)
+        self._add(Part((), (Word(f"{name}="),), cwds=scope.cwds))
+        before = self._rounds
+        self._rounds *= len(items)
+        for value in [w.text for w in items] if known and self._rounds <= _MOST_ITEMS else [None]:
+            scope.assign(name, value)
+            self._loop(body, scope)
+        self._rounds = before
+        scope.forget([name])
+
+    def _case(self, node: Node, scope: Scope) -> None:
+        self._harmless_word(node["Word"], scope)
+        # One item may run on into the next.
+        self._expect(node.get("Items"), scope)
+        start = scope.copy()
+        for item in node.get("Items") or []:
+            for pattern in item.get("Patterns") or []:
+                self._harmless_word(pattern, scope)
+            branch = start.copy()
+            self.statements(item.get("Stmts"), branch)
+            scope.join(branch)
+
+    def _declare(self, node: Node, scope: Scope) -> None:
+        """export, declare, local, readonly, typeset: state of the shell, which no reading program needs."""
+        variant, cwds = Word(node["Variant"]["Value"]), scope.cwds
+        words = [variant]
+        for argument in node.get("Args") or []:
+            word = self._assignment(argument, scope)[1]
+            words.append(word)
+            name, equals, value = word.text.partition("=")
+            if variant.text != "export" or word.why or not name.isidentifier():
+                self._builtin((variant, word), scope)
+            elif equals:
+                scope.assign(name, None if word.number else value)
+        self._add(Part(tuple(words), cwds=cwds))
+
+    def _test(self, node: Node, scope: Scope) -> None:
+        """[[ ... ]]: reads, unless it computes."""
+        why = ""
+        for inner in nodes(node["X"]):
+            kind, op = inner.get("Type"), inner.get("Op")
+            known = _TESTS_OF_WORDS if kind == "UnaryTest" else _TESTS_OF_TEXT
+            if kind == "UnaryTest" and op in _TESTS_OF_FILES:
+                self._add(Part((Word("test"), Word(op), self._word(inner["X"], scope)), cwds=scope.cwds))
+            elif kind in ("UnaryTest", "BinaryTest") and op not in known:
+                why = f"a test by {op}"
+            if kind == "Word" and (word := self._word(inner, scope)).why and not word.why.startswith(_HARMLESS):
+                why = why or word.why
+        if why:
+            self._add(Part((Word("[["), Word(node_source(node, self._source), why)), cwds=scope.cwds))
+
+    def _assignment(self, node: Node, scope: Scope) -> tuple[str, Word]:
+        """The name and the word NAME=value of an assignment, or a word of a declaration."""
+        name = (node.get("Name") or {}).get("Value", "")
+        if node.get("Index") or node.get("Array"):
+            self._substitutions(node, scope)
+            return name, Word(node_source(node, self._source), "an array")
+        if node.get("Naked"):
+            word = self._word(node["Value"], scope) if node.get("Value") else Word(name)
+            return name or word.text, word
+        word = Word("")
+        if node.get("Value"):
+            self._substitutions(node["Value"], scope)
+            word = self._read(node["Value"], scope, assigned=True)
+        return name, word.but(text=f"{name}{'+' if node.get('Append') else ''}={word.text}")
+
+    def _word(self, node: Node, scope: Scope) -> Word:
+        self._substitutions(node, scope)
+        return self._read(node, scope)
+
+    def _read(self, node: Node, scope: Scope, *, assigned: bool = False) -> Word:
+        word = read_word(node, scope.variables, self._source, assigned=assigned)
+        if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
+            # Its text came from `cat`, which may by now be another command.
+            return Word(node_source(node, self._source), "the output of another command")
+        return word
+
+    def _harmless_word(self, node: Node, scope: Scope) -> Word:
+        """A word that no program is given: a plain variable in it does no harm, any other expansion might."""
+        word = self._word(node, scope)
+        if word.why and not word.why.startswith(_HARMLESS):
+            self.unclear = self.unclear or f"contains {word.why}"
+        return word
+
+    def _redirects(self, redirects: list[Node], scope: Scope) -> Iterator[Redirect]:
+        for node in redirects:
+            op, number = node["Op"], (node.get("N") or {}).get("Value", "")
+            # A file that is read from another number than 0 could be opened again by its number, for writing.
+            if len(number) > 1 or (op == "<" and number not in ("", "0")):
+                self.unclear = self.unclear or "opens an unusual file descriptor"
+            if node.get("Hdoc"):
+                self._substitutions(node["Hdoc"], scope)
+                self._check_document(node["Hdoc"])
+                if any(inner.get("Hdoc") for inner in nodes(node["Hdoc"])):
+                    # The end of the inner one may end the outer one.
+                    self.unclear = self.unclear or "has a here-document in a here-document"
+                # Inside $(...) bash forgets that an empty end was quoted, and so expands what is in the document.
+                if not re.fullmatch(r"\w[\w.-]*", read_word(node["Word"], {}, self._source).text):
+                    self.unclear = self.unclear or "has an unusual here-document"
+                continue
+            word = self._word(node["Word"], scope)
+            if op == "<<<":
+                if word.why:
+                    self._harmless_word(node["Word"], scope)
+                continue
+            why = word.why or ("a pattern" if word.pattern else "a number" if word.number else "")
+            if not why and ((op in (">&", "<&") and word.text == "-") or (op == ">&" and _COPY.fullmatch(word.text))):
+                continue
+            if op == "<&" or (op == ">&" and (number or word.text[:1].isdecimal() or word.text[:1] == "-")):
+                self.unclear = self.unclear or "opens an unusual file descriptor"
+            kind = _KINDS.get(op)
+            if kind is None:
+                self.unclear = self.unclear or "has an unusual redirection"
+            elif not why and (word.text in (*_NOWHERE, "/dev/fd/63") or (op == "<" and word.text == "/dev/stdin")):
+                continue
+            elif not why and word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+                yield Redirect("network", word.text)
+            elif kind != "read" and re.match(r"/dev/|/proc/", word.text):
+                yield Redirect("write", word.text, why or "a device")
+            else:
+                yield Redirect(kind, word.text, why)  # type: ignore[arg-type]
+
+    def _check_document(self, node: Node) -> None:
+        """A here-document is only text, unless an expansion in it computes."""
+        for part in node.get("Parts") or []:
+            if part["Type"] in ("ParamExp", "ArithmExp"):
+                word = read_word({**node, "Parts": [part]}, {}, self._source)
+                if word.why and not word.why.startswith(_HARMLESS):
+                    self.unclear = self.unclear or f"contains {word.why}"
+
+    def _substitutions(self, node: Any, scope: Scope) -> None:
+        """The commands inside a word, wherever in it; each runs in a shell of its own."""
+        for inner in nodes(node, stop=("CmdSubst", "ProcSubst")):
+            if inner.get("Type") in ("CmdSubst", "ProcSubst"):
+                if inner.get("TempFile") or inner.get("ReplyVar"):
+                    self.unclear = self.unclear or "is not bash"
+                self.statements(inner.get("Stmts"), scope.copy())
+            elif inner.get("Type") in ("ArithmExp", "ArithmCmd") and _QUOTES.search(node_source(inner, self._source)):
+                # Where it does not come out even, bash takes the text for commands in a subshell.
+                self.unclear = self.unclear or "has quotes or lines in arithmetic"
+
+    def _add(self, part: Part) -> None:
+        if len(self.parts) >= MOST_PARTS:
+            self.unclear = self.unclear or "runs too many commands to look at each"
+        elif part not in self._seen:
+            self._seen.add(part)
+            self.parts.append(part)
+
+
+def _makes_keywords(options: tuple[Word, ...]) -> bool:
+    """Whether the arguments of `set` turn on -k, after which `program NAME=value` passes no such argument."""
+    for word in options:
+        if word.text in ("--", "-") and not word.why:
+            return False
+        if word.why or word.text == "keyword" or re.fullmatch(r"-\w*k\w*", word.text):
+            return True
+    return False
+
+
+def _changes(words: tuple[Word, ...]) -> bool:
+    """Whether a command is a builtin that changes variables or the shell itself, in more than its strictness."""
+    name, rest = words[0].text, words[1:]
+    first = rest[0].text if rest else ""
+    if name == "set":
+        return any(w.why or not _STRICTER.fullmatch(w.text) for w in rest)
+    if name == "command":
+        return first not in ("-v", "-V")
+    if name == "wait":
+        return any(w.why or w.text.startswith("-p") for w in rest)
+    if name == "printf":
+        return bool(rest) and (bool(rest[0].why) or rest[0].pattern or first.startswith("-"))
+    return name in _CHANGING

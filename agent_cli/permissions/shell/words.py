@@ -1,0 +1,286 @@
+"""Words of the syntax tree: what is left after quote removal, and what makes a value unknown.
+
+Only what is certain is computed: quotes, escapes, `~`, and variables that were given a literal value before. Any other
+expansion makes the word unknown; commands inside it are found by the walk all the same.
+
+What a command line would do, as values: simple commands with their words, redirections and where they run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from agent_tools.record import Value
+
+
+class Word(Value):
+    """One word after quote removal. `why`: what makes its value unknown; `text` is then as it was written.
+
+    pattern: it has an unquoted * ? or [, so file names may take its place. number: some number in it is not known, and
+    stands as 0.
+    """
+
+    text: str
+    why: str = ""
+    pattern: bool = False
+    number: bool = False
+
+
+class Redirect(Value):
+    """A redirection to or from a file. target: as after quote removal; `why` says what makes it unknown."""
+
+    kind: Literal["read", "write", "append", "network"]
+    target: str
+    why: str = ""
+
+
+class Layer(Value):
+    """A command that runs another: `timeout 5 make` around `make`.
+
+    kind: "clear" adds nothing by itself (timeout, env, nohup). "script" is a text of shell code that was analysed
+    (bash -c, eval). "own" changes what the inner command can do or is given, and needs a rule of its own (sudo, xargs,
+    find -exec). inner: the index in `words` where the inner command begins; the number of words for a script.
+    """
+
+    words: tuple[Word, ...]
+    kind: Literal["clear", "script", "own"]
+    inner: int
+
+
+class Part(Value):
+    """One simple command of a command line.
+
+    assigns: variables set before it, NAME=value. why: what makes the command unknown, beside its words. cwds: the
+    directories it may run in; None where that is unknown. layers: the commands it is run by, outermost first. hides:
+    what may run commands that are not seen here; a rule can allow that, but it cannot be compared with deny rules.
+    """
+
+    words: tuple[Word, ...]
+    assigns: tuple[Word, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    cwds: tuple[str, ...] | None = ()
+    layers: tuple[Layer, ...] = ()
+    why: str = ""
+    hides: str = ""
+
+    @property
+    def program(self) -> str:
+        """The name of the program, without the folder of the system's programs; "" for none."""
+        return re.sub(r"^(?:/usr)?/bin/(?=[^/]+$)", "", self.words[0].text) if self.words else ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(w.text for w in self.words)
+
+    @property
+    def text(self) -> str:
+        """The command as text, with its wrappers."""
+        words = self.layers[0].words if self.layers else (*self.assigns, *self.words)
+        return " ".join(w.text for w in words)
+
+    @property
+    def unknown(self) -> str:
+        """Why it cannot be told what this would do; "" where it can."""
+        words = (*self.words, *self.assigns) if self.words else ()
+        return self.why or next((w.why for w in words if w.why), "")
+
+
+class Analysis(Value):
+    """A whole command line. unclear: why it could not be taken apart, if so; `parts` is then what could be found."""
+
+    command: str
+    parts: tuple[Part, ...]
+    unclear: str = ""
+
+    @property
+    def unknown(self) -> str:
+        """Why it cannot be told for certain what the command line would run; "" where it can."""
+        return self.unclear or next((why for p in self.parts if (why := p.unknown or p.hides)), "")
+
+
+Node = dict[str, Any]
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
+# Unquoted, a value with one of these becomes several words or file names.
+_SPLITTING = re.compile(r"[\s*?\[\]~{}\\]")
+_PLAIN_END = re.compile(r"[A-Za-z]\w*")
+_PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
+# As C does it: quotients are cut off towards zero.
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+}
+# Their value is always a number; that of $! may also be empty.
+_NUMBERS = frozenset("?#$")
+_LARGEST = 1 << 53
+_PARAMETER_KEYS = frozenset(("Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"))
+
+
+class UnknownValueError(Exception):
+    """A word whose value cannot be told; the message says what in it."""
+
+
+def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *, assigned: bool = False) -> Word:
+    """The word that a node of the tree stands for. assigned: it is the value of an assignment."""
+    parts: list[Node] = node.get("Parts") or []
+    if not assigned and [(p["Type"], bool(p.get("Stmts"))) for p in parts] == [("ProcSubst", True)]:
+        # Without a command in it bash makes nothing of it, so that what stands around it becomes one word.
+        return Word("/dev/fd/63")
+    try:
+        _check_braces(parts)
+        text = ""
+        for number, part in enumerate(parts):
+            if part["Type"] == "Lit":
+                home = _home(part["Value"], len(parts) == 1, variables) if number == 0 else ""
+                text += home + _unquoted(part["Value"][bool(home) :])
+            else:
+                text += _part(part, variables, split=not assigned)
+        plain = _literals(parts)
+        if "~" in plain[1:] and (assigned or re.match(r"[A-Za-z_]\w*\+?=", text)):
+            raise UnknownValueError("a ~ inside a value")
+    except UnknownValueError as unknown:
+        return Word(node_source(node, source), str(unknown))
+    pattern = bool(re.search(r"[*?]", plain)) or 0 <= plain.find("[") < plain.rfind("]")
+    return Word(text, "", pattern and not assigned, _has_number(parts))
+
+
+def node_source(node: Node, source: bytes) -> str:
+    """A node as it was written."""
+    return source[node["Pos"]["Offset"] : node["End"]["Offset"]].decode("utf-8", "replace")
+
+
+def _literals(parts: Iterable[Node]) -> str:
+    """What stands outside quotes, without what is escaped."""
+    return re.sub(r"\\.", "", "".join(p["Value"] for p in parts if p["Type"] == "Lit"), flags=re.DOTALL)
+
+
+def _check_braces(parts: list[Node]) -> None:
+    plain = _literals(parts)
+    inside = plain[plain.find("{") + 1 : plain.rfind("}")] if "{" in plain else ""
+    if "," in inside or ".." in inside:
+        raise UnknownValueError("a {list} in braces")
+
+
+def _has_number(parts: Iterable[Node]) -> bool:
+    """Whether some number in a word stands as 0."""
+    return any(
+        (p["Type"] == "ParamExp" and p["Param"]["Value"] in _NUMBERS)
+        or (p["Type"] == "DblQuoted" and _has_number(p.get("Parts") or []))
+        for p in parts
+    )
+
+
+def _home(value: str, alone: bool, variables: Mapping[str, str | None]) -> str:
+    """The home folder that a ~ at the beginning of a word stands for; "" without one."""
+    if not value.startswith("~"):
+        return ""
+    home = variables.get("HOME")
+    if not (value.startswith("~/") or (value == "~" and alone)) or not home:
+        raise UnknownValueError("a ~ with a name" if home else "the home folder")
+    return home
+
+
+def _unquoted(value: str) -> str:
+    if not value.isascii():
+        raise UnknownValueError("characters beyond ASCII outside quotes")
+    return re.sub(r"\\(.)", lambda m: "" if m[1] == "\n" else m[1], value, flags=re.DOTALL)
+
+
+def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> str:
+    match part["Type"]:
+        case "SglQuoted":
+            return _ansi(part.get("Value", "")) if part.get("Dollar") else str(part.get("Value", ""))
+        case "DblQuoted":
+            if part.get("Dollar"):
+                raise UnknownValueError("a translated text")
+            return "".join(_in_quotes(p, variables) for p in part.get("Parts") or [])
+        case "ParamExp":
+            value = _parameter(part, variables)
+            if split and (not value or _SPLITTING.search(value)):
+                raise UnknownValueError("an unquoted variable")
+            return value
+        case "ArithmExp":
+            return str(_arithmetic(part.get("X") or {}))
+        case "ProcSubst":
+            raise UnknownValueError("a process substitution that is not a word of its own")
+        case "CmdSubst":
+            if (text := _document(part)) is not None and not split:
+                return text
+            raise UnknownValueError("the output of another command")
+        case kind:
+            raise UnknownValueError(f"a {kind}")
+
+
+def _document(part: Node) -> str | None:
+    """What `$(cat <<'EOF' ... EOF)` stands for in quotes: the text itself; None for any other substitution."""
+    statements = part.get("Stmts") or []
+    command = statements[0].get("Cmd") if len(statements) == 1 else None
+    if not command or command["Type"] != "CallExpr" or command.get("Assigns") or len(command.get("Args") or []) != 1:
+        return None
+    redirects = statements[0].get("Redirs") or []
+    if len(redirects) != 1 or redirects[0]["Op"] != "<<" or redirects[0].get("N"):
+        return None
+    if any(statements[0].get(key) for key in ("Negated", "Background", "Coprocess", "Disown")):
+        return None
+    name, end = command["Args"][0]["Parts"], redirects[0]["Word"]["Parts"]
+    if [(p["Type"], p.get("Value")) for p in name] != [("Lit", "cat")]:
+        return None
+    if len(end) != 1 or end[0]["Type"] not in ("SglQuoted", "DblQuoted") or end[0].get("Dollar"):
+        return None
+    quoted = end[0].get("Parts") or [end[0]]
+    if len(quoted) != 1 or not _PLAIN_END.fullmatch(quoted[0].get("Value", "")):
+        return None
+    body = (redirects[0].get("Hdoc") or {}).get("Parts") or []
+    if any(p["Type"] != "Lit" for p in body):
+        return None
+    return "".join(p["Value"] for p in body).rstrip("\n")
+
+
+def _in_quotes(part: Node, variables: Mapping[str, str | None]) -> str:
+    if part["Type"] == "Lit":
+        return re.sub(r"\\([$`\"\\\n])", lambda m: "" if m[1] == "\n" else m[1], part["Value"])
+    return _part(part, variables, split=False)
+
+
+def _ansi(value: str) -> str:
+    """The text of $'...' with its commonest escapes."""
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
+            raise UnknownValueError("an escape in $'...'")
+        return _ESCAPES[match[1]]
+
+    return re.sub(r"\\(.)", one, value, flags=re.DOTALL)
+
+
+def _parameter(part: Node, variables: Mapping[str, str | None]) -> str:
+    name = (part.get("Param") or {}).get("Value", "")
+    if part.keys() - _PARAMETER_KEYS:
+        raise UnknownValueError(f"an expansion of ${name}")
+    if name in _NUMBERS:
+        return "0"
+    value = variables.get(name)
+    if value is None:
+        raise UnknownValueError(f"the variable ${name}")
+    return value
+
+
+def _arithmetic(node: Node) -> int:
+    """The value of arithmetic over plain numbers; names in it may run anything."""
+    match node.get("Type"):
+        case "ParenArithm":
+            return _arithmetic(node["X"])
+        case "BinaryArithm" if node["Op"] in _OPERATORS:
+            left, right = _arithmetic(node["X"]), _arithmetic(node["Y"])
+            if right or node["Op"] not in "/%":
+                value = _OPERATORS[node["Op"]](left, right)
+                if abs(value) < _LARGEST:
+                    return value
+        case "Word" if [p["Type"] for p in node.get("Parts") or []] == ["Lit"]:
+            if _PLAIN_NUMBER.fullmatch(node["Parts"][0]["Value"]):
+                return int(node["Parts"][0]["Value"])
+    raise UnknownValueError("arithmetic over variables")

@@ -1,0 +1,240 @@
+"""Commands that run other commands: looked through where that is exact, and called unknown where it is not.
+
+Only options listed here are understood; any other makes the part unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+from agent_cli.permissions.shell.words import Layer, Part, Word
+from agent_tools.record import Value
+
+
+class _Wrapper:
+    """How a wrapper's own words end: options without and with a value, then `operands` words, then the command.
+
+    own: it changes what the command can do or is given, and so needs a rule of its own.
+    """
+
+    def __init__(self, flags: str = "", valued: str = "", operands: int = 0, *, own: bool = False) -> None:
+        self.flags = frozenset(flags.split())
+        self.valued = frozenset(valued.split())
+        self.operands = operands
+        self.own = own
+
+
+WRAPPERS = {
+    "command": _Wrapper("-p"),
+    "builtin": _Wrapper(),
+    # With -a a program that is several, told apart by the name it is given, would be another one.
+    "exec": _Wrapper("-c -l"),
+    "nohup": _Wrapper(),
+    "timeout": _Wrapper("-v --verbose --foreground --preserve-status", "-k --kill-after -s --signal", 1),
+    "nice": _Wrapper("", "-n --adjustment"),
+    "time": _Wrapper("-p"),
+    "stdbuf": _Wrapper("", "-i -o -e --input --output --error"),
+    "setsid": _Wrapper("-w --wait"),
+    "ionice": _Wrapper("-t", "-c -n --class --classdata"),
+    "env": _Wrapper("-i --ignore-environment - -0 --null", "-u --unset"),
+    "sudo": _Wrapper("-n -E -H -S -k -b --non-interactive", "-u -g --user --group", own=True),
+    "doas": _Wrapper("-n", "-u", own=True),
+    "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", own=True),
+}  # fmt: skip
+_SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
+_SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
+_STRICTER = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
+# Programs that may run what their arguments, their input or the network say, in ways not followed here.
+RUNNERS = frozenset(
+    "ssh docker podman kubectl parallel watch strace ltrace gdb script expect busybox toybox chroot unshare nsenter su "
+    "runuser screen tmux at batch crontab systemd-run flock entr direnv mise asdf nix nix-shell guix proot fakeroot "
+    "source . trap enable alias sg newgrp pkexec run0 dbus-run-session xvfb-run torsocks proxychains chronic unbuffer "
+    "taskset chrt numactl prlimit setarch linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
+    "rlwrap faketime eatmydata catchsegv ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
+    "compgen complete fc bind mapfile readarray "
+    "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl".split()
+)
+_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+# Builtins that take names of variables: a subscript in one is computed, and so may run commands.
+_NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
+_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
+_USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
+_DEEPEST = 8
+
+
+class Script(Value):
+    """Shell code that a part runs, to be analysed by itself. layer: how the part runs it. exact: as this bash would."""
+
+    part: Part
+    text: str
+    layer: Layer
+    exact: bool
+
+
+def look_through(part: Part) -> Iterator[Part | Script]:
+    """The commands that a part really runs: itself, or what is inside it.
+
+    A `Script` stands for shell code that has to be analysed by itself.
+    """
+    words = part.words
+    if words and words[0].pattern:
+        part = part.but(why=part.why or "a pattern for a program's name")
+    if not words or words[0].why or words[0].pattern or len(part.layers) >= _DEEPEST:
+        deep = "too many wrappers" if len(part.layers) >= _DEEPEST else ""
+        yield part.but(why=part.why or deep)
+        return
+    name = os.path.basename(words[0].text)
+    if name in WRAPPERS and not (name == "command" and part.texts[1:2] in (("-v",), ("-V",))):
+        yield from _unwrap(part, name)
+    elif name in _SHELLS and (found := _script_of(part, name)):
+        yield found
+    elif name == "eval":
+        yield from _eval(part)
+    elif name == "find":
+        yield part
+        yield from _find(part)
+    elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
+        yield part.but(hides=f"{name}, which runs other commands,")
+        if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
+            yield Script(part, words[1].text, Layer(words, "own", len(words)), exact=True)
+    elif _computes(part):
+        yield part.but(why=part.why or "a subscript that may run commands")
+    else:
+        yield part
+
+
+def _kind(part: Part, wrapper: _Wrapper | None) -> Literal["clear", "script", "own"]:
+    """The kind of layer that a part makes: one that stands in an unusual place might be any program."""
+    if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.own):
+        return "own"
+    return "script" if wrapper is None else "clear"
+
+
+def _unwrap(part: Part, name: str) -> Iterator[Part | Script]:
+    wrapper, words = WRAPPERS[name], part.words
+    at, assigns, why = 1, list(part.assigns), ""
+    while at < len(words) and words[at].text.startswith("-") and words[at].text != "--" and not why:
+        option = words[at].text
+        if option in wrapper.flags or _joined(option, wrapper) or (name == "nice" and re.fullmatch(r"-\d+", option)):
+            at += 1
+        elif option in wrapper.valued:
+            at += 2
+        else:
+            why = f"the option {option} of {name}"
+    if at < len(words) and words[at].text == "--":
+        at += 1
+    while name in ("env", "sudo", "doas") and at < len(words) and "=" in words[at].text:
+        assigns.append(words[at])
+        at += 1
+    at += wrapper.operands
+    # One that becomes several words, or none, moves where the command begins.
+    why = why or next((w.why or "a pattern" for w in words[1:at] if w.why or w.pattern), "")
+    if why or at >= len(words):
+        # Without a command, or with one that cannot be found for certain: a part of its own.
+        yield part.but(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
+        return
+    layer = Layer(words, _kind(part, wrapper), at)
+    inner = part.but(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
+    if name == "xargs":
+        inner = inner.but(words=_filled_in(words[1:at], inner.words))
+    yield from look_through(inner)
+
+
+def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words of a command that xargs runs: with -I in place of a text, else more at the end."""
+    given = Word("…", "what xargs is given")
+    texts = [w.text for w in options]
+    marks = [b for a, b in pairwise(texts) if a == "-I"] + [t[2:] for t in texts if t.startswith("-I") and t != "-I"]
+    if not marks:
+        return (*words, given)
+    return tuple(w.but(why=w.why or given.why) if any(m in w.text for m in marks) else w for w in words)
+
+
+def _joined(option: str, wrapper: _Wrapper) -> bool:
+    """Whether an option has its value in the same word: -n5, --signal=KILL."""
+    if option.startswith("--"):
+        return option.partition("=")[0] in wrapper.valued and "=" in option
+    return option[:2] in wrapper.valued and len(option) > 2
+
+
+def _script_of(part: Part, name: str) -> Script | Part | None:
+    """The shell code that `bash -c` runs; None where the shell runs a file, which is a program like others."""
+    words, at, letters, odd = part.words, 1, "", name != "bash"
+    unknown = part.but(why=part.why or "shell code that is not known")
+    if part.texts[1:] in (("--version",), ("--help",)):
+        return None
+    while at < len(words) and words[at].text[:1] in "-+" and words[at].text not in ("-", "--"):
+        option = words[at]
+        at += 1
+        if option.why or option.pattern:
+            return unknown
+        if option.text in _SHELL_LONG:
+            continue
+        if not re.fullmatch(r"-[celuxvsoO]+|\+[euxvoO]+", option.text):
+            return unknown
+        letters += option.text[1:] if option.text[0] == "-" else ""
+        for value in words[at : (at := at + sum(option.text.count(o) for o in "oO"))]:
+            odd = odd or option.text.startswith("+") or value.text not in _STRICTER
+    at += at < len(words) and words[at].text in ("-", "--")
+    if any(w.why or w.pattern for w in words[:at]):
+        return unknown
+    if "c" not in letters:
+        from_file = "s" not in letters and at < len(words) and not words[at].text.startswith(("/dev/", "/proc/"))
+        return None if from_file else part.but(why=part.why or "commands from its input")
+    if at >= len(words) or words[at].why or words[at].pattern:
+        return unknown
+    layer = Layer(words, _kind(part, None), len(words))
+    return Script(part, words[at].text, layer, not odd and at == len(words) - 1)
+
+
+def _eval(part: Part) -> Iterator[Part | Script]:
+    if any(w.why or w.pattern for w in part.words):
+        yield part.but(why=part.why or "shell code that is not known")
+    else:
+        texts = part.texts[2:] if part.texts[1:2] == ("--",) else part.texts[1:]
+        yield Script(part, " ".join(texts), Layer(part.words, "script", len(part.words)), exact=True)
+
+
+def _runs_of_git(part: Part) -> bool:
+    """Whether git is told to run a command: by an alias on its command line, or by a subcommand that does."""
+    texts = part.texts
+    configured = any(re.match(r"-c$|--config-env|--exec-path=", t) for t in texts) and any("alias." in t for t in texts)
+    return (
+        configured
+        or any(t.startswith("--exec") for t in texts)
+        or {"submodule", "foreach"} <= set(texts)
+        or (
+            bool({"bisect", "rebase", "filter-branch"} & set(texts))
+            and bool({"run", "-x", "filter-branch"} & set(texts))
+        )
+    )
+
+
+def _computes(part: Part) -> bool:
+    """Whether a builtin computes what its words say: a subscript, or the value of a variable that is a number."""
+    name, rest = part.words[0].text, part.texts[1:]
+    if name in ("declare", "typeset", "local") and any(re.match(r"-\w*[in]", t) for t in rest):
+        return True
+    if name in ("test", "[", "printf") and not {"-v", "-R"} & {t[:2] for t in rest}:
+        return False
+    named = name in _NAMING or name in ("test", "[", "printf")
+    return named and any(_SUBSCRIPT.search(t) for t in rest)
+
+
+def _find(part: Part) -> Iterator[Part | Script]:
+    """What `find -exec` runs, for every file it finds."""
+    words, at = part.words, 1
+    while at < len(words):
+        if words[at].text not in _FIND_RUNS:
+            at += 1
+            continue
+        end = next((n for n in range(at + 1, len(words)) if words[n].text in (";", "+")), len(words))
+        layer = Layer(words, "own", at + 1)
+        inner = tuple(w.but(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
+        if inner:
+            yield from look_through(part.but(words=inner, redirects=(), layers=(*part.layers, layer)))
+        at = end + 1

@@ -1,0 +1,168 @@
+"""Which repositories the user trusts: judged at start, remembered by resolved path and by what would take effect.
+
+A repository that was not seen before is untrusted. The user's yes is kept in one file of theirs, with a fingerprint
+of each file that would run or widen something; when one of them changes, the yes is void. Repositories nested in a
+trusted one are repositories of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from agent_cli.core.trust import Trust
+from agent_cli.permissions.trust_scan import Scan
+from agent_tools.base import ToolError
+from agent_tools.fs.glob_patterns import compile_glob, split_base
+from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.record import DecodeError, Value, from_plain
+
+NAME = "trust.json"
+LIMIT = 8 << 20
+# Counted up when more of a repository takes effect than before: what was agreed to then is not this.
+VERSION = 1
+
+
+class Agreed(Value):
+    """One yes: when it was said, and to which files with which fingerprints."""
+
+    when: str
+    files: dict[str, str]
+
+
+class TrustStore:
+    """The file in which trust is remembered. problem: why nothing in it is believed; "" where it is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.problem = ""
+        self.agreed: dict[str, Agreed] = {}
+        try:
+            self._check()
+            data = json.loads(read_regular(self.path, LIMIT))
+            if data["version"] == VERSION:
+                self.agreed = {root: from_plain(Agreed, entry) for root, entry in data["trusted"].items()}
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
+            why = str(error) if isinstance(error, PermissionError) else "is damaged"
+            self.problem = f"{self.path} {why}, so no repository is trusted by it"
+
+    def _check(self) -> None:
+        """Raises PermissionError, with the reason, where somebody else could have written it."""
+        for path, writable in ((self.path, stat.S_IWGRP | stat.S_IWOTH), (self.path.parent, stat.S_IWOTH)):
+            state = path.stat()
+            if state.st_mode & writable and not state.st_mode & stat.S_ISVTX:
+                raise PermissionError(f"can be written by others than you ({path})")
+            if hasattr(os, "geteuid") and state.st_uid not in (os.geteuid(), 0):
+                raise PermissionError(f"belongs to somebody else ({path})")
+
+    def remember(self, root: Path, files: Mapping[str, str]) -> None:
+        """Trust `root` as it is. Raises OSError where that cannot be kept."""
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.agreed[str(root)] = Agreed(when, dict(files))
+        self._write()
+
+    def forget(self, root: Path) -> bool:
+        """Take trust back; whether there was any. Raises OSError where that cannot be kept."""
+        if self.agreed.pop(str(root), None) is None:
+            return False
+        self._write()
+        return True
+
+    def _write(self) -> None:
+        entries = {root: {"when": a.when, "files": a.files} for root, a in sorted(self.agreed.items())}
+        data = json.dumps({"version": VERSION, "trusted": entries}, indent=1).encode("ascii")
+        write_whole(self.path, data)
+        self.problem = ""
+
+
+def evaluate_trust(
+    root: Path, folder: Path, patterns: Iterable[str], home: Path | None, *, by_flag: bool
+) -> tuple[Trust, str]:
+    """How the repository at `root` stands, and a problem to tell, or "".
+
+    folder: where trust is remembered. patterns: the user's setting `trusted`. by_flag: `--trust` was given. Nothing of
+    the repository is trusted by a repository around it. Raises ValueError for a pattern that is none.
+    """
+    scan = Scan(root)
+    brings = scan.brings()
+    if by_flag:
+        return Trust(str(root), "trusted", "--trust, for this run", brings, outside=scan.outside), ""
+    if pattern := next((p for p in patterns if trusts_folder(p, root, home)), None):
+        return Trust(str(root), "trusted", f"the setting trusted ({pattern})", brings, outside=scan.outside), ""
+    store = TrustStore(folder)
+    agreed = store.agreed.get(str(root))
+    if agreed is None:
+        return Trust(str(root), "untrusted" if brings else "plain", "", brings), store.problem
+    files = scan.fingerprints()
+    if files == agreed.files and scan.complete:
+        return Trust(str(root), "trusted", f"your yes of {agreed.when[:10]}", brings, outside=scan.outside), ""
+    return Trust(str(root), "changed", "", brings, _changes(agreed.files, files)), ""
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """What differs, a file with a word each."""
+    words = []
+    for name in sorted({*before, *now}):
+        if name not in before:
+            words.append(f"{name} (new)")
+        elif name not in now:
+            words.append(f"{name} (gone)")
+        elif before[name] != now[name]:
+            words.append(f"{name} (changed)")
+    return tuple(words) or ("more files than can be checked",)
+
+
+def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
+    """Whether a pattern of the setting `trusted` means this folder itself. Raises ValueError for one that is none."""
+    if pattern.startswith("~/") and home is not None:
+        pattern = f"{home}{pattern[1:]}"
+    elif pattern.startswith("~/"):
+        return False
+    if not pattern.startswith("/"):
+        raise ValueError(f"{pattern!r} is no path from / or ~/, for example ~/src/*")
+    base, rest = split_base(pattern.rstrip("/"))
+    try:
+        found = compile_glob(rest, anywhere=False)
+    except ToolError as error:
+        raise ValueError(str(error)) from None
+    real = Path(os.path.realpath(base))
+    return root != real and root.is_relative_to(real) and found.match(root.relative_to(real).as_posix()) is not None
+
+
+def fingerprints(root: Path) -> dict[str, str] | None:
+    """Each file of the repository that would take effect, with its fingerprint; None where there are too many."""
+    scan = Scan(root)
+    files = scan.fingerprints()
+    return files if scan.complete else None
+
+
+def agree(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
+    """Remember that the user trusts `root` as it was shown to them; "" or why that cannot be kept."""
+    if shown is None:
+        return "it brings more files than can be checked"
+    if fingerprints(root) != shown:
+        return "it changed while you were asked"
+    try:
+        TrustStore(folder).remember(root, shown)
+    except OSError as error:
+        return f"it cannot be kept: {error.strerror or error}"
+    return ""
+
+
+def keep_trust(root: Path, folder: Path, change: Callable[[], None]) -> None:
+    """Make a change of this program's own to a file of the project, such as a rule that is saved there.
+
+    Trust that was remembered and held just before is renewed; where none held, the change makes none.
+    """
+    agreed = TrustStore(folder).agreed.get(str(root))
+    held = agreed is not None and fingerprints(root) == agreed.files
+    change()
+    if held:
+        agree(root, folder, fingerprints(root))

@@ -1,0 +1,370 @@
+"""The wire for Anthropic's Messages API.
+
+Up to four cache breakpoints: behind the tools, behind the system prompt, behind what a compaction has put at the
+beginning, and on the newest message. Only the last one moves; apart from it a request is byte for byte the previous
+one plus a suffix, until the conversation is compacted. Reasoning is sent back as it came, with its signatures: the API
+demands that of the turn it is working on, and ignores older ones by itself.
+
+Reading an answer of the Messages API: JSON objects in, chunks out. A complete answer is read as the same blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage, claude_blocks
+from agent_cli.core.modes import WORDS, thinking_budget
+from agent_cli.core.results import Usage
+from agent_cli.providers.base import (
+    CallDelta,
+    CallStart,
+    Chunk,
+    ModelError,
+    Request,
+    Started,
+    TextChunk,
+    ThinkingChunk,
+    ToolSpec,
+    UsageChunk,
+    stopped,
+)
+from agent_cli.providers.errors import refusal_in_stream
+from agent_cli.providers.http import HttpResponse, Timeouts
+from agent_cli.providers.http_client import EncodedMessages, Wire, encoded
+from agent_tools.cancel import CancelToken
+
+
+class MessageReader:
+    """One answer. `prefill`: words that it begins with and that the server does not repeat."""
+
+    def __init__(self, provider: str, model: str, prefill: str = "") -> None:
+        self.finished = False
+        self._provider = provider
+        self._model = model
+        self._prefill = prefill
+        self._raw = ""
+        self._counts: dict[str, Any] = {}
+        self._calls = 0
+        # Of each open block that is a call: our index, and the arguments it came with in one piece.
+        self._open: dict[int, tuple[int, Any]] = {}
+
+    def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
+        """The chunks of one JSON object. Raises ModelError for an `error` object."""
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            yield from self._delta(event.get("index", 0), event.get("delta") or {})
+        elif kind == "content_block_start":
+            yield from self._block(event.get("index", 0), event.get("content_block") or {})
+        elif kind == "content_block_stop":
+            yield from self._close(event.get("index", 0))
+        elif kind == "message_start":
+            yield from self._start(event.get("message") or {})
+        elif kind == "message_delta":
+            self._raw = str((event.get("delta") or {}).get("stop_reason") or self._raw)
+            self.finished = self.finished or bool(self._raw)
+            yield from self._usage(event.get("usage"))
+        elif kind == "message_stop":
+            self.finished = True
+        elif kind == "message":
+            yield from self._whole(event)
+        elif kind == "error" or event.get("error"):
+            raise refusal_in_stream(event.get("error"), provider=self._provider, model=self._model)
+
+    def end(self) -> Iterator[Chunk]:
+        """The last chunk, after everything was read."""
+        yield stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+
+    def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
+        yield from self._start(message)
+        for index, block in enumerate(message.get("content") or ()):
+            yield from self._block(index, block)
+            yield from self._close(index)
+        self._raw = str(message.get("stop_reason") or "")
+        self.finished = True
+
+    def _start(self, message: dict[str, Any]) -> Iterator[Chunk]:
+        yield Started(str(message.get("id") or ""), str(message.get("model") or self._model))
+        yield from self._usage(message.get("usage"))
+        if self._prefill:
+            yield TextChunk(self._prefill)
+
+    def _block(self, index: int, block: dict[str, Any]) -> Iterator[Chunk]:
+        kind = block.get("type")
+        if kind == "tool_use":
+            self._open[index] = (self._calls, block.get("input"))
+            yield CallStart(self._calls, str(block.get("id") or ""), str(block.get("name") or ""))
+            self._calls += 1
+        elif kind == "text" and block.get("text"):
+            yield TextChunk(block["text"])
+        elif kind == "thinking" and (block.get("thinking") or block.get("signature")):
+            yield ThinkingChunk(block.get("thinking") or "", block.get("signature") or "")
+        elif kind == "redacted_thinking":
+            yield ThinkingChunk(data=block.get("data") or "")
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> Iterator[Chunk]:
+        kind = delta.get("type")
+        if kind == "text_delta":
+            if text := delta.get("text"):
+                yield TextChunk(text)
+        elif kind == "input_json_delta":
+            if (text := delta.get("partial_json")) and index in self._open:
+                number, _ = self._open[index]
+                self._open[index] = (number, None)
+                yield CallDelta(number, text)
+        elif kind == "thinking_delta":
+            if text := delta.get("thinking"):
+                yield ThinkingChunk(text)
+        elif kind == "signature_delta" and delta.get("signature"):
+            yield ThinkingChunk(signature=delta["signature"])
+
+    def _close(self, index: int) -> Iterator[Chunk]:
+        number, whole = self._open.pop(index, (0, None))
+        if whole:
+            yield CallDelta(number, encoded(whole).decode())
+
+    def _usage(self, report: dict[str, Any] | None) -> Iterator[Chunk]:
+        if not report:
+            return
+        # The counts are cumulative, and a later report may leave out what an earlier one said.
+        self._counts.update({k: v for k, v in report.items() if v is not None})
+        yield UsageChunk(anthropic_usage(self._counts))
+
+
+def anthropic_usage(counts: dict[str, Any]) -> Usage:
+    """Token counts in our terms: theirs leave the cached parts out of the input."""
+    read = counts.get("cache_read_input_tokens") or 0
+    written = counts.get("cache_creation_input_tokens") or 0
+    details = counts.get("output_tokens_details") or {}
+    return Usage(
+        input=(counts.get("input_tokens") or 0) + read + written,
+        output=counts.get("output_tokens") or 0,
+        reasoning=details.get("thinking_tokens") or details.get("reasoning_tokens") or 0,
+        cache_read=read,
+        cache_write=written,
+        web_searches=(counts.get("server_tool_use") or {}).get("web_search_requests") or 0,
+    )
+
+
+VERSION = "2023-06-01"
+MAX_TOKENS = 8192
+LEAST_BUDGET = 1024
+
+# Models that take a budget and no effort; everything newer decides by itself how much to think.
+_WITH_BUDGET = r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))"
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+
+# Options that may be left out when the API rejects them, and what we then say.
+_OPTIONAL = {
+    "temperature": "takes no temperature; it was left out",
+    "display": "offers no summaries of its reasoning",
+    "effort": "takes no such effort; it was left out",
+    "thinking": "cannot think as asked; that option was left out",
+}
+
+
+class Anthropic(Wire):
+    """The Messages API at `base_url` (with or without `/v1`).
+
+    bearer: the key is an OAuth token. headers: sent with every request, in addition or instead.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        bearer: bool = False,
+    ) -> None:
+        key = (api_key or "").strip()
+        sent = {"Authorization": f"Bearer {key}"} if bearer else {"x-api-key": key}
+        sent = {"anthropic-version": VERSION, **(sent if key else {})}
+        url = base_url.rstrip("/").removesuffix("/v1") + "/v1/messages"
+        super().__init__(url, {**sent, **(headers or {})}, "Anthropic", timeouts or Timeouts())
+        self._claude = EncodedMessages(lambda m: _message(m, foreign=False))
+        self._other = EncodedMessages(lambda m: _message(m, foreign=True))
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `Transport`. A prefill comes as the first text, so that the texts together are the whole answer."""
+        if request.json_schema is not None:
+            yield from self._once("Anthropic takes no JSON schema here; the answer is checked afterwards.")
+        if request.thinking_tokens and not self._thinks_by_budget(request):
+            yield from self._once(f"{request.model} takes no thinking budget; it follows the effort alone.")
+        if request.prefill and self._thinking(request):
+            yield from self._once("The prefill was left out, because it cannot be combined with thinking.")
+        for step in self._send(request, cancel):
+            if isinstance(step, HttpResponse):
+                yield from self._read(request, step)
+            else:
+                yield step
+
+    def _read(self, request: Request, reply: HttpResponse) -> Iterator[Chunk]:
+        reader = MessageReader(self._provider, request.model, self._prefill(request))
+        return self._listen(reader, reply, lambda event: event.get("type") == "message_stop")
+
+    def _thinks_by_budget(self, request: Request) -> bool:
+        old = bool(re.search(_WITH_BUDGET, request.model)) or "claude" not in request.model
+        return old if self._takes(request, "thinking mode") else not old
+
+    def _budget(self, request: Request) -> int:
+        """The tokens to think with, or 0."""
+        wanted = thinking_budget(request.effort, request.thinking_tokens)
+        if wanted and request.max_tokens:
+            wanted = min(wanted, request.max_tokens - 1)
+        return wanted if wanted >= LEAST_BUDGET else 0
+
+    def _thinking(self, request: Request) -> dict[str, Any] | None:
+        """The `thinking` option, or None where nothing is asked for or nothing can be."""
+        wanted = request.effort or request.thinking_tokens or request.reasoning_summary
+        if not wanted or not self._takes(request, "thinking"):
+            return None
+        if self._thinks_by_budget(request):
+            budget = self._budget(request)
+            # The API refuses thinking in the middle of a turn that was begun without.
+            if not budget or not _thought_through(request.messages):
+                return None
+            return {"type": "enabled", "budget_tokens": budget}
+        if request.effort == "none":
+            return {"type": "disabled"}
+        if request.reasoning_summary and self._takes(request, "display"):
+            return {"type": "adaptive", "display": "summarized"}
+        return {"type": "adaptive"}
+
+    def _prefill(self, request: Request) -> str:
+        if self._takes(request, "prefill") and not self._thinking(request):
+            return request.prefill.rstrip()
+        return ""
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        words = error.failure.message.lower()
+        if "prefill" in words and self._prefill(request):
+            self._rejected.add((request.model, "prefill"))
+            return f"{request.model} cannot continue a given beginning; the prefill was left out."
+        options = self._options(request)
+        thinking = options.get("thinking") or {}
+        names_mode = "adaptive" in words or "budget_tokens" in words
+        if names_mode and thinking.get("type") in ("enabled", "adaptive") and self._takes(request, "thinking mode"):
+            self._rejected.add((request.model, "thinking mode"))
+            return ""
+        sent = {**options, **thinking, **options.get("output_config", {})}
+        for option, advice in _OPTIONAL.items():
+            if option in sent and option in words:
+                self._rejected.add((request.model, option))
+                return f"{request.model} {advice}."
+        return None
+
+    def _options(self, request: Request) -> dict[str, Any]:
+        """The part of the body that is neither system, tools nor messages, in a fixed order."""
+        thinking = self._thinking(request)
+        budget = 0 if request.effort == "none" else self._budget(request.but(max_tokens=None))
+        most = request.max_tokens or max(MAX_TOKENS, budget + WORDS if thinking else 0)
+        options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
+        if thinking:
+            options["thinking"] = thinking
+            if thinking["type"] == "adaptive" and request.effort and self._takes(request, "effort"):
+                effort = "low" if request.effort == "minimal" else request.effort
+                options["output_config"] = {"effort": effort}
+        on = thinking is not None and thinking["type"] != "disabled"
+        if request.temperature is not None and not on and self._takes(request, "temperature"):
+            options["temperature"] = request.temperature
+        if request.tools and request.tool_choice == "none":
+            options["tool_choice"] = {"type": "none"}
+        return options
+
+    def _body(self, request: Request) -> bytes:
+        parts = [encoded(self._options(request))[:-1]]
+        if request.system.strip():
+            block = encoded({"type": "text", "text": request.system})[:-1] + _MARK
+            parts.append(b',"system":[' + block + b"]")
+        if request.tools:
+            if self._tools[0] is not request.tools:
+                tools = [encoded(_tool(t)) for t in request.tools]
+                tools[-1] = tools[-1][:-1] + _MARK
+                self._tools = (request.tools, b",".join(tools))
+            parts.append(b',"tools":[' + self._tools[1] + b"]")
+        parts += (b',"messages":[', self._joined(request), b"]}")
+        return b"".join(parts)
+
+    def _joined(self, request: Request) -> bytes:
+        """The messages: neighbours of one side are one message, and the newest of ours carries the breakpoint."""
+        memory = self._claude if "claude" in request.model else self._other
+        groups: list[tuple[str, list[bytes]]] = []
+        forms = memory.of(request.messages)
+        if 0 < request.head < len(forms) and (kept := forms[request.head - 1][1]):
+            forms[request.head - 1] = ("user", [*kept[:-1], kept[-1][:-1] + _MARK])
+        for role, blocks in forms:
+            if blocks and groups and groups[-1][0] == role:
+                groups[-1][1].extend(blocks)
+            elif blocks:
+                groups.append((role, list(blocks)))
+        if groups and groups[-1][0] == "user" and not groups[-1][1][-1].endswith(_MARK):
+            groups[-1][1][-1] = groups[-1][1][-1][:-1] + _MARK
+        if prefill := self._prefill(request):
+            groups.append(("assistant", [encoded({"type": "text", "text": prefill})]))
+        return b",".join(
+            b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}" for role, blocks in groups
+        )
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _call_id(identity: str) -> str:
+    # A call made by another provider may have an id that this API does not take.
+    plain = identity.isascii() and identity.replace("_", "").replace("-", "").isalnum()
+    return identity if plain else f"toolu_{identity.encode('utf-8', 'replace').hex()}"
+
+
+def _thought_through(messages: tuple[Message, ...]) -> bool:
+    """Whether every answer of the turn in progress begins with reasoning that can be sent back."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        # Words that follow results are part of the same message, and do not begin a turn.
+        if isinstance(message, UserMessage) and not isinstance(messages[place - 1], ToolMessage):
+            break
+        if isinstance(message, AssistantMessage) and message.calls:
+            first = message.parts[0]
+            if not isinstance(first, Thinking) or not (first.signature or first.data):
+                return False
+    return True
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    # The API refuses blank text.
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
+    """Role and encoded blocks. `foreign`: the model at the other end is not a Claude."""
+    if isinstance(message, UserMessage):
+        return "user", [encoded(block) for block in [*claude_blocks(message.media), *_text(message.text)]]
+    if isinstance(message, ToolMessage):
+        call_id = _call_id(message.call_id)
+        content: Any = message.text or "(empty)"
+        if message.media:
+            content = [*_text(message.text), *claude_blocks(message.media)]
+        plain = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        if message.is_error:
+            plain["is_error"] = True
+        return "user", [encoded(plain)]
+    # A signature is worth something only to the kind of model that made it.
+    ours = not message.model or ("claude" in message.model) is not foreign
+    blocks = []
+    for part in message.parts:
+        if isinstance(part, Thinking):
+            if ours and part.data:
+                blocks.append(encoded({"type": "redacted_thinking", "data": part.data}))
+            elif ours and part.signature:
+                thought = {"type": "thinking", "thinking": part.text, "signature": part.signature}
+                blocks.append(encoded(thought))
+        elif isinstance(part, Text):
+            blocks += [encoded(block) for block in _text(part.text)]
+        else:
+            use = {"type": "tool_use", "id": _call_id(part.id), "name": part.name, "input": part.arguments}
+            blocks.append(encoded(use))
+    return "assistant", blocks

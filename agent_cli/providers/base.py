@@ -1,0 +1,186 @@
+"""How the engine talks to a model: one request in, an iterator of chunks out, errors from a small set.
+
+A wire is a class with `stream(request, cancel)`. What it must do is fixed by tests/providers/test_contract.py, which
+runs over all of them. Wires keep nothing between requests but connections and the encoded form of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Protocol
+
+from agent_cli.core.messages import Message
+from agent_cli.core.modes import Effort
+from agent_cli.core.results import Failure, Usage
+from agent_tools.cancel import CancelToken
+from agent_tools.record import Value
+
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "other"]
+
+
+class ToolSpec(Value):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class Request(Value):
+    """One model call. `model` is what the provider calls it, without our provider prefix.
+
+    tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them.
+    thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
+    head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
+    of the model's answers it has taken away. aside: the request is not the conversation's next.
+    prefill: text that the answer must begin with. stream: False asks for the whole answer at once.
+    """
+
+    model: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    reasoning_summary: bool = False
+    prefill: str = ""
+    stream: bool = True
+    tool_choice: Literal["auto", "none"] = "auto"
+    json_schema: dict[str, Any] | None = None
+    head: int = 0
+    earlier: int = 0
+    aside: bool = False
+
+
+class Started(Value):
+    """The response began: the provider's id for it and the model that answers."""
+
+    id: str
+    model: str
+
+
+class TextChunk(Value):
+    text: str
+
+
+class ThinkingChunk(Value):
+    """A piece of reasoning. A signature or encrypted data closes the block it belongs to."""
+
+    text: str = ""
+    signature: str = ""
+    data: str = ""
+
+
+class CallStart(Value):
+    """A tool call begins. `index` tells apart calls whose argument fragments interleave."""
+
+    index: int
+    id: str
+    name: str
+
+
+class CallDelta(Value):
+    """A fragment of the JSON text of a call's arguments."""
+
+    index: int
+    json: str
+
+
+class UsageChunk(Value):
+    """Token counts so far for this call; the last one stands. `cost` is filled in where the provider reports it."""
+
+    usage: Usage
+
+
+class Stopped(Value):
+    """The response is complete. `raw` is the provider's own word."""
+
+    reason: StopReason
+    raw: str = ""
+
+
+class Notice(Value):
+    """Something a user should know: a retry, with the seconds until then; an option the wire lacks."""
+
+    text: str
+    wait: float = 0.0
+
+
+class Restarted(Value):
+    """The answer broke off and is asked for again: the chunks so far are void, what they cost was spent."""
+
+
+Chunk = Started | TextChunk | ThinkingChunk | CallStart | CallDelta | UsageChunk | Stopped | Notice | Restarted
+
+
+class PlainAnswer:
+    """The words of an answer, and what it and the attempts before it used (None: not reported); also where it fails."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.usage: Usage | None = None
+        self._earlier = Usage()
+
+    def read(self, chunks: Iterable[Chunk]) -> None:
+        """Take the chunks of one call. Raises what the transport raises."""
+        for chunk in chunks:
+            if isinstance(chunk, TextChunk):
+                self.text += chunk.text
+            elif isinstance(chunk, UsageChunk):
+                self.usage = self._earlier + chunk.usage
+            elif isinstance(chunk, Restarted):
+                self.text, self._earlier = "", self.usage or Usage()
+
+
+class ModelError(Exception):
+    """A model call failed. `failure.kind` is one of the small set; `retry_after` is in seconds."""
+
+    def __init__(self, failure: Failure, retry_after: float | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.retry_after = retry_after
+
+
+# The words of all providers, small; what is in no row is "other".
+_STOP_WORDS: dict[StopReason, str] = {
+    "end_turn": "stop end_turn eos eos_token complete completed",
+    "tool_use": "tool_use tool_calls tool_call function_call",
+    "max_tokens": "max_tokens length model_length model_context_window_exceeded",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
+    " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
+}
+_STOPS = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
+_OVERLOADED = {"error", "network_error", "insufficient_system_resource", "timeout"}
+_MALFORMED = {
+    "malformed_function_call",
+    "malformed_response",
+    "malformed_tool_use",
+    "malformed_model_output",
+    "unexpected_tool_call",
+    "missing_thought_signature",
+}
+
+
+def stopped(raw: str, *, calls: bool, provider: str) -> Stopped:
+    """How a whole answer ended, from the provider's own word for it; an empty one counts as an end.
+
+    calls: whether the answer has tool calls (several servers say "stop" then). Raises ModelError for a word that means
+    that the provider gave up, or that its model wrote what it could not read.
+    """
+    word = raw.lower()
+    if word in _OVERLOADED:
+        raise ModelError(Failure("overloaded", f"{provider} broke the answer off ({raw}).", retryable=True))
+    if word in _MALFORMED:
+        said = f"{provider} could not read the tool call that its model wrote ({raw})."
+        raise ModelError(Failure("malformed", said, retryable=True))
+    reason = _STOPS.get(word, "other") if word else "end_turn"
+    return Stopped("tool_use" if calls and reason == "end_turn" else reason, raw)
+
+
+class Transport(Protocol):
+    """A wire. Raises ModelError, or Cancelled within 300 ms of the token being cancelled."""
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]: ...

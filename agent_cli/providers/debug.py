@@ -1,0 +1,63 @@
+"""`--debug`: what was asked of the model and what came back, one JSON line each, without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.redact import Redactor
+from agent_cli.providers.base import CallDelta, Chunk, ModelError, Request, TextChunk, ThinkingChunk, Transport
+from agent_tools.cancel import CancelToken
+from agent_tools.fs.safe_read import open_regular
+from agent_tools.record import to_plain
+
+
+class Debugged:
+    """A transport that writes requests and responses to a file (mode 0600) and otherwise is the one it wraps."""
+
+    def __init__(self, inner: Transport, path: Path, redact: Redactor) -> None:
+        self._inner = inner
+        self._path = path
+        self._redact = redact
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        self._write("request", _without_media(to_plain(request)))
+        chunks: list[Any] = []
+        started = time.monotonic()
+        try:
+            for chunk in self._inner.stream(request, cancel):
+                _collect(chunks, chunk)
+                yield chunk
+        except ModelError as error:
+            chunks.append(to_plain(error.failure))
+            raise
+        finally:
+            self._write("response", chunks, ms=round((time.monotonic() - started) * 1000))
+
+    def _write(self, kind: str, data: Any, **more: Any) -> None:
+        line = self._redact(json.dumps({"time": time.time(), "kind": kind, **more, "data": data}))
+        fd = open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def _without_media(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with the length of images and PDFs for their data, which nobody reads and every request repeats."""
+    for item in (item for message in request["messages"] for item in message.get("media", ())):
+        item["data"] = f"({len(item['data'])} characters)"
+    return request
+
+
+def _collect(chunks: list[Any], chunk: Chunk) -> None:
+    """Pieces of one text or of one call's arguments become one."""
+    plain = to_plain(chunk)
+    field = {TextChunk: "text", ThinkingChunk: "text", CallDelta: "json"}.get(type(chunk))
+    if field and chunks and chunks[-1].get("type") == plain["type"] and chunks[-1].get("index") == plain.get("index"):
+        for key, value in plain.items():
+            chunks[-1][key] = chunks[-1].get(key, "") + value if key == field else value
+    else:
+        chunks.append(plain)

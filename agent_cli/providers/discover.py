@@ -1,0 +1,90 @@
+"""With no model configured: what is there to use, a key in the environment or a server on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from agent_cli.providers.catalog import newest_claude
+from agent_cli.providers.credentials import NoModelError
+from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find
+
+Probe = Callable[[str], str | None]
+CONNECT_SECONDS = 0.2
+ANSWER_SECONDS = 1.0
+
+
+def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
+    """The name of the model to use when none is configured, the best of what `discover` finds.
+
+    Raises NoModelError, which says what was looked for.
+    """
+    for name, _ in _found(env, probe or probe_server):
+        return name
+    keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
+    servers = ", ".join(p.name for p in _local_servers())
+    raise NoModelError(
+        f"no model is configured, and none was found: no key in the environment ({keys}, ...), no local server "
+        f"({servers}). Set a key, start a server, or see it work: agent demo"
+    )
+
+
+def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[str, str]]:
+    """Every model that could be the default, best first, each with the reason in a few words."""
+    return list(_found(env, probe or probe_server))
+
+
+def probe_server(base_url: str) -> str | None:
+    """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
+    from http.client import HTTPConnection, HTTPException  # only needed where no model is configured
+
+    scheme, _, rest = base_url.partition("://")
+    host, _, path = rest.partition("/")
+    if scheme != "http" or not host:
+        return None
+    try:
+        connection = HTTPConnection(host, timeout=CONNECT_SECONDS)
+        connection.connect()
+        connection.sock.settimeout(ANSWER_SECONDS)
+        connection.request("GET", f"/{path.rstrip('/')}/models", headers={"Accept": "application/json"})
+        answer = connection.getresponse()
+        body = answer.read(1 << 20)
+        connection.close()
+        models = json.loads(body)["data"] if answer.status == 200 else []
+        names = [m["id"] for m in models if isinstance(m["id"], str)]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return None  # whatever listens there is not a model server
+    return next((n for n in names if "embed" not in n.lower()), None)
+
+
+def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
+    for provider in PROVIDERS:
+        variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
+        if variable is None or not provider.default or provider.local:
+            continue
+        url = base_url_of(provider, env)
+        if _is_loopback(url):
+            # The key belongs to a server of the user's own, which has other models.
+            if model := probe(url):
+                yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
+            continue
+        yield f"{provider.name}/{_default_of(provider)}", f"{variable} is set"
+    for provider in _local_servers():
+        url = base_url_of(provider, env)
+        if model := probe(url):
+            yield f"{provider.name}/{model}", f"a server answers at {url}"
+
+
+def _default_of(provider: Provider) -> str:
+    if provider.name == "anthropic":
+        return newest_claude("sonnet") or provider.default
+    return provider.default
+
+
+def _local_servers() -> list[Provider]:
+    return [p for name in LOCAL_SERVERS if (p := find(name))]
+
+
+def _is_loopback(url: str) -> bool:
+    host = url.partition("://")[2].partition("/")[0].rpartition(":")[0] or url.partition("://")[2]
+    return host.partition("/")[0] in ("localhost", "127.0.0.1", "[::1]")

@@ -1,0 +1,209 @@
+"""What a provider's refusal means: one of the small set of failures, in a sentence for a user.
+
+Providers agree on nothing but rough status codes, so the words of the message decide where the code is ambiguous:
+a conversation that is too long, money that has run out, a model that does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+from agent_cli.core.results import Failure
+from agent_cli.providers.base import ModelError
+
+Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_request", "network", "malformed"]
+
+LONGEST = 500
+LOADING_WAIT = 10.0  # seconds: loading takes a local server up to a minute, longer than all the usual waits together
+
+# Patterns as text: they are compiled when something fails, not when the program starts.
+_TOO_LONG = (
+    r"context.length.exceeded|context_window_exceeded|exceed_context_size|maximum context length"
+    r"|(prompt|input|request|conversation|message)s? (is |are |was )?too (long|large)"
+    r"|exceeds? (the |this |your )?(model'?s? )?(available |maximum |max(_\w+)? ?|allowed |input )*"
+    r"(context|prompt|input|token|seq|number of tokens)"
+    r"|exceeds the maximum (allowed )?(number of|input) tokens?|input token count"
+    r"|(larger|longer|greater) than the (model'?s? )?(maximum |max )?context"
+    r"|reduce (the length|the number of tokens|your message size|your prompt)"
+    r"|context (window|size|length) (is )?(exceeded|limit|overflow|of \d+)|context limit|context overflow"
+    r"|too many (input )?tokens|n_ctx|max_seq_len|request_too_large"
+)
+_NO_MONEY = (
+    r"insufficient.(quota|balance|credit|funds)|exceeded your current quota|credit balance|out of credits"
+    r"|requires? more credits|billing|payment required|spending limit|usage limit"
+)
+_NO_MODEL = (
+    r"model.not.found|(no such|unknown|invalid|unsupported) model|not a valid model|does not have access to model"
+    r"|model\S* .{0,100}(does not|doesn't) exist|model\S* .{0,100}not (be )?found|no endpoints found"
+)
+_LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
+_NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
+_HTML = r"\s*(<!doctype html|<html)"
+_TITLE = r"(?s)<title[^>]*>(.*?)</title>"
+
+# What providers call an error when there is no status: in the middle of a stream.
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+def error_for_status(
+    status: int, body: bytes, header: Callable[[str], str], *, provider: str, model: str, now: float
+) -> ModelError:
+    """The error for an answer with a status other than 200.
+
+    `header` looks a header up; `provider` and `model` are named in the sentence; `now` is the time since the epoch.
+    """
+    text = body.decode("utf-8", "replace")
+    if re.match(_HTML, text, re.IGNORECASE):
+        title = re.search(_TITLE, text, re.IGNORECASE)
+        said, code = f"a web page: {_clip(title[1])}" if title else "a web page", ""
+    else:
+        said, code = _said(text)
+    return _error(status, said, code, provider, model, retry_after(header, status, now))
+
+
+def refusal_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
+    """The error for an `error` object that came inside an answer with status 200."""
+    said, code = _said_in(error if isinstance(error, dict) else {"error": error})
+    number = error.get("code") if isinstance(error, dict) else None
+    status = number if isinstance(number, int) and 400 <= number < 600 else _STATUS_OF.get(code.split(" ")[0], 500)
+    return _error(status, said, code, provider, model, None)
+
+
+def malformed(message: str) -> ModelError:
+    """The answer is not what the protocol promises."""
+    return ModelError(Failure("malformed", message))
+
+
+def _error(status: int, said: str, code: str, provider: str, model: str, wait: float | None) -> ModelError:
+    kind, retryable, lead = _judged(status, f"{code} {said}")
+    if lead == "no model":
+        lead = f"{provider} has no model named {model!r}"
+    elif lead == "server error":
+        lead = f"Server error ({status}) from {provider}"
+    elif lead == "loading":
+        lead, said, wait = f"{provider} is still loading its model", "", wait or LOADING_WAIT
+    elif lead == "wrong place":
+        lead = f"{provider} has nothing at this address (HTTP 404); is the base URL right?"
+        said = said if len(said) > 15 else ""
+    else:
+        lead = f"{provider} {lead}" if kind != "context_too_long" else f"{lead} for {model} at {provider}"
+    # The status helps where the words are the provider's alone.
+    if not said:
+        lead += "" if "HTTP" in lead or f"({status})" in lead else f" (HTTP {status})"
+    sentence = f"{lead}: {said}" if said else lead
+    return ModelError(Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable), wait)
+
+
+def _says(pattern: str, words: str) -> bool:
+    return re.search(pattern, words, re.IGNORECASE) is not None
+
+
+def _judged(status: int, words: str) -> tuple[Kind, bool, str]:
+    """Kind, whether trying again may help, and how the sentence begins."""
+    if status == 402 or (status in (400, 403, 429) and _says(_NO_MONEY, words)):
+        return "rate_limit", False, "refuses because the account has no credit or quota left"
+    if status == 429:
+        return "rate_limit", True, "limits the rate of requests"
+    if status in (400, 413, 422, 500) and _says(_TOO_LONG, words):
+        return "context_too_long", False, "The conversation is too long"
+    if status in (400, 403, 404, 422) and _says(_NO_MODEL, words):
+        return "bad_request", False, "no model"
+    if status in (401, 403) or (status == 400 and _says(_NO_KEY, words)):
+        return "auth", False, "refused the API key" if status != 403 else "does not allow this"
+    if status == 404:
+        return "bad_request", False, "wrong place"
+    if status == 408:
+        return "network", True, "gave up waiting for the request"
+    if status == 503 and _says(_LOADING, words):
+        return "overloaded", True, "loading"
+    if status in (503, 529):
+        return "overloaded", True, "is overloaded"
+    if status >= 500:
+        return "overloaded", True, "server error"
+    return "bad_request", False, "refused the request"
+
+
+def _said(text: str) -> tuple[str, str]:
+    """The provider's own message and error code, out of the body of a refusal."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return _clip(text), ""
+    if isinstance(data, list) and data:
+        data = data[0]
+    return _said_in(data) if isinstance(data, dict) else (_clip(str(data)), "")
+
+
+def _said_in(data: dict[str, Any]) -> tuple[str, str]:
+    error = data.get("error", data)
+    if not isinstance(error, dict):
+        return _clip(str(error)), str(data.get("code") or data.get("type") or "")
+    said = error.get("message") or error.get("detail") or error.get("error") or ""
+    if isinstance(said, list):
+        said = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in said)
+    # OpenRouter passes on what the provider behind it said.
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+        inner, _ = _said(metadata["raw"])
+        said = f"{said}: {inner}"
+    names = [error.get("code"), error.get("type"), error.get("param")]
+    return _clip(str(said)), " ".join(str(name) for name in names if name)
+
+
+def _clip(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def retry_after(header: Callable[[str], str], status: int, now: float) -> float | None:
+    """The seconds that the provider asks to wait, if it does. `now`: the time since the epoch."""
+    seconds = _number(header("retry-after-ms"))
+    if seconds is not None:
+        return seconds / 1000
+    value = header("retry-after")
+    seconds = _number(value)
+    if seconds is not None:
+        return seconds
+    if value:
+        try:
+            return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        except ValueError:
+            return None
+    if status != 429:
+        return None
+    waits: list[float] = []
+    for name in ("requests", "tokens", "input-tokens", "output-tokens"):
+        if header(f"anthropic-ratelimit-{name}-remaining") == "0":
+            try:
+                reset = datetime.fromisoformat(header(f"anthropic-ratelimit-{name}-reset"))
+            except ValueError:
+                continue
+            waits.append(max(0.0, reset.timestamp() - now))
+    return max(waits, default=None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None

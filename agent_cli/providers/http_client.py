@@ -1,0 +1,305 @@
+"""What the direct wires share: sending a body, reading the answer as JSON events, and remembering two things.
+
+Remembered are the encoded form of each message, so that a long conversation is not serialised again every round, and
+the options that a server turned out not to take: such a request is sent again without the option, and a user is told
+once. Nothing of this changes what a conversation means.
+
+Server-sent events out of bytes, however they were cut, as the WHATWG standard defines them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from agent_cli.core.messages import Message
+from agent_cli.core.results import Usage
+from agent_cli.providers.base import CallDelta, Chunk, ModelError, Notice, Request, TextChunk, ThinkingChunk, UsageChunk
+from agent_cli.providers.connect import network_error
+from agent_cli.providers.errors import error_for_status, malformed
+from agent_cli.providers.http import Http, HttpResponse, Timeouts
+from agent_tools.cancel import CancelToken
+
+BOM = b"\xef\xbb\xbf"
+
+
+class Splitter:
+    """Feed it bytes; it returns the events they complete, as pairs of name (empty if unnamed) and data.
+
+    most: bytes of one event.
+    """
+
+    def __init__(self, most: int = 64 << 20) -> None:
+        self._most = most
+        self._size = 0
+        self._rest: list[bytes] = []
+        self._at_start = True
+        self._after_cr = self._after_lf = False
+
+    def feed(self, data: bytes) -> list[tuple[str, str]]:
+        """The events that end within `data`. Events without data are not events. Raises OverflowError."""
+        if self._at_start:
+            data = self._without_bom(data)
+        if not data:
+            return []
+        if self._after_cr or b"\r" in data:
+            data = self._plain_line_ends(data)
+            if not data:
+                return []
+        self._rest.append(data)
+        self._size += len(data)
+        if self._size > self._most:
+            raise OverflowError
+        # A long event arrives in many pieces: join them only when it has ended.
+        ends = b"\n\n" in data or (self._after_lf and data.startswith(b"\n"))
+        self._after_lf = data.endswith(b"\n")
+        if not ends:
+            return []
+        blocks = b"".join(self._rest).split(b"\n\n")
+        self._rest = [blocks.pop()]
+        self._size = len(self._rest[0])
+        events: list[tuple[str, str]] = []
+        for block in blocks:
+            # Nearly every block is one data line.
+            if block.startswith(b"data: ") and b"\n" not in block:
+                events.append(("", block[6:].decode("utf-8", "replace")))
+            else:
+                _parse(block, events)
+        return events
+
+    def _without_bom(self, data: bytes) -> bytes:
+        data = b"".join(self._rest) + data
+        if len(data) < len(BOM) and BOM.startswith(data):
+            self._rest = [data]
+            return b""
+        self._rest = []
+        self._at_start = False
+        return data.removeprefix(BOM)
+
+    def _plain_line_ends(self, data: bytes) -> bytes:
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+            if not data:
+                return data
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
+    name = ""
+    data: list[str] = []
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        elif field == b"event":
+            name = value.removeprefix(b" ").decode("utf-8", "replace")
+    if data:
+        events.append((name, "\n".join(data)))
+
+
+T = TypeVar("T")
+
+MOST_ERROR = 64 * 1024
+MOST_ANSWER = 64 * 1024 * 1024
+_TEXTS = {TextChunk: ("text",), ThinkingChunk: ("text", "signature", "data"), CallDelta: ("json",)}
+_MOST_TOKENS = 10**12
+# What reading a value of another type than the one that was promised raises.
+_ODD = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def encoded(value: Any) -> bytes:
+    """`value` as compact JSON. What JSON cannot say (NaN, half a surrogate pair) becomes null or "?"."""
+    try:
+        text = _encode(value)
+    except ValueError:
+        text = _encode(json.loads(json.dumps(value), parse_constant=lambda _: None))
+    return text.encode("utf-8", "replace")
+
+
+class EncodedMessages(Generic[T]):
+    """The encoded form of each message, found by the identity of the message."""
+
+    def __init__(self, encode: Callable[[Message], T]) -> None:
+        self._encode = encode
+        self._known: dict[int, tuple[Message, T]] = {}
+
+    def of(self, messages: Iterable[Message]) -> list[T]:
+        """The encoded messages, in order."""
+        known = self._known
+        forms: list[T] = []
+        for message in messages:
+            entry = known.get(id(message))
+            if entry is None:
+                # Holding the message keeps its id from being given to another.
+                entry = known[id(message)] = (message, self._encode(message))
+            forms.append(entry[1])
+        if len(known) > 2 * len(forms) + 1000:
+            self._known = {id(m): known[id(m)] for m in messages}
+        return forms
+
+    def forget(self) -> None:
+        """Encode everything anew."""
+        self._known.clear()
+
+
+class ResponseReader(Protocol):
+    """Makes chunks of a protocol's events. `finished`: the answer is whole, whatever may still come."""
+
+    finished: bool
+
+    def read(self, event: dict[str, Any]) -> Iterator[Chunk]: ...
+
+    def end(self) -> Iterator[Chunk]: ...
+
+
+class Wire(ABC):
+    """One endpoint of one provider. `options` that it rejected are kept as pairs of model and option."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], provider: str, timeouts: Timeouts) -> None:
+        self._http = Http(url, timeouts)
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._provider = provider
+        self._rejected: set[tuple[str, str]] = set()
+        self._told: set[str] = set()
+
+    def close(self) -> None:
+        """Drop the connections that are kept for further requests."""
+        self._http.close()
+
+    @abstractmethod
+    def _body(self, request: Request) -> bytes:
+        """The request as this wire writes it."""
+
+    @abstractmethod
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a user
+        (nothing, if that is not worth it). None: the request cannot be helped."""
+
+    def _takes(self, request: Request, option: str) -> bool:
+        return (request.model, option) not in self._rejected
+
+    def _once(self, text: str) -> Iterator[Notice]:
+        if text and text not in self._told:
+            self._told.add(text)
+            yield Notice(text)
+
+    def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
+        """Notices, and at last the reply, which has status 200."""
+        while True:
+            body = self._body(request)
+            reply = self._http.post(self._headers, body, cancel, patient=not request.stream)
+            try:
+                if 200 <= reply.status < 300:
+                    self._check_form(reply)
+                    yield reply
+                    return
+                error = error_for_status(
+                    reply.status,
+                    self._without_key(reply.read_all(MOST_ERROR)),
+                    reply.header,
+                    provider=self._provider,
+                    model=request.model,
+                    now=time.time(),
+                )
+            except BaseException:  # whatever it was, the connection must not stay open; it is told where it is caught
+                reply.close()
+                raise
+            reply.close()
+            advice = self._adapt(request, error) if error.failure.kind == "bad_request" else None
+            if advice is None:
+                raise error
+            yield from self._once(advice)
+
+    def _listen(
+        self, reader: ResponseReader, reply: HttpResponse, last: Callable[[dict[str, Any]], bool]
+    ) -> Iterator[Chunk]:
+        """The chunks that `reader` makes of a reply, up to the event that is the last."""
+        try:
+            for event in self._objects(reply):
+                for chunk in self._chunks_of(reader, event):
+                    reply.progress()
+                    yield chunk
+                if last(event):
+                    reply.done()
+                    break
+        except ModelError as error:
+            # Whatever happens after the last word does not make it unsaid.
+            if not reader.finished or error.failure.kind != "network":
+                raise
+        finally:
+            reply.close()
+        if not reader.finished:
+            raise network_error(f"The answer of {self._provider} broke off before its end.")
+        yield from reader.end()
+
+    def _chunks_of(self, reader: ResponseReader, event: dict[str, Any]) -> Iterator[Chunk]:
+        """The chunks of one event. Raises ModelError where something in it is not what the protocol promises."""
+        try:
+            for chunk in reader.read(event):
+                if isinstance(chunk, UsageChunk):
+                    if _countable(chunk.usage):
+                        yield chunk
+                    continue
+                if any(getattr(chunk, name).__class__ is not str for name in _TEXTS.get(chunk.__class__, ())):
+                    raise TypeError(chunk.__class__.__name__)
+                yield chunk
+        except _ODD as error:
+            said = json.dumps(event, default=str)[:80]
+            raise malformed(f"{self._provider} sent an answer of an unknown form: {said!r}.") from error
+
+    def _without_key(self, body: bytes) -> bytes:
+        """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""
+        for name in ("Authorization", "x-api-key"):
+            secret = self._headers.get(name, "").removeprefix("Bearer ")
+            if len(secret) >= 8:
+                body = body.replace(secret.encode(), "…".encode())
+        return body
+
+    def _check_form(self, reply: HttpResponse) -> None:
+        packing = reply.header("content-encoding").lower()
+        if packing not in ("", "identity"):
+            raise malformed(f"{reply.host} sent a compressed answer ({packing}), which was not asked for.")
+        if reply.content_type in ("text/html", "application/xhtml+xml"):
+            raise malformed(f"{reply.host} answered with a web page instead of JSON. Is the base URL right?")
+
+    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
+        """The JSON objects of an event stream up to its `[DONE]`, or the one object of a plain JSON answer."""
+        if reply.content_type == "application/json":
+            body = reply.read_all(MOST_ANSWER)
+            yield self._object(body.decode("utf-8", "replace"))
+            return
+        splitter = Splitter(MOST_ANSWER)
+        while data := reply.read():
+            try:
+                found = splitter.feed(data)
+            except OverflowError:
+                raise malformed(f"{reply.host} sent an event of more than {MOST_ANSWER:,} bytes.") from None
+            for _, text in found:
+                if text.startswith("{"):
+                    yield self._object(text)
+                elif text.strip() == "[DONE]":
+                    yield {"done": True}
+                elif text.strip():
+                    yield self._object(text)
+
+    def _object(self, text: str) -> dict[str, Any]:
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise malformed(f"{self._provider} sent something that is not JSON: {text[:80]!r}.") from error
+        if not isinstance(value, dict):
+            raise malformed(f"{self._provider} sent JSON of an unknown form: {text[:80]!r}.")
+        return value
+
+
+def _countable(usage: Usage) -> bool:
+    """Whether all counts are numbers of tokens; what a server miscounts must not end up in sums."""
+    counts = (usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.web_searches)
+    return all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost))

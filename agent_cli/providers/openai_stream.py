@@ -1,0 +1,177 @@
+"""Reading a Chat Completions answer: JSON objects in, chunks out, for the many servers that speak the protocol loosely.
+
+A complete answer is read like a stream of one delta. Tool calls are told apart by index, or by id where the index is
+missing or always the same; a call without an id gets one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from agent_cli.core.results import Usage
+from agent_cli.providers.base import (
+    CallDelta,
+    CallStart,
+    Chunk,
+    Started,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+    stopped,
+)
+from agent_cli.providers.errors import refusal_in_stream
+
+
+class _Call:
+    """A call being received. It is announced once its name is known."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.held = ""
+        self.announced = False
+
+
+class ChatReader:
+    """One answer. `first_call`: the number for the first call that comes without an id.
+
+    `prefill`: words that the answer begins with and that the server does not repeat.
+    """
+
+    def __init__(self, provider: str, model: str, first_call: int, prefill: str = "") -> None:
+        self.finished = False
+        self._provider = provider
+        self._model = model
+        self._first_call = first_call
+        self._prefill = prefill
+        self._started = False
+        self._raw = ""
+        self._refused = False
+        self._calls: list[_Call] = []
+        self._by_slot: dict[int, _Call] = {}
+
+    def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
+        """The chunks of one JSON object. Raises ModelError for an `error` object."""
+        if event.get("error"):
+            raise refusal_in_stream(event["error"], provider=self._provider, model=self._model)
+        if "done" in event:
+            self.finished = True
+            return
+        choices = event.get("choices")
+        if not self._started and choices is not None:
+            self._started = True
+            yield Started(str(event.get("id") or ""), str(event.get("model") or self._model))
+            if self._prefill:
+                yield TextChunk(self._prefill)
+        if choices:
+            choice = choices[0]
+            delta = choice.get("delta") or choice.get("message")
+            if delta:
+                content = delta.get("content")
+                if content.__class__ is str and content and len(delta) <= 2:
+                    yield TextChunk(content)
+                else:
+                    yield from self._read_delta(delta)
+            reason = choice.get("finish_reason")
+            if reason:
+                if reason == "error":
+                    raise refusal_in_stream(choice, provider=self._provider, model=self._model)
+                self._raw = str(reason)
+                self.finished = True
+        if event.get("usage"):
+            yield UsageChunk(openai_usage(event["usage"]))
+
+    def end(self) -> Iterator[Chunk]:
+        """The last chunk, after everything was read."""
+        for call in self._calls:
+            if not call.announced:
+                yield from self._announce(call)
+        end = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        yield end.but(reason="refusal") if self._refused and end.reason == "end_turn" else end
+
+    def _read_delta(self, delta: dict[str, Any]) -> Iterator[Chunk]:
+        thinking = delta.get("reasoning_content") or delta.get("reasoning")
+        if thinking and isinstance(thinking, str):
+            yield ThinkingChunk(thinking)
+        content = delta.get("content")
+        if isinstance(content, str):
+            if content:
+                yield TextChunk(content)
+        elif isinstance(content, list):
+            yield from _parts(content)
+        if refusal := delta.get("refusal"):
+            self._refused = True
+            yield TextChunk(str(refusal))
+        for piece in delta.get("tool_calls") or ():
+            yield from self._read_call(piece)
+
+    def _read_call(self, piece: dict[str, Any]) -> Iterator[Chunk]:
+        function = piece.get("function") or {}
+        identity, name = str(piece.get("id") or ""), str(function.get("name") or "")
+        slot = piece.get("index")
+        if slot is None:
+            call = self._calls[-1] if self._calls else None
+            fresh = call is None or (bool(name) and call.announced and (not identity or identity != call.id))
+        else:
+            call = self._by_slot.get(slot)
+            # Some servers number every parallel call 0.
+            fresh = call is None or (bool(name) and bool(identity) and bool(call.id) and identity != call.id)
+        if call is None or fresh:
+            call = _Call(len(self._calls))
+            self._calls.append(call)
+            if slot is not None:
+                self._by_slot[slot] = call
+        if not call.announced:
+            call.id = call.id or identity
+            call.name = call.name or name
+        arguments = function.get("arguments")
+        if arguments and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        if call.announced:
+            if arguments:
+                yield CallDelta(call.index, arguments)
+            return
+        call.held += arguments or ""
+        if call.name:
+            yield from self._announce(call)
+
+    def _announce(self, call: _Call) -> Iterator[Chunk]:
+        call.announced = True
+        yield CallStart(call.index, call.id or f"call_{self._first_call + call.index}", call.name)
+        if call.held:
+            yield CallDelta(call.index, call.held)
+
+
+def _parts(content: list[Any]) -> Iterator[Chunk]:
+    """Content as a list of typed parts, which is how Mistral sends reasoning."""
+    for part in content:
+        if not isinstance(part, dict):
+            continue
+        if isinstance(text := part.get("text"), str) and text:
+            yield TextChunk(text)
+        for thought in part.get("thinking") or ():
+            if isinstance(thought, dict) and thought.get("text"):
+                yield ThinkingChunk(str(thought["text"]))
+
+
+def openai_usage(report: dict[str, Any]) -> Usage:
+    """Token counts in our terms, from any of the ways in which they are reported."""
+    prompt = report.get("prompt_tokens_details") or {}
+    completion = report.get("completion_tokens_details") or {}
+    given = report.get("prompt_tokens") or 0
+    made = report.get("completion_tokens") or 0
+    reasoning = completion.get("reasoning_tokens") or 0
+    # Some leave the reasoning out of the completion; only the total shows it.
+    if reasoning and report.get("total_tokens") == given + made + reasoning:
+        made += reasoning
+    return Usage(
+        input=given,
+        output=made,
+        reasoning=reasoning,
+        cache_read=prompt.get("cached_tokens") or report.get("prompt_cache_hit_tokens") or 0,
+        cache_write=prompt.get("cache_write_tokens") or 0,
+        cost=float(report.get("cost") or 0.0),
+    )

@@ -1,0 +1,234 @@
+"""The providers: which wire reaches each, where, and which environment variables hold its key and its
+address.
+
+A row here is what makes a provider reachable without LiteLLM. A provider that has no row, or whose row says
+"litellm", goes through LiteLLM. The addresses and variables are those that LiteLLM uses for the same name, so
+that an environment made for it works unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agent_tools.record import Value
+
+Wire = Literal["openai", "anthropic", "litellm", "scripted"]
+
+
+class Provider(Value):
+    """One provider.
+
+    keys: variables that may hold its key, the usual one first. bases: variables that may hold its address.
+    needs_key: False where calls work without one, or with credentials of another kind. local: runs on the
+    user's own machine and costs nothing. litellm: LiteLLM's name for it; "openai" for one that it is to reach as
+    any compatible server. default: the model to take when none is named. model_prefix: put before a model name that
+    has no slash. bare: how model names begin that mean this provider.
+    """
+
+    name: str
+    wire: Wire
+    base_url: str = ""
+    keys: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
+    needs_key: bool = True
+    local: bool = False
+    litellm: str = ""
+    default: str = ""
+    model_prefix: str = ""
+    bare: tuple[str, ...] = ()
+
+
+def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -> Provider:
+    bases = (base or f"{name.upper()}_API_BASE",)
+    return Provider(**{"litellm": name, "name": name, "wire": "openai", "base_url": base_url, "keys": keys,
+                       "bases": bases, **more})  # fmt: skip
+
+
+def _local(name: str, port: int, *bases: str, keys: tuple[str, ...] = (), litellm: str = "") -> Provider:
+    return Provider(name=name, wire="openai", base_url=f"http://localhost:{port}/v1", keys=keys, bases=bases,
+                    needs_key=False, local=True, litellm=litellm or name)  # fmt: skip
+
+
+def _via_litellm(name: str, *keys: str, **more: Any) -> Provider:
+    return Provider(**{"litellm": name, "name": name, "wire": "litellm", "keys": keys, **more})
+
+
+# In the order in which a key found in the environment is preferred when no model is configured.
+PROVIDERS: tuple[Provider, ...] = (
+    Provider(
+        name="anthropic",
+        wire="anthropic",
+        base_url="https://api.anthropic.com",
+        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        bases=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        litellm="anthropic",
+        default="claude-sonnet-5",
+        bare=("claude-",),
+    ),
+    _direct(
+        "openai",
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        default="gpt-5.6",
+        bare=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),
+    ),
+    _direct(
+        "openrouter",
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+        default="anthropic/claude-sonnet-4.6",
+    ),
+    _via_litellm(
+        "gemini",
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        default="gemini-pro-latest",
+        bare=("gemini-",),
+    ),
+    _direct(
+        "deepseek",
+        "https://api.deepseek.com/v1",
+        "DEEPSEEK_API_KEY",
+        default="deepseek-v4-pro",
+        bare=("deepseek-",),
+    ),
+    _direct("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", default="openai/gpt-oss-120b"),
+    _direct(
+        "mistral",
+        "https://api.mistral.ai/v1",
+        "MISTRAL_API_KEY",
+        default="devstral-latest",
+        bare=("mistral-", "ministral-", "magistral-", "codestral-", "devstral-", "pixtral-"),
+    ),
+    _direct("xai", "https://api.x.ai/v1", "XAI_API_KEY", default="grok-4.6", bare=("grok-",)),
+    _direct("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", default="zai-glm-4.7"),
+    _direct(
+        "moonshot",
+        "https://api.moonshot.ai/v1",
+        "MOONSHOT_API_KEY",
+        default="kimi-k3",
+        bare=("kimi-", "moonshot-"),
+    ),
+    _direct("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", default="glm-5.3", bare=("glm-",)),
+    _direct(
+        "together_ai",
+        "https://api.together.ai/v1",
+        "TOGETHER_API_KEY",
+        "TOGETHER_AI_API_KEY",
+        "TOGETHERAI_API_KEY",
+        default="moonshotai/Kimi-K3",
+    ),
+    _direct(
+        "fireworks_ai",
+        "https://api.fireworks.ai/inference/v1",
+        "FIREWORKS_API_KEY",
+        "FIREWORKS_AI_API_KEY",
+        "FIREWORKSAI_API_KEY",
+        base="FIREWORKS_API_BASE",
+        default="glm-5p2",
+        model_prefix="accounts/fireworks/models/",
+    ),
+    _direct(
+        "dashscope",
+        "https://dashscope.aliyuncs.com/compatible-mode/v1",
+        "DASHSCOPE_API_KEY",
+        default="qwen3.8-max",
+    ),
+    _direct("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", default="MiniMax-M3", bare=("MiniMax-",)),
+    _direct("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    _direct("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    _direct("nebius", "https://api.studio.nebius.ai/v1", "NEBIUS_API_KEY"),
+    _direct("novita", "https://api.novita.ai/v3/openai", "NOVITA_API_KEY"),
+    _direct("nvidia_nim", "https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
+    # LiteLLM reads neither tool calls nor the end of Cohere's own stream. COHERE_API_BASE is for its own protocol.
+    _direct(
+        "cohere",
+        "https://api.cohere.ai/compatibility/v1",
+        "COHERE_API_KEY",
+        "CO_API_KEY",
+        bases=(),
+        litellm="openai",
+        bare=("command-",),
+    ),
+    _direct("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
+    _direct("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=("sonar",)),
+    _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", keys=("OLLAMA_API_KEY",)),
+    _local("lm_studio", 1234, "LM_STUDIO_API_BASE", keys=("LM_STUDIO_API_KEY",)),
+    _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",)),
+    _local(
+        "vllm",
+        8000,
+        "HOSTED_VLLM_API_BASE",
+        "VLLM_API_BASE",
+        keys=("HOSTED_VLLM_API_KEY",),
+        litellm="hosted_vllm",
+    ),
+    _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile"),
+    _local("llamafile", 8080, "LLAMAFILE_API_BASE", keys=("LLAMAFILE_API_KEY",)),
+    _via_litellm("vertex_ai", needs_key=False),
+    _via_litellm("bedrock", needs_key=False),
+    _via_litellm("sagemaker", needs_key=False),
+    _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False),
+    _via_litellm("azure_ai", "AZURE_AI_API_KEY", bases=("AZURE_AI_API_BASE",), needs_key=False),
+    _via_litellm("ai21", "AI21_API_KEY", bare=("jamba-",)),
+    _via_litellm("replicate", "REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),
+    _via_litellm("huggingface", "HUGGINGFACE_API_KEY", "HF_TOKEN"),
+    _via_litellm("vercel_ai_gateway", "VERCEL_AI_GATEWAY_API_KEY"),
+    _via_litellm("github", "GITHUB_API_KEY"),
+    _via_litellm("volcengine", "VOLCENGINE_API_KEY"),
+    _via_litellm("databricks", "DATABRICKS_API_KEY", bases=("DATABRICKS_API_BASE",), needs_key=False),
+    _via_litellm("meta_llama", "LLAMA_API_KEY"),
+)
+_BY_NAME = {p.name: p for p in PROVIDERS}
+_BY_NAME["cohere_chat"] = _BY_NAME["cohere"]
+# Where to look for a server on this machine, in this order.
+LOCAL_SERVERS = ("ollama", "lm_studio", "hosted_vllm", "llama_cpp")
+
+
+def find(name: str) -> Provider | None:
+    """The row of a provider, or None."""
+    return _BY_NAME.get(name)
+
+
+def provider_of_bare(model: str) -> Provider | None:
+    """The provider that a model name without one plainly means: `claude-...`, `gpt-...`; None if in doubt."""
+    return next((p for p in PROVIDERS if model.startswith(p.bare)), None)
+
+
+def provider_of_catalog(data: Mapping[str, Any]) -> str:
+    """The name by which calls reach the provider of a catalog entry (the catalog subdivides some)."""
+    name = str(data.get("litellm_provider", ""))
+    if name.startswith("vertex_ai"):
+        return "vertex_ai"
+    return {"bedrock_converse": "bedrock", "cohere_chat": "cohere"}.get(name, name)
+
+
+def base_url_of(provider: Provider, env: Mapping[str, str]) -> str:
+    """Its address: from the environment, else the usual one. Local servers may be given as host or
+    host:port."""
+    for variable in provider.bases:
+        if value := env.get(variable, "").strip():
+            return normal_url(value, provider)
+    return provider.base_url
+
+
+def normal_url(value: str, provider: Provider) -> str:
+    """An address as a user writes it, made whole: scheme, port and `/v1` for a local server, no slash at
+    the end."""
+    url = value.rstrip("/")
+    if not provider.local:
+        return url
+    if "://" not in url:
+        url = "http://" + url
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+    if not colon:
+        name, port = host, ""
+    if name in ("", "0.0.0.0", "[::]"):
+        name = "localhost"  # what a server listens on is not what a client connects to
+    if not port and scheme == "http":
+        port = provider.base_url.rsplit(":", 1)[1].partition("/")[0]
+    return f"{scheme}://{name}{':' + port if port else ''}/{path if slash and path else 'v1'}"

@@ -1,0 +1,214 @@
+"""From the name of a model to an open wire: who provides it, where, with which key, over which protocol.
+
+Names follow LiteLLM's `provider/model`. A bare name is read by its beginning (`claude-...`, `gpt-...`), then by
+the catalog, then, if a base URL is configured, as whatever that server calls its model. Nothing is sent
+anywhere here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent_cli.providers.base import ModelError, Transport
+from agent_cli.providers.catalog import catalog_entry, is_provider, lookup, newest_claude
+from agent_cli.providers.credentials import (
+    MissingKeyError,
+    ModelSetupError,
+    NoModelError,
+    Secret,
+    find_key,
+    missing_key,
+)
+from agent_cli.providers.registry import (
+    Provider,
+    Wire,
+    base_url_of,
+    find,
+    normal_url,
+    provider_of_bare,
+    provider_of_catalog,
+)
+from agent_tools.record import Value
+
+if TYPE_CHECKING:
+    from agent_cli.providers.http import Timeouts
+
+__all__ = [
+    "MissingKeyError",
+    "ModelSetupError",
+    "NoModelError",
+    "ResolvedModel",
+    "Secret",
+    "open_transport",
+    "resolve",
+]
+
+TransportChoice = Literal["auto", "direct", "litellm"]
+
+SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
+SCRIPTED = "scripted:"
+
+
+class ResolvedModel(Value, tag="Resolved"):
+    """A model that can be called.
+
+    model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the
+    wire knows it. key_source: where the key came from, in words. bearer: the key is an OAuth token, not an
+    API key. litellm: how LiteLLM spells the model. api_key never shows in a repr.
+    """
+
+    provider: str
+    model: str
+    wire: Wire
+    base_url: str
+    key_source: str
+    api_key: Secret | None = None
+    bearer: bool = False
+    litellm: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{SCRIPTED}{self.model}" if self.wire == "scripted" else f"{self.provider}/{self.model}"
+
+
+def resolve(
+    name: str,
+    *,
+    base_url: str | None = None,
+    transport: TransportChoice = "auto",
+    env: Mapping[str, str],
+    key_command: str | None = None,
+    keyring: bool = False,
+) -> ResolvedModel:
+    """Everything needed to call the model `name`.
+
+    base_url, key_command and keyring must come from the user's own settings, never from a project's.
+    Raises NoModelError for a name that means nothing here, MissingKeyError for a key that was found nowhere, and
+    ModelSetupError for a key command that failed or a transport that cannot reach this provider.
+    """
+    if name.startswith(SCRIPTED):
+        return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
+    provider, model = _split(name.strip(), base_url)
+    if provider.model_prefix and "/" not in model:
+        model = provider.model_prefix + model
+    url = normal_url(base_url, provider) if base_url else base_url_of(provider, env)
+    elsewhere = url != provider.base_url
+    wire = _wire(provider, model, elsewhere, transport)
+    key, source = find_key(provider, env, key_command, keyring)
+    if key is None:
+        # Another address may be anyone's server; whether it wants a key is for it to say.
+        if provider.needs_key and not elsewhere:
+            raise missing_key(provider)
+        source = "none needed" if provider.local else "none found"
+    compatible = provider.litellm == "openai" and provider.name != "openai"
+    via_openai = provider.wire == "openai" and (provider.local or elsewhere)
+    return ResolvedModel(
+        provider=provider.name,
+        model=model,
+        wire=wire,
+        base_url=url if wire != "litellm" or provider.local or elsewhere or compatible else "",
+        key_source=source,
+        api_key=key,
+        bearer=source.endswith("ANTHROPIC_AUTH_TOKEN"),
+        litellm=f"{'openai' if via_openai else provider.litellm}/{model}",
+    )
+
+
+def name_problem(name: str, base_url: str | None) -> str:
+    """Why a model's name means nothing here, or ""; keys and addresses are not looked at."""
+    if name in SHORT_NAMES or name.startswith(SCRIPTED):
+        return ""
+    try:
+        _split(name, base_url)
+    except NoModelError as error:
+        return str(error)
+    return ""
+
+
+def open_transport(
+    resolved: ResolvedModel,
+    *,
+    timeouts: Timeouts | None = None,
+    attempts: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Transport:
+    """The wire for a resolved model, with retries around it (a script is never retried).
+
+    timeouts and attempts: the wire's own where None. Raises ModelSetupError for a script that cannot be read.
+    """
+    # Each wire is imported only when it is the one: none of them is free.
+    if resolved.wire == "scripted":
+        from agent_cli.providers.scripted import Scripted
+
+        try:
+            return Scripted.load(Path(resolved.model))
+        except ModelError as error:
+            raise ModelSetupError(str(error)) from None
+    from agent_cli.providers.http import Timeouts
+    from agent_cli.providers.retry import Retrying
+
+    key = resolved.api_key.reveal() if resolved.api_key else ""
+    limits = timeouts or Timeouts()
+    wire: Transport
+    if resolved.wire == "openai":
+        from agent_cli.providers.openai_chat import OpenAIChat
+
+        wire = OpenAIChat(resolved.base_url, key, provider=resolved.provider, headers=headers, timeouts=limits)
+    elif resolved.wire == "anthropic":
+        from agent_cli.providers.anthropic import Anthropic
+
+        wire = Anthropic(resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer)
+    else:
+        from agent_cli.providers.litellm import LiteLLM
+
+        wire = LiteLLM(
+            resolved.litellm,
+            "" if resolved.bearer else key,
+            resolved.base_url,
+            headers=headers,
+            timeouts=limits,
+        )
+    return Retrying(wire) if attempts is None else Retrying(wire, attempts=attempts)
+
+
+def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
+    """The provider and its own name for the model. Raises NoModelError."""
+    if not name:
+        raise NoModelError("the model's name is empty: write it as provider/model")
+    head, slash, rest = name.partition("/")
+    if slash and rest and (provider := find(head)):
+        return provider, rest
+    if slash and rest and not base_url and is_provider(head):
+        return Provider(name=head, wire="litellm", needs_key=False, litellm=head), rest
+    if not slash and (provider := provider_of_bare(name)):
+        return provider, name
+    if name in SHORT_NAMES:
+        provider = find("anthropic")
+        assert provider is not None
+        return provider, newest_claude(name) or SHORT_NAMES[name]
+    if base_url:
+        provider = find("openai")
+        assert provider is not None
+        return provider, name
+    if (data := catalog_entry(name)) is not None:
+        owner = provider_of_catalog(data)
+        return find(owner) or Provider(name=owner, wire="litellm", needs_key=False, litellm=owner), name
+    # What Ollama's names look like and no one else's: qwen3:8b.
+    if not slash and ":" in name and (provider := find("ollama")):
+        return provider, name
+    unknown = f"no provider is called {head!r}" if slash else f"no provider is known for the model {name!r}"
+    raise NoModelError(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
+
+
+def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportChoice) -> Wire:
+    if transport == "litellm":
+        return "litellm"
+    if provider.wire == "litellm" and transport == "direct":
+        raise ModelSetupError(f"{provider.name} is reached only through LiteLLM: set transport to auto")
+    if provider.name == "openai" and transport == "auto" and not elsewhere:
+        info = lookup("openai", model)
+        if info is not None and info.responses_only:
+            return "litellm"  # which speaks the Responses API
+    return provider.wire

@@ -1,0 +1,90 @@
+"""Trying again: a transport around a transport.
+
+A failed call is repeated only if the failure may pass, and after a wait: the one that the provider asks for, else
+exponential with full jitter so that many clients do not return as one. Nothing of an answer has any effect before it
+is complete, so one that broke off midway is asked for again too, after a `Restarted` that voids what was passed on.
+Each retry is announced; a cancelled token ends the wait at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import random as chance
+
+from agent_cli.core.results import Failure
+from agent_cli.providers.base import Chunk, ModelError, Notice, Request, Restarted, Transport
+from agent_tools.cancel import CancelToken
+
+LONGEST_WAIT = 120.0
+
+_LONGEST_CAUSE = 200
+
+
+def _cause(failure: Failure) -> str:
+    """Why it is tried again, without the full stop. What providers say of their rates is long and names no cause."""
+    if failure.kind == "rate_limit":
+        return "Rate limited by the provider"
+    said = failure.message.rstrip(".")
+    return said if len(said) <= _LONGEST_CAUSE else said[: _LONGEST_CAUSE - 1] + "…"
+
+
+class Retrying:
+    """`transport`, tried up to `attempts` times more. `base` and `cap` bound the waits, in seconds.
+
+    random: a number in [0, 1). sleep: waits on the token; true means cancelled. A provider that asks for more than
+    two minutes is not waited for.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        attempts: int = 5,
+        base: float = 1.0,
+        cap: float = 30.0,
+        random: Callable[[], float] = chance,
+        sleep: Callable[[CancelToken, float], bool] = CancelToken.wait,
+    ) -> None:
+        self._transport = transport
+        self._attempts = attempts
+        self._base = base
+        self._cap = cap
+        self._random = random
+        self._sleep = sleep
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `Transport`."""
+        failed = 0
+        while True:
+            begun = False
+            try:
+                for chunk in self._transport.stream(request, cancel):
+                    begun = begun or not isinstance(chunk, Notice)
+                    yield chunk
+                return
+            except ModelError as error:
+                if not error.failure.retryable or failed >= self._attempts:
+                    raise
+                wait = self._wait(error, failed)
+                cause = _cause(error.failure)
+            failed += 1
+            if begun:
+                yield Restarted()
+            shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
+            yield Notice(f"{cause}; trying again in {shown} ({failed} of {self._attempts})", wait)
+            self._sleep(cancel, wait)
+            cancel.check()
+
+    def close(self) -> None:
+        """Drop the connections of the transport, if it keeps any."""
+        close = getattr(self._transport, "close", None)
+        if close is not None:
+            close()
+
+    def _wait(self, error: ModelError, failed: int) -> float:
+        if error.retry_after is None:
+            return self._random() * min(self._cap, self._base * 2.0**failed)
+        if error.retry_after > LONGEST_WAIT:
+            said = f"{error.failure.message} It asks to wait {error.retry_after:.0f} s."
+            raise ModelError(Failure(error.failure.kind, said, True), error.retry_after) from error
+        return error.retry_after

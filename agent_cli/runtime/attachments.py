@@ -1,0 +1,46 @@
+"""Images that the command line names, for the first message, and those that a message mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_cli.core.place import UsageError
+from agent_cli.extensions.mentions import mentioned_images
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.fs.workspace import Workspace
+from agent_tools.media import Media, MediaKind
+from agent_tools.text import one_line
+
+
+def attach_images(
+    paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str = "--image: "
+) -> tuple[Media, ...]:
+    """The images at these paths, made to fit a model. named: how a mistake begins.
+
+    Raises UsageError for one that cannot
+    be shown to it."""
+    return tuple(_attach(path, workspace, model, takes, named) for path in paths)
+
+
+def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media, ...]:
+    """Return the images that a message mentions as `@path`. Raises UsageError for one the model cannot be shown."""
+    return attach_images(mentioned_images(text, context), context.workspace, model, context.takes, "")
+
+
+def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
+    # Only who shows an image pays for this.
+    from agent_tools.documents.images import show_image, sniff
+
+    if "image" not in takes:
+        raise UsageError(
+            f"{named}{model} takes no images, as far as is known. Choose a model that does, or set "
+            'model_takes = ["image"].'
+        )
+    try:
+        data = workspace.read(workspace.resolve(path))
+        image = sniff(data)
+        if image is None:
+            raise UsageError(f"{named}{one_line(path)} is not an image.")
+        return show_image(data, image, one_line(path))[0]
+    except ToolError as error:
+        raise UsageError(f"{named}{error}") from None

@@ -1,0 +1,150 @@
+"""Snapshots joined with a conversation. Nothing of them is loaded before the first call that may change files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.config.schema import Settings
+from agent_cli.core.messages import Message
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.redact import Redactor
+from agent_cli.engine.turn import Watch
+from agent_cli.session.store import SessionStore, state_folder
+from agent_tools.base import Effect
+from agent_tools.display import Diff
+
+if TYPE_CHECKING:
+    from agent_cli.checkpoints.recorder import Recorder
+    from agent_cli.checkpoints.store import Where
+    from agent_cli.checkpoints.undo import Undoing
+
+_MB = 1_000_000
+
+
+class CheckpointKeeper(Watch):
+    """Keeps the state around calls. model: the name of who works."""
+
+    def __init__(self, place: Place, settings: Settings, session: str, model: Callable[[], str]) -> None:
+        self._place = place
+        self._settings = settings
+        self._session = session
+        self._model = model
+        self._recorder: Recorder | None = None
+        self._turn: tuple[Sequence[Message], bool] = ((), True)
+
+    @property
+    def recorder(self) -> Recorder:
+        if self._recorder is None:
+            from agent_cli.checkpoints.recorder import Recorder
+
+            where = where_kept(self._place, self._settings, self._session)
+            self._recorder = Recorder(where, Redactor(self._place.env), self._model)
+            self._recorder.turn(self._turn[0], new=self._turn[1])
+        return self._recorder
+
+    def turn(self, history: Sequence[Message], *, new: bool) -> None:
+        self._turn = (tuple(history), new)
+        if self._recorder is not None:
+            self._recorder.turn(history, new=new)
+
+    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        return self.recorder.before(call, tool, summary, effects, cwd)
+
+    def after(self, call: str) -> Sequence[str]:
+        return self.recorder.after(call)
+
+    def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
+        return self.recorder.facts(effects, cwd)
+
+    def take_back(self, calls: Sequence[str]) -> str:
+        from agent_cli.checkpoints.git_store import StoreError
+        from agent_cli.checkpoints.undo import Undoing
+
+        try:
+            return Undoing(self.recorder.store).take_back(calls, str(self._place.root))
+        except (StoreError, OSError) as error:
+            return f"Nothing was put back: {error}."
+
+    def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
+        if self._recorder is None:
+            return ()
+        from agent_cli.checkpoints.git_store import StoreError
+        from agent_cli.checkpoints.undo import Undoing
+
+        with suppress(StoreError, OSError):
+            return Undoing(self._recorder.store).diffs_of(calls, str(self._place.root))
+        return ()
+
+    def summed(self) -> str:
+        if self._recorder is None:
+            return ""
+        from agent_cli.checkpoints.git_store import StoreError
+        from agent_cli.checkpoints.undo import Undoing
+
+        with suppress(StoreError, OSError):
+            number = self._recorder.number
+            return Undoing(self._recorder.store).summed([number]) if number is not None else ""
+        return ""
+
+    def close(self) -> None:
+        """Let go of what is old, where something was kept and that is due."""
+        if self._recorder is None:
+            return
+        from agent_cli.checkpoints.git_store import StoreError
+        from agent_cli.checkpoints.prune import is_due, prune
+
+        undo, now = self._settings.undo, time.time()
+        with suppress(StoreError, OSError):
+            store = self._recorder.store
+            if is_due(store.where.folder, round(undo.max_store_mb * _MB), now):
+                prune(store, undo.days, round(undo.max_store_mb * _MB), now)
+
+
+def keeper(place: Place, settings: Settings, session: str, model: Callable[[], str]) -> Watch:
+    """What watches the calls of a session: nothing where nothing is to be kept on the disk."""
+    if not settings.undo.keep or not settings.save_sessions:
+        return Watch()
+    folder = kept_folder(place)
+    # Looked for here, as most starts have nothing of snapshots to load.
+    if os.path.lexists(folder / "restoring"):
+        from agent_cli.checkpoints.leftovers import remove_at_start
+
+        remove_at_start(folder)
+    return CheckpointKeeper(place, settings, session, model)
+
+
+def kept_folder(place: Place) -> Path:
+    """Where the snapshots of a project are."""
+    state = state_folder(place.env)
+    return state / "snapshots" / SessionStore(state, place.root).folder.name
+
+
+def where_kept(place: Place, settings: Settings, session: str) -> Where:
+    from agent_cli.checkpoints.scanner import Bounds
+    from agent_cli.checkpoints.store import Where
+
+    extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
+    roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (place.root, *extra)))
+    undo = settings.undo
+    bounds = Bounds(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
+    path = place.env.get("PATH", os.defpath)
+    # Of folders in each other the outer one is enough.
+    outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
+    return Where(kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds)
+
+
+def undoing(place: Place, settings: Settings, session: str) -> Undoing:
+    """Undo and redo in a session of the project. Raises UsageError where nothing can be kept or read."""
+    from agent_cli.checkpoints.git_store import StoreError
+    from agent_cli.checkpoints.store import Store
+    from agent_cli.checkpoints.undo import Undoing
+
+    try:
+        return Undoing(Store(where_kept(place, settings, session)))
+    except StoreError as error:
+        raise UsageError(f"There are no snapshots to undo by: {error}.") from None

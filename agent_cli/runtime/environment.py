@@ -1,0 +1,263 @@
+"""Where a run happens and with which settings: the folders, the layers of settings in order, the flags on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file
+from agent_cli.config.layers import Layers, Voice, home_folder
+from agent_cli.config.parsing import SettingsError, from_environment
+from agent_cli.config.prompts import workspace_root
+from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.rules import RuleError, split_rules
+from agent_cli.core.trust import Trust
+from agent_cli.memory.files import Sources, own_folders
+from agent_cli.permissions.trust import agree, evaluate_trust, fingerprints
+from agent_cli.session.store import state_folder
+from agent_tools.text import shorten
+
+
+def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> Place:
+    """Return where a run happens: the folder, by default the working directory, and its workspace.
+
+    Raises UsageError where it is gone, or no folder.
+    """
+    try:
+        cwd = Path(os.path.realpath(Path.cwd() if folder is None else os.path.expanduser(folder)))
+    except FileNotFoundError:
+        raise UsageError("The working directory no longer exists.") from None
+    if folder is not None and not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+        raise UsageError(f"{folder} is not a folder.")
+    home = home_folder(env)
+    return Place(cwd, workspace_root(cwd, home), home, env)
+
+
+def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None = None) -> Layers:
+    """All layers in order, the project's as far as it is trusted. Raises UsageError.
+
+    mistakes: takes what is wrong in a file or a variable instead, and the rest is read.
+    """
+    layers = Layers(mistakes)
+    try:
+        if not options.bare:
+            _add_own_files(layers, place)
+            judge_project(layers, place, _trusted(layers, options, place), by_flag=options.trust)
+            if place.root != place.home:
+                _add_project(layers, options, place)
+        for text in options.settings:
+            _add_settings_option(layers, text, place)
+        if from_env := from_environment(place.env, mistakes):
+            layers.add(from_env, "the environment", place.root)
+        add_flags(layers, options, place)
+        if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
+            layers.add({"save_sessions": False}, "the missing home folder", place.root)
+            layers.ignored.append("There is no home folder, so this session is not saved")
+        _check_bypass(layers, options)
+        _check_examples(layers, place)
+    except (SettingsError, RuleError) as error:
+        raise UsageError(str(error)) from None
+    return layers
+
+
+def _add_own_files(layers: Layers, place: Place) -> None:
+    if place.home is not None:
+        add_claude_settings(layers, place.home / ".claude/settings.json", "own")
+        add_hooks_file(layers, place.home / ".agent/hooks.json", "own")
+        layers.add_file(place.home / ".agentrc", "own")
+
+
+def judge_project(layers: Layers, place: Place, patterns: Iterable[str], *, by_flag: bool) -> None:
+    """Find out how the project stands with the user. Raises UsageError for a pattern that is none."""
+    if place.root == place.home:
+        layers.trust = Trust(str(place.root), "trusted", "your home folder")
+        return
+    try:
+        layers.trust, problem = evaluate_trust(
+            place.root, state_folder(place.env), patterns, place.home, by_flag=by_flag
+        )
+    except ValueError as error:
+        raise UsageError(f"The setting trusted: {error}.") from None
+    if problem:
+        layers.ignored.append(problem)
+
+
+def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
+    """Read the project's files with the voice that its standing gives them."""
+    voice: Voice = "trusted" if layers.trust.trusted else "project"
+    for name in ("settings.json", "settings.local.json"):
+        add_claude_settings(layers, place.root / ".claude" / name, voice)
+    add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
+    named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
+    for name in (".agentrc", ".agentrc.local"):
+        # A file that the caller names is the caller's own, and is read below.
+        if os.path.realpath(place.root / name) not in named:
+            layers.add_file(place.root / name, voice)
+    if layers.trust.trusted:
+        return
+    state = layers.trust.state
+    if state == "plain" and layers.held:
+        state = "untrusted"
+    elif not layers.trust.brings and not layers.held:
+        state = "plain"
+    layers.trust = layers.trust.but(state=state)
+    if state != "plain":
+        layers.ignored.append(untrusted_notice(layers))
+
+
+def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ...]:
+    """What the user's own layers say about trust; they are all asked before the project is read."""
+    own = list(layers.settings().trusted)
+    if options.settings:
+        named = Layers()
+        for text in options.settings:
+            _add_settings_option(named, text, place)
+        own += named.settings().trusted
+    return (*own, *from_environment(place.env, []).get("trusted", ()))
+
+
+def memory_sources(place: Place, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None) -> Sources:
+    """Where memory files are looked for here. readable: whether a file may be shown without a question."""
+    own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
+    return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)
+
+
+def remember_trust(place: Place, shown: dict[str, str] | None) -> str:
+    """Keep the user's yes to the project; "" or why it cannot be kept.
+
+    shown: the project's files (see `project_files`) when the user was shown what it brings.
+    """
+    return agree(place.root, state_folder(place.env), shown)
+
+
+def project_files(place: Place) -> dict[str, str] | None:
+    """The project's files that would take effect, with their fingerprints; None where there are too many."""
+    return fingerprints(place.root)
+
+
+def untrusted_notice(layers: Layers) -> str:
+    """The one line about what was not loaded for lack of trust."""
+    sources: dict[str, list[str]] = {}
+    for held in layers.held:
+        sources.setdefault(os.path.relpath(held.source, layers.trust.root), []).append(held.key)
+    phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
+    what = shorten("; ".join([*phrases, *layers.trust.brings]), 400)
+    how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
+    return f"{layers.trust.root} {how}, and this was left out: {what}. --trust lets it count; see agent trust --show"
+
+
+def _check_bypass(layers: Layers, options: RunOptions) -> None:
+    """Raises SettingsError where nobody asked for bypassPermissions on this very command line."""
+    origin = layers.origins.get("permissions.mode", "")
+    asked = {"the command line", "--settings", *(str(Path(os.path.expanduser(text))) for text in options.settings)}
+    if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
+        raise SettingsError(
+            f"{origin}: permissions.mode: bypassPermissions is taken from the command line only, as in "
+            "--permission-mode bypassPermissions"
+        )
+
+
+def _check_examples(layers: Layers, place: Place) -> None:
+    """Raises SettingsError for a rule that does not cover what it says of itself."""
+    if not any(rule.match or rule.not_match for rule in layers.rules):
+        return
+    from agent_cli.permissions.rule_examples import check_examples  # few rules have examples
+
+    if mistakes := check_examples(layers.rules, place.cwd, place.home or place.cwd):
+        raise SettingsError("; ".join(mistakes))
+
+
+def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
+    if text.lstrip().startswith("{") or "\n" in text or "=" in text:
+        layers.add_text(text, "--settings", place.root)
+        return
+    path = Path(os.path.expanduser(text))
+    if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
+        raise SettingsError(f"--settings: there is no file {text}")
+    layers.add_file(path, "own")
+
+
+def add_flags(layers: Layers, options: RunOptions, place: Place) -> None:
+    """Add the settings and rules that the command line gives. Raises UsageError."""
+    try:
+        for flag, data in _overrides(options):
+            layers.add(data, flag, place.root)
+    except (SettingsError, RuleError) as error:
+        raise UsageError(str(error)) from None
+
+
+def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
+    """The settings among the flags, as plain data: the rules of each flag by its name, then all the rest."""
+    data: dict[str, Any] = {}
+    for name, (flag, _) in flags().items():
+        value = getattr(options, name)
+        if flag.setting and value not in (None, ()) and value is not False:
+            data[flag.setting] = list(_split_names(value)) if isinstance(value, tuple) else value
+    if options.tools:
+        data["tools"] = list(_split_names(options.tools))
+    if options.no_session_persistence:
+        data["save_sessions"] = False
+    permissions: dict[str, Any] = {}
+    if options.permission_mode:
+        permissions["mode"] = options.permission_mode
+    if options.add_dir:
+        permissions["additional_directories"] = [str(Path(os.path.expanduser(d)).resolve()) for d in options.add_dir]
+    parts = []
+    for kind, flag_name, texts in (
+        ("allow", "--allowedTools", options.allowed_tools),
+        ("ask", "--askTools", options.ask_tools),
+        ("deny", "--disallowedTools", options.disallowed_tools),
+    ):
+        try:
+            rules = [rule for text in texts for rule in split_rules(text)]
+        except RuleError as error:
+            raise RuleError(f"{flag_name}: {error}") from None
+        if rules:
+            parts.append((flag_name, {"permissions": {kind: rules}}))
+    return [*parts, ("the command line", data | ({"permissions": permissions} if permissions else {}))]
+
+
+def _split_names(values: tuple[str, ...]) -> list[str]:
+    return [name for value in values for name in value.replace(",", " ").split()]
+
+
+def check_mode(mode: str, env: Mapping[str, str]) -> None:
+    """Raises UsageError for a mode that is refused here."""
+    if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not _contained(env):
+        raise UsageError(
+            "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."
+        )
+
+
+def _contained(env: Mapping[str, str]) -> bool:
+    return env.get("IS_SANDBOX") == "1" or bool(env.get("container")) or any(
+        Path(p).exists() for p in ("/.dockerenv", "/run/.containerenv")
+    )  # fmt: skip
+
+
+def has_changes(place: Place, layers: Layers) -> bool:
+    """Whether git has anything to commit in the project; no, too, where it may not be asked. It takes a moment."""
+    from agent_cli.permissions.git.use import NotUsableError, git_to_read  # only sessions on a terminal ask
+    from agent_tools.process.guarded_git import GitError
+
+    try:
+        git = git_to_read(place.root, place.env, layers.trust.git_use)
+        return bool(git.run("status", "--porcelain", "--untracked-files=normal", seconds=5.0).strip())
+    except (NotUsableError, GitError):
+        return False
+
+
+def git_would_start(place: Place, layers: Layers) -> str:
+    """What git would run of a project that is not trusted if the user's own git were started; "" for nothing."""
+    if layers.trust.trusted:
+        return ""
+    from agent_cli.permissions.git.standing import look_at_repository
+
+    found = look_at_repository(place.root)
+    if layers.trust.git_use == "unknown":
+        return "the hooks and programs that it configures"
+    return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))

@@ -1,0 +1,117 @@
+"""The hooks of a conversation, joined from settings, the project's standing and the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.schema import Settings
+from agent_cli.core.events import Event
+from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookEvent, HookResult, Hooks
+from agent_cli.core.place import Place
+from agent_tools.base import Effect, ToolContext
+from agent_tools.cancel import CancelToken
+
+if TYPE_CHECKING:
+    from agent_cli.engine.turn import Opened
+    from agent_cli.hooks import Function, HookTable
+
+
+class LaterHooks:
+    """The hooks of a conversation, of which nothing is loaded before the first step that one of them is for."""
+
+    def __init__(self, hooks: tuple[Hook | Function, ...], make: Callable[[], HookTable]) -> None:
+        self._events = {hook.event for hook in hooks}
+        self._make = make
+
+    @cached_property
+    def table(self) -> HookTable:
+        return self._make()
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        return event in self._events and self.table.wants(event, subject)
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+    ) -> Generator[Event, None, HookResult]:
+        return (yield from self.table.run(event, data, cancel, again))
+
+    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self.table.begin(event, data)
+
+    def finished(self) -> list[Event]:
+        return self.table.finished() if "table" in self.__dict__ else []
+
+    def close(self) -> None:
+        if "table" in self.__dict__:
+            self.table.close()
+
+
+def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
+    """Those that run: a project's only while it is trusted."""
+    if settings.disable_hooks:
+        return ()
+    return tuple(hook for hook in settings.hooks if hook.own or layers.trust.trusted)
+
+
+def make_hooks(
+    settings: Settings,
+    layers: Layers,
+    place: Place,
+    context: ToolContext,
+    session: tuple[str, Path | None],
+    asked: bool,
+    model: Callable[[], str] = lambda: "",
+    functions: tuple[Function, ...] = (),
+) -> Hooks:
+    """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
+    model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
+    functions: hooks in Python, of the program that embeds the agent; they run after the configured ones.
+
+    The user's own hooks get their environment as it is; a project's what commands get, without keys.
+    """
+    hooks = active_hooks(settings, layers)
+    if not hooks and not functions:
+        return NO_HOOKS
+
+    def environment(own: bool) -> dict[str, str]:
+        from agent_tools.shell.env import STARTUP, command_env
+
+        if not own:
+            return command_env(context)[0]
+        return {n: v for n, v in place.env.items() if n not in STARTUP and not n.startswith("BASH_FUNC_")}
+
+    def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
+        from agent_cli.core.rules import read_rule
+        from agent_cli.permissions.matcher import is_about
+
+        root = context.workspace.root
+        return is_about(read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/"))
+
+    @cache
+    def by_name(name: str) -> Opened:
+        from agent_cli.runtime.models import later_model
+
+        return later_model(name, settings, place)()
+
+    def opened(name: str) -> Opened:
+        return by_name(name or settings.small_model or model() or settings.model or "")
+
+    def table() -> HookTable:
+        from agent_cli.hooks.registry import HookSession, HookTable
+
+        return HookTable(
+            hooks,
+            functions,
+            session=HookSession(session[0], str(session[1] or ""), place.root),
+            environment=environment,
+            cwd=lambda: context.workspace.cwd,
+            asked=asked,
+            about=about,
+            opened=opened,
+        )
+
+    return LaterHooks((*hooks, *functions), table)

@@ -1,0 +1,196 @@
+"""MCP servers joined with a session: which are started, when they are waited for, and what of them it is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place
+from agent_cli.core.rules import names_tool
+from agent_cli.session.store import state_folder
+from agent_tools.base import Tool, ToolError
+from agent_tools.cancel import CancelledError
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.approvals import Approvals
+    from agent_cli.mcp.config import DeclaredServer
+    from agent_cli.mcp.manager import Servers
+    from agent_cli.runtime.builder import Agent
+
+# So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
+ATTENDED_WAIT = 3.0
+WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
+         "login": "needs-auth"}  # fmt: skip
+
+
+def declares_servers(options: RunOptions, place: Place, layers: Layers) -> bool:
+    """Whether there is anything to look at; all that a run without servers pays for."""
+    if options.mcp_config or (layers.servers and not options.strict_mcp_config):
+        return True
+    own_only = options.bare or options.strict_mcp_config or not layers.trust.trusted
+    return not own_only and os.path.lexists(place.root / ".mcp.json")
+
+
+def make_servers(
+    options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
+) -> Servers | None:
+    """The servers of a run, not begun yet; None where none is declared. Raises UsageError."""
+    if not declares_servers(options, place, layers):
+        return None
+    from agent_cli.mcp.config import find_servers
+    from agent_cli.mcp.manager import Servers
+
+    found, problems = find_servers(options, place, layers)
+    for problem in problems:
+        warn(problem)
+    if not found:
+        return None
+    return Servers(found, make_setup(options, place, settings, warn), settings.mcp.disabled)
+
+
+def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Callable[[str], None]) -> Any:
+    """What servers are started with."""
+    from agent_cli.mcp.server import Setup
+
+    extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
+    return Setup(
+        env=place.env,
+        server_env=lambda: server_environment(place, settings),
+        cwd=place.root,
+        roots=(place.root, *extra),
+        logs=state_folder(place.env) / "mcp-logs" if settings.save_sessions else None,
+        approvals=lambda: approvals_of(place, warn),
+        trusted_for_run=options.trust,
+        start_timeout=settings.mcp.start_timeout,
+        call_timeout=settings.mcp.call_timeout,
+        logins=logins_folder(place),
+    )
+
+
+def logins_folder(place: Place) -> Path:
+    """Where logins to servers are kept."""
+    return state_folder(place.env) / "mcp-logins"
+
+
+def approvals_of(place: Place, warn: Callable[[str], None] = lambda text: None) -> Approvals:
+    """What the user agreed to about servers. warn: told where nothing in that file is believed."""
+    from agent_cli.mcp.approvals import Approvals
+
+    return Approvals(state_folder(place.env), place.root, warn)
+
+
+def server_environment(place: Place, settings: Settings) -> dict[str, str]:
+    """What a server's process is given beside what is declared for it: as a command, no secrets."""
+    from agent_tools.secret_patterns import without_secrets
+    from agent_tools.shell.env import STARTUP  # with the shell
+
+    env = without_secrets(place.env, settings.shell.env_pass)
+    return {name: value for name, value in env.items() if name not in STARTUP}
+
+
+def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[DeclaredServer, str]]:
+    """The project's servers that wait for the user's yes, each with what stands against it. Raises UsageError."""
+    if options.trust or not declares_servers(options, place, layers):
+        return []
+    from agent_cli.mcp.approvals import may_start
+    from agent_cli.mcp.config import find_servers
+
+    found, _ = find_servers(options, place, layers)
+    off = layers.settings().mcp.disabled
+    approvals = approvals_of(place)
+    waiting = [(f, may_start(f, approvals, False)) for f in found if f.name not in off]
+    return [(f, why) for f, why in waiting if why]
+
+
+class Joined:
+    """The servers of one session, and the session. `settle` is called before each turn."""
+
+    def __init__(self, servers: Servers, agent: Agent, warn: Callable[[str], None]) -> None:
+        self.servers = servers
+        self._agent = agent
+        self._warn = warn
+        self._settled = False
+        self._own_commands = agent.commands
+        kit = agent.conversation.kit
+        self._own_tools = dict(kit.tools)
+        rules = [r for r in agent.layers.rules if r.list == "deny" and r.spec is None]
+        self._denied = {rule.tool for rule in rules}
+        self._wanted = agent.settings.tools
+        servers.offered = self._offered
+        servers.changed = self._give
+
+    def _offered(self, name: str) -> bool:
+        """Whether a tool may be used at all in this session."""
+        if names_tool(self._denied, name):
+            return False
+        return self._wanted is None or "default" in self._wanted or names_tool(self._wanted, name)
+
+    def _give(self) -> None:
+        """Let the session call what is there now, and use its prompts. On any thread: each is replaced as a whole."""
+        kit = self._agent.conversation.kit
+        finders = {name: tool for name, tool in kit.tools.items() if name in ("ToolSearch", "UseTool")}
+        kit.tools = {**self._own_tools, **finders, **self.servers.tools()}
+        prompts: dict[str, Any] = {}
+        if any(server.prompts for server in self.servers.all.values()):
+            from agent_cli.mcp.resources import prompts_of
+
+            prompts.update(prompts_of(self.servers.all))
+        # Without prompts nothing is copied: the commands that are shipped are read when they are first looked at.
+        self._agent.commands = {**self._own_commands, **prompts} if prompts else self._own_commands
+
+    def settle(self) -> None:
+        """Before a turn: the first time decide what is sent with every request. Raises nothing."""
+        conversation = self._agent.conversation
+        settings = self._agent.settings.mcp
+        if not self._settled:
+            self._settled = True
+            attended = conversation.kit.attended
+            if attended:
+                self.servers.begin()
+            self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
+            window = self._agent.info.context_window if self._agent.info else None
+            sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
+            self._send(sent)
+        else:
+            self.servers.come_back(ATTENDED_WAIT)
+        self.tell()
+
+    def _send(self, tools: Iterable[Tool[Any]]) -> None:
+        from agent_cli.runtime.builder import tool_specs
+
+        conversation = self._agent.conversation
+        context = conversation.kit.context
+        listed = list(tools)
+        conversation.kit.tools = {**conversation.kit.tools, **{tool.name: tool for tool in listed}}
+        self._give()
+        conversation.options = conversation.options.but(
+            tools=(*conversation.options.tools, *tool_specs(listed, context))
+        )
+
+    def tell(self) -> None:
+        """Say what has happened to servers since."""
+        for text in self.servers.news():
+            self._warn(text)
+
+    def expand(self, text: str) -> str:
+        """The message with the resources of servers that it mentions. Raises ToolError, CancelledError."""
+        if "@" not in text:
+            return text
+        from agent_cli.mcp.resources import with_resources
+
+        conversation = self._agent.conversation
+        try:
+            expanded, media = with_resources(text, self.servers.all, conversation.kit.context)
+        except CancelledError:
+            raise ToolError("Interrupted; nothing was sent.") from None
+        conversation.attached = (*conversation.attached, *media)
+        return expanded
+
+    def states(self) -> tuple[tuple[str, str], ...]:
+        """Each server with a word for how it stands, as stream-json says it."""
+        return tuple((name, WORDS.get(s.status, s.status)) for name, s in self.servers.all.items())

@@ -1,0 +1,132 @@
+"""Models made ready: chosen by name, their wires opened when they are needed, their calls priced and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.results import Failure, Usage
+from agent_cli.engine.turn import Opened
+from agent_cli.providers.base import Chunk, ModelError, Request, Transport
+from agent_cli.providers.catalog import ModelInfo, lookup, price
+from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
+from agent_cli.session.records import Header
+from agent_cli.session.store import state_folder
+from agent_tools.cancel import CancelToken
+from agent_tools.fs.private import private_folder
+from agent_tools.media import MediaKind
+
+
+def choose_model(name: str | None, settings: Settings, place: Place) -> ResolvedModel:
+    """The model to use: the one named, or what is found. Raises UsageError."""
+    try:
+        if not name:
+            from agent_cli.providers.discover import default_model  # most runs name their model
+
+            name = default_model(place.env)
+        return resolve(
+            name,
+            base_url=settings.base_url,
+            transport=settings.transport,
+            env=place.env,
+            key_command=settings.key_command,
+            keyring=settings.keyring,
+        )
+    except ModelSetupError as error:
+        text = str(error)
+        raise UsageError(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+
+
+def pricing(model: ResolvedModel, info: ModelInfo | None) -> Callable[[Usage], Usage]:
+    """What adds the cost to a model call's usage; a script costs nothing."""
+    return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
+
+
+def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
+    """Raises UsageError where a budget in dollars could not hold, because the price of the model is not known."""
+    # OpenRouter reports what each call cost.
+    known = model.wire == "scripted" or model.provider == "openrouter" or (info and (info.local or info.prices))
+    if settings.max_cost and not known and not settings.allow_unknown_cost:
+        raise UsageError(
+            f"The price of {model.name} is not known, so a budget in dollars cannot hold. Leave out --max-budget-usd "
+            "(max_cost), or add --allow-unknown-cost and bound the turn by --max-turns."
+        )
+
+
+def taken_by(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
+    """What a model can be shown beside text: as the catalog says, else as the settings do."""
+    says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
+    if info is not None:
+        says = {"image": info.vision, "pdf": info.pdf}
+    return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
+
+
+def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
+    """How many tokens a model takes: as the catalog says, and not more than the settings do; None: not known."""
+    known = [size for size in (info.context_window if info else None, settings.context_window) if size]
+    return min(known, default=None)
+
+
+class _OnFirstUse:
+    """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
+
+    def __init__(self, opened: Callable[[], Transport]) -> None:
+        self._opened = opened
+        self._transport: Transport | None = None
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        if self._transport is None:
+            self._transport = self._opened()
+        return self._transport.stream(request, cancel)
+
+
+def open_wire(model: ResolvedModel, settings: Settings) -> Transport:
+    """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
+
+    def opened() -> Transport:
+        from agent_cli.providers.http import Timeouts  # HTTP and TLS, which a script does without
+
+        timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
+        return open_transport(model, timeouts=timeouts, attempts=settings.retries)
+
+    if model.wire != "scripted":
+        return _OnFirstUse(opened)
+    try:
+        return open_transport(model)
+    except ModelSetupError as error:
+        raise UsageError(str(error)) from None
+
+
+def debugged(
+    transport: Transport, model: ResolvedModel, place: Place, header: Header, warn: Callable[[str], None]
+) -> Transport:
+    """The wire with its requests and responses written down, without secrets."""
+    from agent_cli.core.redact import Redactor
+    from agent_cli.providers.debug import Debugged
+
+    folder = state_folder(place.env) / "debug"
+    path = folder / f"{header.session_id}.jsonl"
+    try:
+        private_folder(folder)
+    except OSError as error:
+        raise UsageError(f"--debug: cannot write to {folder}: {error.strerror}.") from None
+    warn(f"requests and responses are written to {path}")
+    return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
+
+
+def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Opened]:
+    """A further model, made ready when it is needed. Calling it raises ModelError where that cannot be."""
+
+    def opened() -> Opened:
+        try:
+            model = choose_model(name, settings, place)
+            wire = open_wire(model, settings)
+            info = lookup(model.provider, model.model)
+            check_price(model, info, settings)
+            takes, window = taken_by(info, settings), window_of(info, settings)
+            return Opened(model.name, model.model, wire, pricing(model, info), takes, window)
+        except UsageError as mistake:
+            raise ModelError(Failure("auth", str(mistake))) from None
+
+    return opened

@@ -1,0 +1,285 @@
+"""Turns to be resumed: found in the sessions of a project, decided where they wait for a user, and continued.
+
+A decision is a record of the session like any other, written under the session's lock. The turn goes on when the last
+open call is decided, in a process of its own perhaps days later, with the settings, rules, folders and the budget that
+it was suspended with. An approval holds for what was shown; what has changed since is proposed again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
+from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
+from agent_cli.core.messages import call_ids
+from agent_cli.core.modes import MODES
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.rules import Rule
+from agent_cli.core.window import Window
+from agent_cli.extensions.loader import Embedded
+from agent_cli.headless.pending import pending_items
+from agent_cli.runtime.builder import Agent, build
+from agent_cli.runtime.environment import add_flags, check_mode, judge_project, read_settings
+from agent_cli.runtime.session import SessionInUseError, open_session
+from agent_cli.session.lock import holder, is_open
+from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.summary import glances
+from agent_tools.record import from_plain
+
+_TRIES = 3
+_DECIDED = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
+_DECIDED |= {"undo": "undone", "cancel": "cancelled"}
+
+
+def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
+    """Session id to what waits in it, the latest changed session first."""
+    found = {}
+    for glanced in glances(store.folder):
+        # Most sessions have ended, which is seen without rebuilding them.
+        if glanced.ended not in ("waiting", "open"):
+            continue
+        try:
+            restored = store.load(glanced.session_id)
+        except SessionNotFoundError:
+            continue
+        if items := pending_of(restored):
+            found[glanced.session_id] = items
+    return found
+
+
+def pending_of(restored: Restored) -> list[dict[str, Any]]:
+    """What waits in a session as plain data: what the user has to decide, in the order of the calls, then what they
+    decided and is not carried out yet, with `decided`: the decision in words."""
+    waiting = restored.waiting
+    if waiting is None:
+        return []
+    asked = [waiting.requests.get(i) or waiting.questions[i] for i in (*waiting.undecided, *waiting.decided)]
+    ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
+    items = pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
+    for item in items[len(waiting.undecided) :]:
+        item["decided"] = f"{_decision(waiting, item['call_id'])}, not carried out"
+    return items
+
+
+def _decision(waiting: WaitingTurn, call_id: str) -> str:
+    """What the user decided about a call, in one word."""
+    found, said = waiting.decisions.get(call_id), waiting.answers.get(call_id)
+    word = found.decision if found is not None else said.verdict if said is not None else ""
+    return _DECIDED.get(word, word)
+
+
+def opened_in(store: SessionStore, session_id: str) -> str:
+    """The process that has the session open, in words; empty where none has."""
+    path = store.path(session_id)
+    return (holder(path) or "another process") if is_open(path) else ""
+
+
+def project_store(place: Place) -> SessionStore:
+    return SessionStore(state_folder(place.env), place.root)
+
+
+class Decided:
+    """The user's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
+
+    def __init__(self, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+        self._waiting = waiting
+        self._approver = approver
+        self._asker = asker
+
+    def recorded(self, asked: ApprovalRequested | QuestionAsked) -> bool:
+        """Whether the user has decided this already."""
+        if isinstance(asked, ApprovalRequested):
+            found = self._waiting.decisions.get(asked.call_id)
+            return found is not None and found.binding == asked.binding
+        answer = self._waiting.answers.get(asked.call_id)
+        return answer is not None and answer.verdict != "defer"
+
+    def approve(self, request: ApprovalRequested) -> Answer:
+        found = self._waiting.decisions.get(request.call_id)
+        if found is None or not self.recorded(request):
+            return self._approver(request)
+        return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
+
+    def rejected(self, call_id: str) -> str:
+        """Why the user rejected a call; empty where they did not, or gave no reason."""
+        found = self._waiting.decisions.get(call_id)
+        return found.reason if found is not None and found.decision == "reject" else ""
+
+    def answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        found = self._waiting.answers.get(asked.call_id)
+        if found is None or found.verdict == "defer":
+            return self._asker(asked)
+        mode = next((m for m in MODES if m == found.mode), None)
+        return QuestionReply(found.verdict, found.text, mode, found.by)
+
+
+def reopen(
+    session_id: str,
+    place: Place,
+    options: RunOptions,
+    answering: Callable[[str], tuple[Approver, Asker]],
+    warn: Callable[[str], None],
+    *,
+    attended: bool = False,
+    embedded: Embedded = Embedded(),  # noqa: B008 - frozen
+) -> Agent:
+    """The agent of a suspended session, as it was saved with its turn. Raises UsageError.
+
+    answering: who answers further questions, by the saved `--on-ask`. embedded: see `build`. The session is locked
+    when this returns; its `restored.waiting` was read under the lock.
+    """
+    for _ in range(_TRIES):
+        restored = load(session_id, place)
+        if restored.waiting is not None:
+            check_mode(restored.waiting.mode, place.env)
+        saved = _saved(restored)
+        agent = _reopen(saved, session_id, place, options, answering, warn, attended, embedded)
+        # Another process may have had the session until now, and left another turn in it.
+        if agent.restored is None or _saved(agent.restored) == saved:
+            return agent
+        agent.close()
+    raise UsageError(f"Session {session_id} is being changed by other processes. Try again when they have ended.")
+
+
+def _saved(restored: Restored) -> Mapping[str, Any]:
+    """What the turn that can be resumed was saved with; empty where there is none."""
+    turn = restored.waiting or restored.interrupted
+    return turn.saved if turn is not None else {}
+
+
+def _reopen(
+    saved: Mapping[str, Any],
+    session_id: str,
+    place: Place,
+    options: RunOptions,
+    answering: Callable[[str], tuple[Approver, Asker]],
+    warn: Callable[[str], None],
+    attended: bool,
+    embedded: Embedded,
+) -> Agent:
+    chosen = options.but(
+        resume=session_id,
+        continue_=False,
+        bare=bool(saved.get("bare", False)),
+        trust=bool(saved.get("trust", False)),
+        json_schema=saved.get("json_schema"),
+        on_ask=str(saved.get("on_ask", "deny")) if options.on_ask == RunOptions.on_ask else options.on_ask,
+        mcp_config=tuple(saved.get("mcp_config", ())),
+        strict_mcp_config=bool(saved.get("strict_mcp_config", False)),
+    )
+    approver, asker = answering(chosen.on_ask)
+    place = saved_place(saved, place)
+    layers = saved_layers(saved, place)
+    if saved and not chosen.bare:
+        today = read_settings(chosen, place)
+        # Servers are declared with their secrets, which are not saved with a turn.
+        layers.servers = today.servers
+        # What was denied meanwhile is denied; nothing else of today's rules counts in a turn that began before.
+        layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
+    if saved:
+        # The mode stays the turn's own: the user is asked under the mode that the call was made in.
+        add_flags(layers, options.but(permission_mode=None), place)
+    try:
+        agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
+    except SessionInUseError as busy:
+        if attended:
+            raise
+        raise UsageError(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
+    waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
+    if waiting is not None:
+        take_up(agent, waiting, approver, asker)
+    return agent
+
+
+def take_up(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+    """Give an agent the mode, the grants and the decisions of the turn that it is about to resume."""
+    decided = Decided(waiting, approver, asker)
+    kit = agent.conversation.kit
+    kit.approver, kit.asker = decided.approve, decided.answer
+    kit.recorded, kit.rejected = decided.recorded, decided.rejected
+    agent.conversation.kept = waiting.kept
+    kit.nested.update(waiting.nested)
+    kit.nested_seen.update(waiting.nested_seen)
+    kit.nested_shell.update(waiting.nested_shell)
+    kit.nested_windows.update((call_id, Window(made)) for call_id, made in waiting.nested_compactions.items())
+    kit.ids.update(call_id for messages in waiting.nested.values() for call_id in call_ids(messages))
+    policy = kit.policy
+    policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
+    for rule in waiting.grants:
+        policy.grant(rule)
+
+
+def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
+    """Raise UsageError for a copy of a session that waits for the user: what is asked is asked in one place."""
+    store = project_store(place)
+    _, restored = open_session(options, settings, store, lambda text: None)
+    if restored is not None and restored.waiting is not None:
+        short = store.short(restored.header.session_id)
+        raise UsageError(
+            f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}"
+        )
+
+
+def load(session_id: str, place: Place) -> Restored:
+    """Raises UsageError."""
+    try:
+        return project_store(place).load(session_id)
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+
+
+def saved_layers(saved: Mapping[str, Any], place: Place) -> Layers:
+    """The settings and rules that were saved with a turn, and how its project stands now. Raises UsageError."""
+    layers = Layers()
+    if saved:
+        layers.take(from_plain(Settings, saved["settings"]), [from_plain(Rule, r) for r in saved["rules"]])
+        if not saved.get("bare"):
+            judge_project(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
+    return layers
+
+
+def saved_place(saved: Mapping[str, Any], place: Place) -> Place:
+    """Where the turn ran. Raises UsageError where that folder is gone."""
+    if not saved:
+        return place
+    cwd = Path(saved["cwd"])
+    if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+        raise UsageError(f"The folder that this session ran in is gone: {cwd}")
+    return place.but(cwd=cwd, root=Path(saved["root"]))
+
+
+def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
+    """Record the user's decision about one open call of a waiting turn, which fits what was asked."""
+    record = agent.conversation.record
+    if (request := waiting.requests.get(call_id)) is not None:
+        verdict = ApprovalResolved(
+            call_id, "approve" if decision == "approve" else "reject", "person", text, "", request.binding
+        )
+        record(verdict)
+        waiting.decisions[call_id] = verdict
+        return
+    question = waiting.questions[call_id]
+    words = {
+        ("review", "undo"): "undo",
+        ("questions", "answer"): "answer", ("questions", "reject"): "answer",
+        ("plan", "approve"): "approve", ("plan", "answer"): "revise",
+        ("plan", "reject"): "revise" if text else "cancel",
+        ("review", "approve"): "approve", ("review", "answer"): "revise",
+        ("review", "reject"): "revise" if text else "cancel",
+    }  # fmt: skip
+    reply = QuestionAnswered(
+        call_id,
+        words[(question.kind, decision)],  # type: ignore[arg-type]
+        text or ("The user does not want to answer." if question.kind == "questions" else ""),
+        "person",
+        mode,
+    )
+    record(reply)
+    waiting.answers[call_id] = reply

@@ -1,0 +1,133 @@
+"""The gate of a conversation, joined from settings, rules and the project's standing.
+
+What commands may touch in the sandbox, from the settings and the place of a run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.rules import RuleError, read_rule, rule_for
+from agent_cli.permissions.policy import Policy
+from agent_cli.session.store import state_folder
+from agent_tools.base import ToolContext
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.runner import Confined, Confinement, SandboxLimits
+
+if TYPE_CHECKING:
+    from agent_tools.sandbox.profile import Profile
+
+
+def make_policy(
+    workspace: Workspace,
+    settings: Settings,
+    layers: Layers,
+    context: ToolContext,
+    home: Path | None,
+    *,
+    answered: bool,
+) -> Policy:
+    """The gate of a conversation; it also says how the commands of `context` are to run.
+
+    answered: there is somebody to answer a question, now or later.
+    """
+    sandbox, asked = context.sandbox, settings.sandbox
+    confined = None
+    if sandbox is not None:
+        confined = Confined(
+            lambda: sandbox.is_boundary,
+            lambda: sandbox.profile,
+            asked.auto_allow,
+            asked.outside,
+            asked.domains,
+            asked.sockets,
+        )
+    policy = Policy(
+        workspace,
+        layers.rules,
+        settings.permissions.mode,
+        home=str(home) if home else "",
+        env=context.env,
+        carried=context.shell.exported,
+        git_use=layers.trust.git_use,
+        confined=confined,
+        state=state_folder(context.env),
+        answered=answered,
+    )
+    context.readable = policy.readable()
+    context.terms = policy.terms
+    return policy
+
+
+def rule_saver(options: RunOptions, place: Place, layers: Layers) -> Callable[[str], str] | None:
+    """What saves a rule for the project; None where it would not count there."""
+    if options.bare or place.root == place.home:
+        return None
+    from agent_cli.permissions.rule_store import saver  # only where a user may say so
+
+    return saver(layers.trust, state_folder(place.env))
+
+
+def make_confinement(workspace: Workspace, settings: Settings, place: Place) -> Confinement | None:
+    """The sandbox of a conversation, as the settings say; None where they say that there is none. Raises UsageError."""
+    asked = settings.sandbox
+    if asked.mode == "off":
+        return None
+    _check(settings)
+    return Confinement(
+        asked.mode,
+        lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
+        place.env,
+        SandboxLimits(asked.landlock, asked.caches, asked.domains, asked.ports),
+    )
+
+
+def _check(settings: Settings) -> None:
+    """Raises UsageError for what no pattern of a host, no pattern of a command and no port is."""
+    asked = settings.sandbox
+    try:
+        if asked.domains:
+            from agent_tools.sandbox.domains import parse_domain  # few settings have domains
+
+            for domain in asked.domains:
+                parse_domain(domain)
+    except ValueError as error:
+        raise UsageError(f"The setting sandbox.domains: {error}.") from None
+    if wrong := next((p for p in asked.ports if not 0 < p < 1 << 16), None):
+        raise UsageError(f"The setting sandbox.ports: {wrong} is not a port.")
+    try:
+        for pattern in asked.outside:
+            read_rule("allow", rule_for("run", pattern), "sandbox.outside", Path("/"))
+    except RuleError as error:
+        raise UsageError(f"The setting sandbox.outside: {error}.") from None
+
+
+def sandbox_profile(
+    workspace: Workspace, settings: Settings, place: Place, *, temp: Path | None = None, network: bool = False
+) -> Profile:
+    """The profile for the next command. temp: the session's private directory. network: this command was allowed it."""
+    # Most runs put nothing into a sandbox.
+    from agent_tools.sandbox.profile import make_profile
+
+    def paths(texts: tuple[str, ...]) -> list[Path]:
+        return [Path(place.root, os.path.expanduser(text)) for text in texts]
+
+    return make_profile(
+        workspace.roots,
+        place.home,
+        extra=paths(settings.sandbox.writable),
+        secret=[state_folder(place.env)],
+        readable=paths(settings.sandbox.readable),
+        path=place.env.get("PATH", ""),
+        caches=settings.sandbox.caches != "off",
+        sockets=paths(settings.sandbox.sockets),
+        temp=temp,
+        network=network or settings.sandbox.network,
+    )

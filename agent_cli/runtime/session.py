@@ -1,0 +1,172 @@
+"""The session of a run: opened, gone on with, forked or begun; what stays fixed in it.
+
+Mistakes are `UsageError`s: one sentence and exit 2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.prompts import environment_block, git_branch, prompt
+from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.events import SessionNamed
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.place import Place, UsageError
+from agent_cli.core.version import __version__
+from agent_cli.engine.structured_output import StructuredOutput
+from agent_cli.memory.files import Memory
+from agent_cli.providers.resolve import ResolvedModel
+from agent_cli.session.log import SessionBusyError, SessionLog
+from agent_cli.session.records import Header, Restored, SessionNotFoundError
+from agent_cli.session.store import SessionStore
+from agent_tools.base import Tool
+
+# Seconds to wait for another process that has a session open, which may be about to end.
+PATIENCE = 5.0
+# The same where a user watches.
+ATTENDED_PATIENCE = 2.0
+
+
+class SessionInUseError(UsageError):
+    """Another process has the session open. where: which one, in a sentence."""
+
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self.where = where
+
+
+def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
+    """The model a flag names; else the one that the session was held with; else that of the settings."""
+    if options.model or restored is None:
+        return settings.model
+    return restored.model or settings.model
+
+
+def open_session(
+    options: RunOptions,
+    settings: Settings,
+    store: SessionStore,
+    warn: Callable[[str], None],
+    patience: float = PATIENCE,
+) -> tuple[SessionLog | None, Restored | None]:
+    """The session to go on with, as the options ask: taken for this process first, then read. Raises UsageError.
+
+    patience: seconds to wait for another process that has it open.
+    """
+    log = None
+    try:
+        if options.resume == ASK_WHICH:
+            raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
+        if not options.resume and not options.continue_:
+            return None, None
+        path = _meant(options, store)
+        store, session_id = SessionStore.at(path.parent), path.stem
+        if settings.save_sessions and not options.fork_session:
+            log = SessionLog(store.path(session_id), warn, os.environ)
+            log.acquire(patience)
+        restored = store.load(session_id)
+    except (SessionNotFoundError, SessionBusyError) as error:
+        if log is not None:
+            log.close()
+        if isinstance(error, SessionBusyError):
+            raise SessionInUseError(str(error), error.where) from None
+        raise UsageError(str(error)) from None
+    if log is not None:
+        log.go_on(restored.seq, restored.parent)
+    if restored.bad:
+        what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
+        kept = f"; the file as it was {log.mend(restored)}" if log is not None else ""
+        warn(f"{what} of this session skipped{kept}.")
+    return log, restored
+
+
+def _meant(options: RunOptions, store: SessionStore) -> Path:
+    """The log of the session to go on with. Raises SessionNotFoundError."""
+    if not options.resume:
+        return store.path(store.latest())
+    from agent_cli.session.search import find_session  # only to go on with one that is named
+
+    return find_session(store, options.resume, anywhere=options.fork_session)
+
+
+def make_header(
+    options: RunOptions,
+    place: Place,
+    settings: Settings,
+    model: ResolvedModel,
+    tools: list[Tool[Any]],
+    restored: Restored | None,
+    memory: Memory,
+) -> Header:
+    """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
+    session_id = _session_id(options.session_id)
+    if restored is not None and not restored.rebuilt:
+        old = restored.header
+        changed = {}
+        if options.system_prompt is not None or options.append_system_prompt is not None:
+            changed["system"] = system_prompt(place, settings, model, memory)
+        if options.fork_session:
+            changed |= {"session_id": session_id, "forked_from": old.session_id}
+            if old.root != str(place.root):
+                # A copy of another project's session: what the model was told of that place is not true here.
+                changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
+                changed["system"] = system_prompt(place, settings, model, memory)
+        return old.but(**changed)
+    names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
+    system = system_prompt(place, settings, model, memory)
+    if restored is not None and not options.fork_session:
+        session_id = restored.header.session_id
+    branch = git_branch(place.root)
+    return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__, branch=branch)
+
+
+def system_prompt(place: Place, settings: Settings, model: ResolvedModel, memory: Memory) -> str:
+    """The system prompt with the environment and the memory files."""
+    parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
+    parts.append(environment_block(place.cwd, place.root, model.name))
+    parts.append(memory.block())
+    parts.append(settings.append_system_prompt)
+    return "\n\n".join(p for p in parts if p)
+
+
+def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
+    """For a session that is gone on with: what the model should know of memory that changed since; told once."""
+    block = memory.block()
+    if restored is None or not block or block in header.system:
+        return []
+    if any(isinstance(m, UserMessage) and block in m.text for m in restored.history):
+        return []
+    words = "The memory files changed since this session began. They now say:"
+    return [f"<memory_change>\n{words}\n\n{block}\n</memory_change>"]
+
+
+def _session_id(chosen: str | None) -> str:
+    if chosen is None:
+        digits = os.urandom(16).hex()
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+    bare = chosen.replace("-", "").lower()
+    if len(bare) != 32 or any(c not in "0123456789abcdef" for c in bare):
+        raise UsageError(f"--session-id: {chosen} is not a UUID.")
+    return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
+
+
+def new_log(
+    settings: Settings, store: SessionStore, header: Header, restored: Restored | None, warn: Callable[[str], None]
+) -> SessionLog | None:
+    """The log of a new session, or of a fork; None where nothing is kept. Raises UsageError."""
+    if not settings.save_sessions:
+        return None
+    log = SessionLog(store.path(header.session_id), warn, os.environ)
+    try:
+        log.create(header, restored)
+        if restored is not None and restored.name:
+            log.record(SessionNamed(f"{restored.name} (copy)"))
+    except FileExistsError:
+        raise UsageError(
+            f"--session-id: session {header.session_id} exists already; resume it with --resume."
+        ) from None
+    return log

@@ -1,0 +1,74 @@
+"""What a session is called: the user's name for it, else a title that the small model makes while nothing runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from agent_cli.config.prompts import prompt
+from agent_cli.core.events import SessionNamed
+from agent_cli.core.messages import AssistantMessage, UserMessage, by_person, typed
+from agent_cli.core.results import Usage
+from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.models import later_model
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.text import one_line
+
+LONGEST = 80
+_SEEN = 2_000
+
+
+class Titles:
+    """The titles of one program's sessions. paid: told what a title cost."""
+
+    def __init__(self, paid: Callable[[Usage], None]) -> None:
+        self._paid = paid
+        self._asked: set[str] = set()
+        self._cancel = CancelToken()
+
+    def turn_ended(self, agent: Agent) -> None:
+        """Ask the small model for a title, beside everything else, where there is one and the session has no name."""
+        session = agent.header.session_id
+        if agent.name or session in self._asked or not agent.settings.small_model or not agent.settings.save_sessions:
+            return
+        if not any(isinstance(m, AssistantMessage) and m.text for m in agent.conversation.history):
+            return
+        self._asked.add(session)
+        threading.Thread(target=self._ask, args=(agent,), name="title", daemon=True).start()
+
+    def close(self) -> None:
+        """No more titles."""
+        self._cancel.cancel()
+
+    def _ask(self, agent: Agent) -> None:
+        """On a thread of its own. A model that does not answer leaves the session without a title."""
+        settings = agent.settings
+        assert settings.small_model is not None
+        answer = PlainAnswer()
+        try:
+            opened = later_model(settings.small_model, settings, agent.place)()
+            request = Request(opened.model, prompt("title"), (UserMessage(_material(agent)),), max_tokens=400)
+            answer.read(opened.transport.stream(request, self._cancel))
+        except (ModelError, CancelledError):
+            return
+        usage = opened.price(answer.usage) if answer.usage is not None else Usage()
+        title = clean_name(answer.text)
+        # What the user has said meanwhile counts more.
+        if title and not agent.name and not self._cancel.cancelled:
+            agent.rename(SessionNamed(title, opened.label, usage))
+            self._paid(usage)
+
+
+def _material(agent: Agent) -> str:
+    """How the conversation began."""
+    history = agent.conversation.history
+    said = next((typed(m.text) for m in history if by_person(m)), "")
+    answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
+    return f"<conversation>\nUser: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
+
+
+def clean_name(text: str) -> str:
+    """A name on one line, without quotes around it and of bounded length; empty where nothing is left."""
+    line = next((line for line in text.strip().splitlines() if line.strip()), "")
+    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()

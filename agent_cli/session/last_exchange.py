@@ -1,0 +1,178 @@
+"""The last exchange of a session, as it was shown: from the end of its log, however long that is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.core.events import (
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    events_by_tag,
+)
+from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, by_person, typed
+from agent_cli.session.codec import LogLine, open_log, read
+from agent_cli.session.history import CUT
+from agent_cli.session.records import Partial
+from agent_tools.display import CommandOutput
+from agent_tools.record import DecodeError, Value, from_plain
+
+# So much of a log is looked at, so many steps and characters of an answer are shown again.
+TAIL = 4 << 20
+STEPS = 60
+CHARACTERS = 6_000
+
+_KINDS = events_by_tag(
+    "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
+    "TurnFinished Warned"
+)
+
+
+class Exchange(Value):
+    """What the user said, and what came of it. skipped: how many events before these are not shown."""
+
+    question: str
+    events: tuple[Event, ...]
+    skipped: int = 0
+
+
+def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
+    """Of the session in a log; None where nothing was said, or its beginning is too far away."""
+    try:
+        with open_log(log) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - tail))
+            lines = [line for line in read(file) if line is not None]
+    except OSError:
+        return None
+    if any(line.type == "Rewound" for line in lines):
+        if size > tail:
+            # How far the user went back counts from the beginning.
+            return last_exchange(log, size)
+        lines = _standing(lines)
+    start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
+    if start is None:
+        return None
+    # What the program and hooks add to a message stands before and behind it.
+    texts = [lines[start].data["message"]["text"]]
+    for line in reversed(lines[:start]):
+        if _said_by(line) != "UserMessage":
+            break
+        texts.insert(0, line.data["message"]["text"])
+    question = next((text for text in texts if by_person(UserMessage(text))), texts[0])
+    return bounded_exchange(typed(question), _events(lines[start + 1 :]))
+
+
+def _begins(lines: list[LogLine], number: int) -> bool:
+    """Whether a turn begins there: a message, and the start of the turn right behind it."""
+    after = lines[number + 1] if number + 1 < len(lines) else None
+    return (after is None or after.type == "TurnStarted") and _said_by(lines[number]) == "UserMessage"
+
+
+def _said_by(line: LogLine) -> str:
+    """The type of the message in a line; "" where there is none."""
+    return str(line.data["message"]["type"]) if line.type == "MessageAdded" else ""
+
+
+def _standing(lines: list[LogLine]) -> list[LogLine]:
+    """All lines of a log without those that the user went back from."""
+    standing: list[LogLine] = []
+    places: list[int] = []
+    cut_off = False
+    for line in lines:
+        if line.type == "Rewound":
+            messages = line.data["messages"]
+            del standing[places[messages] if messages < len(places) else len(standing) :]
+            del places[messages:]
+            cut_off = False
+            continue
+        if line.type == "Partial":
+            cut_off = True
+        elif line.type == "MessageAdded":
+            # What there is of an answer that broke off is a message too.
+            places += [len(standing)] * (2 if cut_off and _said_by(line) != "AssistantMessage" else 1)
+            cut_off = False
+        standing.append(line)
+    return standing
+
+
+def _events(lines: list[LogLine]) -> list[Event]:
+    """What is to be shown of them, with what was saved of answers that broke off."""
+    events: list[Event] = []
+    text = ""
+    for line in lines:
+        if line.type == "Partial":
+            with suppress(DecodeError):
+                piece = from_plain(Partial, line.data)
+                text = text + piece.text if piece.start else piece.text
+        elif (event := _event(line)) is not None:
+            if isinstance(event, MessageAdded):
+                if not isinstance(event.message, AssistantMessage):
+                    events += _cut_off(text)
+                text = ""
+            events.append(event)
+    return events + _cut_off(text)
+
+
+def _cut_off(text: str) -> list[Event]:
+    return [MessageAdded(AssistantMessage((Text(text),), CUT))] if text.strip() else []
+
+
+def _event(line: LogLine) -> Event | None:
+    cls = _KINDS.get(line.type)
+    try:
+        event: Event | None = from_plain(cls, line.data) if cls else None
+    except DecodeError:
+        return None
+    return event
+
+
+def exchange_of(history: Iterable[Message]) -> Exchange | None:
+    """The same from messages alone, where the log is not at hand: calls by name, without their displays."""
+    messages = list(history)
+    start = next((n for n in range(len(messages) - 1, -1, -1) if by_person(messages[n])), None)
+    if start is None:
+        return None
+    events: list[Event] = []
+    for message in messages[start + 1 :]:
+        events.append(MessageAdded(message))
+        if isinstance(message, AssistantMessage):
+            events += [ToolRequested(c.id, c.name, c.arguments, c.name) for c in message.calls]
+        elif isinstance(message, ToolMessage):
+            events.append(ToolStarted(message.call_id, message.name))
+            events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
+    return bounded_exchange(typed(messages[start].text), events)
+
+
+def bounded_exchange(question: str, events: list[Event]) -> Exchange:
+    """The end of an exchange; an answer stands in it as the text that was streamed."""
+    shown: list[Event] = []
+    for event in events:
+        if isinstance(event, MessageAdded):
+            if isinstance(event.message, AssistantMessage) and event.message.text.strip():
+                # What stood between two answers may not be shown.
+                apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
+                shown.append(TextDelta(apart + shortened(event.message.text)))
+            elif isinstance(event.message, ToolMessage):
+                shown.append(event)
+        else:
+            if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
+                # What a command prints is no record of its own.
+                shown.append(ToolProgress(event.call_id, event.display.output[:CHARACTERS].rstrip("\n") + "\n"))
+            shown.append(event)
+    return Exchange(question, tuple(shown[-STEPS:]), max(0, len(shown) - STEPS))
+
+
+def shortened(text: str) -> str:
+    """The end of a long answer, from the beginning of a paragraph."""
+    if len(text) <= CHARACTERS:
+        return text
+    start = text.find("\n\n", len(text) - CHARACTERS)
+    return "…\n\n" + text[start + 2 if start >= 0 else len(text) - CHARACTERS :]

@@ -1,0 +1,169 @@
+"""The session that a user means: by its ID, the beginning of it, its name, or words that were said in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
+from agent_cli.session.codec import read_log, unsealed
+from agent_cli.session.records import SessionNotFoundError
+from agent_cli.session.store import SessionStore
+from agent_cli.session.summary import Glance, glances, project_folders, session_files
+from agent_tools.fs.safe_read import read_start
+from agent_tools.record import DecodeError, from_plain
+from agent_tools.text import counted, shorten
+
+_ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
+_TEXTS = (b'"type":"MessageAdded"', b'"type":"SessionNamed"')
+_AROUND = 40
+# No header is as long as this.
+_FIRST = 1 << 20
+_NAMED = 8
+
+
+class SeveralSessionsError(SessionNotFoundError):
+    """More than one fits; `found` are those, the latest first. The message names the first of them."""
+
+    def __init__(self, said: str, found: list[Glance]) -> None:
+        shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_NAMED])
+        more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        super().__init__(f"{said} Give the ID of one: {shown}{more}")
+        self.found = found
+
+
+def is_id_like(text: str) -> bool:
+    """Whether a word looks like the ID of a session, or its beginning."""
+    return _ID.fullmatch(text.lower()) is not None
+
+
+def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> Path:
+    """The log of the one session of a project that is meant.
+
+    Raises SessionNotFoundError with a sentence, or SeveralSessionsError.
+
+    anywhere: an ID that is of another project will do.
+    """
+    ids = [path.stem for path in session_files(store.folder)]
+    if is_id_like(text):
+        found = [i for i in ids if i.startswith(text.lower())]
+        if len(found) == 1:
+            return store.path(found[0])
+    every = list(glances(store.folder))
+    if is_id_like(text) and len(found) > 1:
+        meant = [g for g in every if g.session_id in found]
+        raise SeveralSessionsError(f"{len(found)} sessions of this project begin with {text}.", meant)
+    meant = meant_by(every, text)
+    if len(meant) == 1:
+        return meant[0].path
+    if meant:
+        raise SeveralSessionsError(
+            f"{counted(len(meant), 'session')} of this project fit {shorten(text, 60)!r}.", meant
+        )
+    elsewhere = [f for f in _other_files(store) if f.stem.startswith(text.lower())] if is_id_like(text) else []
+    if anywhere and len(elsewhere) == 1:
+        return elsewhere[0]
+    raise SessionNotFoundError(_not_here(text, elsewhere))
+
+
+def meant_by(every: Sequence[Glance], text: str) -> list[Glance]:
+    """The sessions that a name means; else whose name and beginning have the words; else in whose texts they are."""
+    words = text.lower().split()
+    named = [g for g in every if g.name and g.name.lower() == text.strip().lower()]
+    if named or not words:
+        return named
+    titled = [g for g in every if all(w in f"{g.name} {g.first}".lower() for w in words)]
+    return titled or [g for g in every if says(g.path, words)]
+
+
+def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
+    """The sentence for a session that is not of this project."""
+    root = root_of(elsewhere[0]) if len(elsewhere) == 1 else ""
+    if root:
+        return (
+            f"Session {text} is of {shorten(root)}: resume it there; "
+            f"agent --resume {text} --fork-session makes a copy of it here"
+        )
+    if is_id_like(text):
+        return f"No session of this project begins with {text}. See: agent sessions list"
+    return f"No session of this project fits {shorten(text, 60)!r}. See: agent sessions list"
+
+
+def _other_files(store: SessionStore) -> Iterable[Path]:
+    """The logs of all other projects."""
+    state = store.folder.parent.parent
+    return (file for folder in project_folders(state) if folder != store.folder for file in session_files(folder))
+
+
+def root_of(path: Path) -> str:
+    """The project of a session, from its header; empty where that cannot be read."""
+    try:
+        record = unsealed(read_start(path, _FIRST).partition(b"\n")[0]) or {}
+    except OSError:
+        return ""
+    return str(record.get("data", {}).get("root", ""))
+
+
+def says(path: Path, words: Sequence[str]) -> str:
+    """A piece of what was said around the first of the words, where all of them are in a session; else nothing.
+
+    words: in lower case. Looked for in names and messages, results of tools included, not in the system prompt.
+    """
+    try:
+        data = read_log(path)
+    except OSError:
+        return ""
+    # Almost all files and lines are ruled out by their bytes: what is left is decoded.
+    signs = [sign for word in words if (sign := _sign(word))]
+    lower = data.lower()
+    if not all(sign in lower for sign in signs):
+        return ""
+    del lower
+    left = set(words)
+    piece = ""
+    for line in data.split(b"\n"):
+        head = line[:300]
+        if not any(kind in head for kind in _TEXTS):
+            continue
+        if signs and len(signs) == len(words) and not any(sign in line.lower() for sign in signs):
+            continue
+        text = _text(unsealed(line.rstrip(b"\r")) or {})
+        folded = text.lower()
+        here = [word for word in words if word in folded]
+        if here and not piece:
+            piece = _around(text, folded.find(here[0]))
+        left -= set(here)
+        if not left:
+            return piece
+    return ""
+
+
+def _sign(word: str) -> bytes:
+    """Bytes that are in the log wherever the word is, whichever case it is in; empty where there are none."""
+    runs = re.findall(r"[\x21-\x7e]+", word)
+    longest: str = max(runs, key=len, default="")
+    return json.dumps(longest)[1:-1].encode("ascii")
+
+
+def _text(record: dict[str, Any]) -> str:
+    """The words of a record."""
+    data = record.get("data", {})
+    if record.get("type") == "SessionNamed":
+        return str(data.get("name", ""))
+    try:
+        message: Message = from_plain(Message, data.get("message"))
+    except DecodeError:
+        return ""
+    if isinstance(message, AssistantMessage):
+        arguments = (str(v) for call in message.calls for v in call.arguments.values())
+        return "\n".join([message.text, *arguments])
+    assert isinstance(message, UserMessage | ToolMessage)
+    return without_note(message.text) if isinstance(message, UserMessage) else message.text
+
+
+def _around(text: str, place: int) -> str:
+    start = max(0, place - _AROUND)
+    return ("…" if start else "") + " ".join(text[start : place + 2 * _AROUND].split())

@@ -1,0 +1,178 @@
+"""What a list says of a session, read from its log without rebuilding it: fit for hundreds of long files.
+
+Only the few records that a line of a list is made of are decoded. Damaged lines are passed over; whoever opens the
+session is told of them.
+
+How old and how large a session is, in few characters.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.messages import of_program, typed
+from agent_cli.session.codec import read_log, unsealed
+from agent_cli.session.records import Header
+from agent_tools.record import DecodeError, Value, from_plain
+
+_HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
+_SAID = b'"message":{"type":"UserMessage",'
+_STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
+_TOLD = {b"Compacted", b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+_WORDS = 80
+# By its reason: how a turn ended that did not do what it was asked for.
+ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
+
+
+class Glance(Value):
+    """A session in a list. first: the first words of the user. ended: "done", "failed", "interrupted", "waiting", or
+    "open" where the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
+
+    session_id: str
+    path: Path
+    name: str = ""
+    first: str = ""
+    messages: int = 0
+    cost: float = 0.0
+    reliable: bool = True
+    ended: str = "done"
+    size: int = 0
+    created: str = ""
+    updated: str = ""
+    model: str = ""
+    branch: str = ""
+    root: str = ""
+    cwd: str = ""
+    forked_from: str = ""
+
+    @property
+    def title(self) -> str:
+        """What to call it: its name, else how it began."""
+        return self.name or self.first or "(nothing was said)"
+
+
+def glance(path: Path) -> Glance | None:
+    """A session at a glance; None where nothing in the file is a record."""
+    try:
+        data = read_log(path)
+    except OSError:
+        return None
+    found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data)}
+    messages, cost, reliable = 0, 0.0, True
+    for line in data.split(b"\n"):
+        head = _HEAD.match(line)
+        if head is None:
+            continue
+        kind, time = head[1], head[2].decode("ascii")
+        found.setdefault("created", time)
+        found["updated"] = time
+        if found.get("ended") in ("open", "waiting") and kind in _STATES:
+            # A user was asked in a turn that has no end, and nothing came after that.
+            found["ended"] = _STATES[kind]
+        if kind == b"MessageAdded":
+            messages += 1
+            if "first" not in found and _SAID in line[head.end() : head.end() + 200]:
+                text = _data(line).get("message", {}).get("text", "")
+                if not of_program(text):
+                    found["first"] = first_words(text)
+        elif kind in _TOLD:
+            record = _data(line)
+            # What a turn compacted is in its own account.
+            used = {} if kind == b"Compacted" and record.get("trigger") != "manual" else record.get("usage", {})
+            cost += used.get("cost", 0.0)
+            reliable = reliable and used.get("reliable", True)
+            found |= _told(kind, record)
+    if "created" not in found:
+        return None
+    return Glance(**found, messages=messages, cost=cost, reliable=reliable)
+
+
+def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
+    """What a record says for the list."""
+    if kind == b"TurnStarted":
+        return {"ended": "open", "model": data.get("model", "")}
+    if kind == b"TurnFinished":
+        if data.get("result") == "Suspended":
+            return {"ended": "waiting"}
+        return {"ended": ENDS.get(data.get("diagnostics", {}).get("terminal_reason", ""), "done")}
+    if kind == b"SessionNamed":
+        return {"name": data.get("name", "")}
+    if kind == b"Compacted":
+        return {}
+    try:
+        header: Header = from_plain(Header, data)
+    except DecodeError:
+        return {}
+    names = ("model", "branch", "root", "cwd", "forked_from")
+    return {name: getattr(header, name) for name in names}
+
+
+def _data(line: bytes) -> dict[str, Any]:
+    record = unsealed(line.rstrip(b"\r")) or {}
+    data: dict[str, Any] = record.get("data", {})
+    return data
+
+
+def first_words(text: str) -> str:
+    """How a message begins, on one line."""
+    return " ".join(typed(text)[: 4 * _WORDS].split())[:_WORDS]
+
+
+def session_files(folder: Path) -> list[Path]:
+    """The logs in a project's folder, the latest changed first."""
+    try:
+        found = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".jsonl") and is_id(e.name[:-6])]
+    except OSError:
+        return []
+    return [Path(path) for stat, path in sorted(found, key=lambda f: f[0].st_mtime_ns, reverse=True) if stat.st_size]
+
+
+def is_id(name: str) -> bool:
+    """Whether a file is named as sessions are: other files lie beside them."""
+    return len(name) == 36 and not name.strip("0123456789abcdef-")
+
+
+def glances(folder: Path) -> Iterator[Glance]:
+    """The sessions of a project, the latest changed first."""
+    for path in session_files(folder):
+        if (found := glance(path)) is not None:
+            yield found
+
+
+def project_folders(state: Path) -> list[Path]:
+    """The folders of all projects that have sessions."""
+    try:
+        return sorted(Path(e.path) for e in os.scandir(state / "sessions") if e.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def everywhere(state: Path) -> list[Glance]:
+    """The sessions of all projects, the latest changed first."""
+    return sorted((g for f in project_folders(state) for g in glances(f)), key=lambda g: g.updated, reverse=True)
+
+
+def age(time: str, now: datetime) -> str:
+    """How long ago a record's time was, in one unit: "5m", "3h", "12d"; "?" for a time that cannot be read."""
+    try:
+        seconds = max(0.0, (now - datetime.fromisoformat(time)).total_seconds())
+    except (ValueError, TypeError):
+        return "?"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def size(count: int) -> str:
+    """Bytes in one unit: "812B", "12K", "3.4M"."""
+    if count < 1_000:
+        return f"{count}B"
+    if count < 999_500:
+        return f"{count / 1_000:.0f}K"
+    return f"{count / 1e6:.1f}M" if count < 99_950_000 else f"{count / 1e6:.0f}M"

@@ -1,0 +1,294 @@
+"""What happened in a session, turn by turn, told from its records: for `agent show` and for the stage in lists.
+
+What a session used, read from its log: by model, and turn by turn; sub-agents and side jobs are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
+from agent_cli.core.messages import of_program, typed
+from agent_cli.core.results import Usage
+from agent_cli.core.window import compacted_line, uncompacted_line
+from agent_cli.session.records import Restored
+from agent_cli.session.restore import records
+from agent_cli.session.summary import ENDS
+from agent_tools.record import Value, from_plain
+
+# fmt: off
+Stage = Literal[
+    "executing", "awaiting_tool_approval", "awaiting_plan_approval", "awaiting_answer",
+    "completed", "failed", "interrupted",
+]
+# fmt: on
+
+
+def decision_words(decision: str, by: str) -> str:
+    """What was decided about a call and by whom: only a user approves; rules, modes and hooks allow or deny."""
+    user = by == "person"
+    words = {
+        "approve": "approved by you" if user else "allowed",
+        "reject": "denied by you" if user else "denied",
+        "defer": "left open",
+        "answer": "answered by you" if user else "answered",
+    }.get(decision, decision)
+    return f"{words} by a {by}" if words in ("allowed", "denied") and by in ("rule", "mode", "hook") else words
+
+
+class CallTold(Value):
+    """A call: what it was, who decided, how it ended. `outcome` is empty while it is open.
+
+    started: it has begun. facts: what was computed for the question about it.
+    """
+
+    call_id: str
+    tool: str
+    summary: str
+    round: int
+    decision: str = ""
+    by: str = ""
+    reason: str = ""
+    outcome: Literal["", "done", "failed"] = ""
+    started: bool = False
+    duration_ms: int = 0
+    agent: str = ""
+    facts: tuple[str, ...] = ()
+
+
+class TurnTold(Value):
+    """A turn: the query, its calls, what it used, how it ended.
+
+    usage: with what it cost afterwards: a title, a compaction that the user asked for. agents: the usage of each
+    sub-agent, by its Task call. copied: it was held in another session. notes: compactions, and where the user went
+    back, in words.
+    """
+
+    query: str
+    started: str
+    model: str
+    mode: str
+    calls: tuple[CallTold, ...] = ()
+    rounds: int = 0
+    duration_ms: int = 0
+    usage: Usage = Usage()
+    agents: dict[str, Usage] = {}  # noqa: RUF012 - never changed
+    result: str = ""
+    terminal_reason: str = ""
+    stop_reason: str = ""
+    text: str = ""
+    warnings: tuple[str, ...] = ()
+    hooks: tuple[HookRan, ...] = ()
+    notes: tuple[str, ...] = ()
+    copied: bool = False
+
+
+class _Turn:
+    """A turn while its records are read. before: how many messages the history had when it began."""
+
+    def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
+        self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
+        self.before = before
+        self.calls: dict[str, CallTold] = {}
+        self.round = 0
+        self.agents: dict[str, Usage] = {}
+        self.warnings: list[str] = []
+        self.hooks: list[HookRan] = []
+        self.notes: list[str] = []
+
+    def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
+        match kind:
+            case "TurnStarted" if not agent:
+                self.fields |= {"model": data["model"], "mode": data["mode"]}
+            case "RoundStarted":
+                self.round = data["round"]
+            case "ToolRequested":
+                told = CallTold(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
+                before = self.calls.get(told.call_id)
+                if before is not None and before.outcome:  # an id that a provider gave twice
+                    self.calls[f"{told.call_id} before {len(self.calls)}"] = self.calls.pop(told.call_id)
+                self.calls.setdefault(told.call_id, told)
+            case "ApprovalRequested":
+                rules = data.get("always")
+                narrowest = (f"the narrowest rule that would allow it: {rules}",) if rules else ()
+                self._change(data, facts=(*data.get("facts", ()), *narrowest))
+            case "ApprovalResolved":
+                self._change(data, decision=data["decision"], by=data["by"], reason=data.get("reason", ""))
+            case "QuestionAnswered":
+                self._change(data, decision=data["verdict"], by=data.get("by", "person"), reason=data.get("text", ""))
+            case "ToolStarted":
+                self._change(data, started=True)
+            case "ToolFinished":
+                outcome = "failed" if data["is_error"] else "done"
+                self._change(data, outcome=outcome, duration_ms=data["duration_ms"])
+            case "Warned":
+                self.warnings.append(data["text"])
+            case "HookRan":
+                self.hooks.append(from_plain(HookRan, data))
+            case "Compacted":
+                event: Compacted = from_plain(Compacted, data)
+                self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
+                if event.trigger == "manual":
+                    self._used(event.usage)
+            case "Uncompacted" if not agent:
+                self.notes.append(uncompacted_line(from_plain(Uncompacted, data)))
+            case "SessionNamed":
+                named: SessionNamed = from_plain(SessionNamed, data)
+                self._used(named.usage)
+            case "SubagentEvent":
+                self._nested(data)
+            case "TurnFinished" if not agent:
+                done = data["diagnostics"]
+                self.fields |= {
+                    "rounds": done["rounds"],
+                    "duration_ms": done["duration_ms"],
+                    "result": data["result"],
+                    "terminal_reason": done["terminal_reason"],
+                    "stop_reason": done["stop_reason"],
+                    "text": data.get("text", ""),
+                }
+                self._used(from_plain(Usage, data["usage"]))
+
+    def _used(self, usage: Usage) -> None:
+        self.fields["usage"] = self.fields.get("usage", Usage()) + usage
+
+    def _nested(self, data: dict[str, Any]) -> None:
+        event = data["event"]
+        if event["type"] == "UsageAdded":
+            used = from_plain(Usage, event["usage"])
+            self.agents[data["call_id"]] = self.agents.get(data["call_id"], Usage()) + used
+        self.take(event["type"], event, data["agent"])
+
+    def _change(self, data: dict[str, Any], **fields: Any) -> None:
+        if (told := self.calls.get(data["call_id"])) is not None:
+            self.calls[told.call_id] = told.but(**fields)
+
+    def told(self) -> TurnTold:
+        return TurnTold(
+            **self.fields,
+            calls=tuple(self.calls.values()),
+            agents=self.agents,
+            warnings=tuple(self.warnings),
+            hooks=tuple(self.hooks),
+            notes=tuple(self.notes),
+        )
+
+
+def build_timeline(data: bytes) -> list[TurnTold]:
+    """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
+    found = records(data)[0]
+    starts = beginnings(found)
+    turns: list[_Turn] = []
+    early: list[HookRan] = []  # hooks that run before the message that they belong to
+    idle, messages = True, 0
+    for number, record in enumerate(found):
+        kind, event = record["type"], record["data"]
+        if number in starts:
+            turns.append(_Turn(typed(event["message"]["text"]), record["time"], messages, not starts[number]))
+            turns[-1].hooks, early = early, []
+            idle = False
+        if kind == "MessageAdded":
+            messages += 1
+        elif kind == "Rewound":
+            messages = event["messages"]
+            _taken_back(turns, messages)
+        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
+            early.append(from_plain(HookRan, event))
+        elif turns:
+            turns[-1].take(kind, event)
+        idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
+    if turns:
+        turns[-1].hooks += early
+    return [t.told() for t in turns]
+
+
+def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
+    """Which of the records are messages that a turn begins with, and whether it was begun in this session.
+
+    What is said while a turn runs is a part of it. In a copy stand the other session's messages without its turns.
+    """
+    starts: dict[int, bool] = {}
+    said, running = -1, False
+    for number, record in enumerate(found):
+        kind, event = record["type"], record["data"]
+        if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
+            said = number if said < 0 else said
+        elif kind == "MessageAdded":
+            if said >= 0 and not running and not of_program(found[said]["data"]["message"]["text"]):
+                starts[said] = False
+            said = -1
+        elif kind == "TurnStarted":
+            if said >= 0:
+                starts[said] = True
+            said, running = -1, True
+        elif kind == "Rewound" or (kind == "TurnFinished" and event["result"] != "Suspended"):
+            said, running = -1, False
+    if said >= 0 and not running:
+        starts[said] = True
+    return starts
+
+
+def _taken_back(turns: list[_Turn], messages: int) -> None:
+    """The user went back to where the history had so many messages."""
+    note = "undone: the user continued from before this"
+    for turn in turns:
+        if turn.before >= messages and note not in turn.notes:
+            turn.notes.append(note)
+
+
+def stage_of(session: Restored) -> Stage:
+    """Where a session stands, from its log alone."""
+    waiting = session.waiting
+    if waiting is not None and waiting.undecided:
+        questions = [waiting.questions[i] for i in waiting.undecided if i in waiting.questions]
+        if not questions:
+            return "awaiting_tool_approval"
+        return "awaiting_plan_approval" if questions[0].kind == "plan" else "awaiting_answer"
+    if waiting is not None:
+        return "interrupted"
+    if session.last is None:
+        return "executing" if session.history else "completed"
+    stage: Stage = ENDS.get(session.last.terminal_reason, "completed")  # type: ignore[assignment]
+    return stage
+
+
+class TurnSpent(Value):
+    """One turn: what was asked, and what it used."""
+
+    query: str
+    usage: Usage
+
+
+class Spending(Value):
+    """A session's usage in all, by model in the order of first use, and by turn."""
+
+    total: Usage = Usage()
+    models: dict[str, Usage] = {}  # noqa: RUF012 - never changed
+    turns: tuple[TurnSpent, ...] = ()
+
+
+def spending(data: bytes) -> Spending:
+    """The usage that a log tells of; a copy has no part in what was used before it."""
+    found = records(data)[0]
+    starts = beginnings(found)
+    models: dict[str, Usage] = {}
+    turns: list[TurnSpent] = []
+    for number, record in enumerate(found):
+        kind, event = record["type"], record["data"]
+        if starts.get(number):
+            turns.append(TurnSpent(typed(event["message"]["text"]), Usage()))
+        while kind == "SubagentEvent":
+            event = event["event"]
+            kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
+        if kind == "UsageAdded" or (kind == "SessionNamed" and event.get("model")):
+            used = _usage(event)
+            models[event["model"]] = models.get(event["model"], Usage()) + used
+            if turns:
+                turns[-1] = turns[-1].but(usage=turns[-1].usage + used)
+    return Spending(sum(models.values(), Usage()), models, tuple(turns))
+
+
+def _usage(event: dict[str, Any]) -> Usage:
+    usage: Usage = from_plain(Usage, event["usage"])
+    return usage

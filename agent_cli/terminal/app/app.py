@@ -1,0 +1,391 @@
+"""The session's screen: one long-lived inline application on the main thread, the work on another.
+
+What is finished is written above and never touched again. The live region below it holds what is not: the end of an
+answer, running calls, the plan, queued messages, the status, a question's bar, the input line, a menu, the toolbar.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import BaseStyle, DynamicStyle
+
+from agent_cli.core.events import MessageAdded
+from agent_cli.core.messages import UserMessage
+from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.keys import Controls, make_keys
+from agent_cli.terminal.app.layout import above, below_input, make_layout, style_of
+from agent_cli.terminal.app.output import AtomicOutput, InlineApp
+from agent_cli.terminal.app.protocol import LOOK, Appearance, ScreenSession
+from agent_cli.terminal.app.worker import Bridge, JobFinished, PendingReply, Printed, UserEcho, Worker
+from agent_cli.terminal.commands.registry import ExitRequestedError
+from agent_cli.terminal.dialogs.base import in_pager
+from agent_cli.terminal.dialogs.guard import Questions
+from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
+from agent_cli.terminal.render.console import by_words
+from agent_cli.terminal.render.theme import recolored
+from agent_cli.terminal.render.transcript import Transcript
+from agent_tools.cancel import CancelledError
+
+FRAME = 1 / 15
+SLICE = 0.008
+# So long after the prompt is drawn, what the first answer needs is loaded.
+IDLE = 0.4
+# Lines of a message that are written above; the model has all of them.
+ECHO = 20
+
+
+def _warm() -> None:
+    """Load the renderer of answers beside the loop, so that no key waits for it."""
+    threading.Thread(target=import_module, args=("agent_cli.terminal.render.live",), daemon=True).start()
+
+
+class Live:
+    """The screen. `run` has the terminal until the user leaves."""
+
+    def __init__(
+        self,
+        session: ScreenSession,
+        transcript: Transcript,
+        line: InputLine,
+        screen: AtomicOutput,
+        *,
+        look: Appearance = LOOK,
+        source: Input | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.session, self.transcript, self.line = session, transcript, line
+        self.look, self.clock = look, clock
+        self.bridge = Bridge(self._wake)
+        self.worker = Worker(self.bridge)
+        self.queued: list[str] = []
+        self.questions = Questions(self, clock)
+        self.busy = self.stopping = self.leaving = False
+        self._began = self._frame_at = 0.0
+        self._frame_planned = False
+        self._count: Any = None
+        self._lines: list[str] = []
+        self._extra = self.hint = self._task = ""
+        self.app = InlineApp(
+            screen,
+            reflow=look.reflow,
+            layout=make_layout(
+                line,
+                lambda: above(self),
+                lambda: below_input(self),
+                lambda: screen.get_size().rows,
+                lambda: self.app.frame_number,
+            ),
+            style=DynamicStyle(self._style),
+            key_bindings=make_keys(Controls(self)),
+            input=source,
+            editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
+            color_depth=None if look.color else ColorDepth.DEPTH_1_BIT,
+        )
+        self.app.key_processor.after_key_press += self._after_key
+
+    # The thread that draws, from start to end.
+
+    def run(self, first: Callable[[], None] | None = None) -> None:
+        """Have the terminal until the user leaves. first: work to begin with."""
+        self.worker.start()
+        if first is not None:
+            self._work(first)
+        try:
+            self.app.run(pre_run=self._start)
+        except EOFError:
+            pass  # no more keys: the user has left
+        finally:
+            if self.look.title:
+                self.app.screen.write_raw(RESTORE_TITLE)
+                self.app.screen.flush()
+            self.queued.clear()
+            self.leaving = True
+            if self.busy and not self.questions.defer():
+                self.interrupt()
+            self.worker.stop(self._drain)
+        if self.worker.failed is not None:
+            raise self.worker.failed
+
+    def rest(self) -> list[str]:
+        """What was finished too late to be drawn."""
+        lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        return lines
+
+    def _start(self) -> None:
+        assert self.app.loop is not None
+        self.app.take_typed_ahead()
+        self.transcript.writer.printed()
+        self._extra = SAVE_TITLE + self._title() if self.look.title else ""
+        self.draw_soon()
+        self.app.loop.call_later(IDLE, _warm)
+        # Work that was begun before there was a loop counts its seconds from here on.
+        self._second()
+
+    def _style(self) -> BaseStyle:
+        return style_of(self.look.theme)
+
+    def wear(self, **changes: Any) -> None:
+        """Change the look, from any thread."""
+        self.look = self.look.but(**changes)
+
+        def change() -> None:
+            self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
+            # A search has left it in the mode for moving about.
+            self.app.vi_state.reset()
+            self.draw_soon()
+
+        self.soon(change)
+
+    def soon(self, run: Callable[[], object]) -> None:
+        """Run on the thread that draws, from any; not at all when the application is over."""
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(run)
+
+    def _drain(self) -> None:
+        while (item := self.bridge.take()) is not None:
+            self._handle(item)
+
+    def _wake(self) -> None:
+        self.soon(self.draw_soon)
+
+    def draw_soon(self) -> None:
+        """Once per frame, however much comes; at once after a pause."""
+        if not self._frame_planned and self.app.loop is not None:
+            self._frame_planned = True
+            self.app.loop.call_later(max(0.0, self._frame_at + FRAME - self.clock()), self._tick)
+
+    def _tick(self) -> None:
+        """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
+        loop = self.app.loop
+        if loop is None:
+            return  # it is over
+        if self.app.away:
+            loop.call_later(0.05, self._tick)
+            return
+        self._frame_planned = False
+        until = time.monotonic() + SLICE
+        while time.monotonic() < until and (item := self.bridge.take()) is not None:
+            self._handle(item)
+        if self.bridge.empty or self.clock() >= self._frame_at + 2 * FRAME:
+            self._frame()
+            if not self.bridge.empty:
+                self.draw_soon()
+        else:
+            self._frame_planned = True
+            loop.call_soon(self._tick)
+
+    def _frame(self) -> None:
+        self._frame_at = self.clock()
+        lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        extra, self._extra = self._extra, ""
+        if lines or extra:
+            self.app.commit([recolored(line, self.look.theme) for line in lines], extra)
+        else:
+            self.app.redraw()
+
+    def _second(self) -> None:
+        """The status counts while there is work; one count at a time, however many messages follow each other."""
+        if self._count is not None:
+            self._count.cancel()
+        self._count = None
+        if self.busy and self.app.loop is not None:
+            self.draw_soon()
+            self._count = self.app.loop.call_later(1.0, self._second)
+
+    # What comes from the worker.
+
+    def _handle(self, item: Any) -> None:
+        match item:
+            case Printed(text=text):
+                # A command beside the turn does not tear the paragraph that is under way.
+                self._write(text.removesuffix("\n").split("\n"), settle=False)
+                self.transcript.writer.printed()
+            case UserEcho(text=text):
+                self.echo(text)
+            case Dialog():
+                self.questions.put(item)
+            case JobFinished(leave=leave):
+                self._idle(leave)
+            case MessageAdded(message=UserMessage(text=text)):
+                # What it mentions stands below it by now.
+                said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
+                if said is not None:
+                    self.queued.remove(said)
+                    self._keep()
+                    self.echo(said)
+            case _:
+                self.transcript(item)
+
+    def _write(self, lines: Sequence[str], *, settle: bool = True) -> None:
+        if settle:
+            self.transcript.writer.settle()
+        self._lines += [*self.transcript.writer.take(), *lines]
+
+    def echo(self, text: str, *, settle: bool = True) -> None:
+        """A message of the user's, as the model sees it from here on. settle: what is under way ends above it."""
+        lines = text.split("\n")
+        left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
+        shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
+        first, *more = [row for line in shown for row in self._by_words(f"  {line}")]
+        rows = [f"\x1b[1m{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+        if settle:
+            self.transcript.writer.settle()
+        self._write([*([] if self.transcript.writer.blank else [""]), *rows, ""], settle=False)
+        self.transcript.writer.spaced()
+
+    @property
+    def seconds(self) -> float:
+        """How long the work has been going on."""
+        return self.clock() - self._began
+
+    def send_quietly(self, sequences: str) -> None:
+        """Send sequences that draw nothing with the next frame."""
+        self._extra += sequences
+        self.draw_soon()
+
+    def ring(self) -> None:
+        """Call the user, who may be looking elsewhere."""
+        self.send_quietly((RING if self.look.notify else "") + self._title("? "))
+
+    def _title(self, state: str = "") -> str:
+        return title(self._task, state) if self.look.title else ""
+
+    def _work(self, job: Callable[[], None], task: str = "") -> None:
+        self.busy, self.stopping = True, False
+        self._task = task or self._task
+        self._extra += self._title("* ")
+        self._began = self.clock()
+        self.worker.do(job)
+        self._second()
+
+    def send(self, text: str) -> None:
+        """Begin with a message; the work is idle."""
+        self.echo(text)
+        self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
+
+    def _idle(self, leave: bool) -> None:
+        if self.seconds > LONG and not self.queued:
+            self.ring()
+        self.busy = self.stopping = False
+        self._extra += self._title()
+        if leave or self.worker.failed:
+            self.leave()
+        elif self.queued:
+            text = self.queued.pop(0)
+            self._keep()
+            self.session.take_back(text)
+            self.send(text)
+
+    def _after_key(self, sender: object) -> None:
+        self.questions.key_pressed()
+        self._keep()
+
+    def _keep(self) -> None:
+        self.session.keep(self.line.draft, self.queued)
+
+    def interrupt(self) -> None:
+        """Stop the work; the conversation is kept."""
+        self.stopping = True
+        self.session.interrupt()
+        self.questions.cancel()
+        self.app.redraw()
+
+    def aside(self, text: str) -> None:
+        """Run a command beside the turn, on a thread of its own, since it may ask."""
+
+        def run() -> None:
+            try:
+                self.session.aside(text)
+            except ExitRequestedError:
+                self.leave_soon()
+            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
+                self.worker.failed = error
+                self.leave_soon()
+
+        threading.Thread(target=run, name="aside", daemon=True).start()
+
+    def aside_of(self, text: str) -> bool:
+        """Run a line as a command beside the turn, where it is one that may be."""
+        if not text.startswith("/") or not self.session.may_aside(text.strip()):
+            return False
+        self.echo(text, settle=False)
+        self.aside(text.strip())
+        return True
+
+    def outside(self, run: Callable[[], Any]) -> Any:
+        """Run a program that needs the terminal (an editor, a pager); its result. From any thread but the one that
+        draws. Raises CancelledError where the application ends."""
+        waiting = PendingReply()
+
+        async def go() -> None:
+            try:
+                waiting.answer(await run_in_terminal(run))
+            finally:
+                waiting.cancel()
+
+        loop = self.app.loop
+        if loop is None or loop.is_closed():
+            raise CancelledError
+        loop.call_soon_threadsafe(lambda: self.app.create_background_task(go()))
+        return waiting.wait()
+
+    def page(self, text: str) -> None:
+        """Show a long text in the pager, from the thread that draws."""
+
+        def show() -> None:
+            with suppress(CancelledError):
+                self.outside(lambda: in_pager(text))
+
+        threading.Thread(target=show, name="pager", daemon=True).start()
+
+    def hint_for(self, text: str, seconds: float) -> None:
+        """A word above the line, for a while."""
+        self.hint = text
+        self.app.redraw()
+
+        def forget() -> None:
+            if self.hint == text:
+                self.hint = ""
+                self.app.redraw()
+
+        if self.app.loop is not None:
+            self.app.loop.call_later(seconds, forget)
+
+    def leave(self) -> None:
+        """End the session."""
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def leave_soon(self) -> None:
+        """As `leave`, from a signal handler."""
+        self.soon(self.leave)
+
+    def refresh_menu(self) -> None:
+        """From any thread: there is more to choose from."""
+
+        def refresh() -> None:
+            if self.line.menu or not self.busy:
+                self.line.complete()
+            self.draw_soon()
+
+        self.soon(refresh)
+
+    def say(self, text: str) -> None:
+        """A line, from the thread that draws."""
+        self._write([row for line in text.split("\n") for row in self._by_words(line)])
+        self.draw_soon()
+
+    def _by_words(self, line: str) -> Iterator[str]:
+        return (row.plain for row in by_words(line, self.transcript.writer.console))

@@ -1,0 +1,98 @@
+"""Images in a message: pasted by path, taken from the clipboard, or mentioned; a word stands for each in the line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from agent_tools.secret_patterns import without_secrets
+from agent_tools.text import one_line
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_CHIP = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
+_MENTION = re.compile(r"(?<![\w@`])@(\S+\.(?:png|jpe?g|gif|webp))(?![\w.])", re.IGNORECASE)
+_SECONDS, _MOST = 5.0, 20_000_000
+# What gives the clipboard's image as PNG on standard output, by where there is such a clipboard.
+_CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ["wl-paste", "--no-newline", "--type", "image/png"]),
+    ("DISPLAY", ["xclip", "-selection", "clipboard", "-target", "image/png", "-out"]),
+)
+_MAC = ["osascript", "-e", "the clipboard as «class PNGf»"]
+
+
+class Pictures:
+    """The images of a session, by the number in their word."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Path] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def from_clipboard(self) -> str | None:
+        """The word for the image in the clipboard; None where there is none. It takes a program, so a moment."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True)
+        path = clipboard_image(Path(self._folder.name))
+        return self.word(path) if path is not None else None
+
+    def word(self, path: Path) -> str:
+        """What stands for an image in the line."""
+        number = len(self._kept) + 1
+        self._kept[number] = path
+        return f"[Image #{number} {one_line(path.name).replace(']', '')}]"
+
+    def pasted(self, text: str) -> str | None:
+        """The word for a pasted path of an image, as terminals give it when a file is dropped; None for other text."""
+        if "\n" in text.strip() or len(text) > 4096:
+            return None
+        try:
+            words = shlex.split(text.strip().removeprefix("file://"))
+        except ValueError:
+            return None
+        path = Path(os.path.expanduser(words[0])) if len(words) == 1 else None
+        if path is None or not path.is_absolute() or path.suffix.lower() not in SUFFIXES or not _is_file(path):
+            return None
+        return self.word(path)
+
+    def within(self, text: str, *folders: Path) -> list[Path]:
+        """The images of a message: those that words stand for, and those mentioned as `@path` from one of the folders,
+        the first that has it."""
+        found = [self._kept[int(n)] for n in _CHIP.findall(text) if int(n) in self._kept]
+        for name in _MENTION.findall(text):
+            paths = [path for folder in folders if _is_file(path := folder / os.path.expanduser(name))]
+            found += paths[:1]
+        return list(dict.fromkeys(found))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a path that somebody has typed is that of a file; it may be none that can exist or be seen."""
+    return os.path.isfile(path)  # noqa: PTH113 - the method raises then
+
+
+def clipboard_image(folder: Path) -> Path | None:
+    """The image in the clipboard as a file in `folder`; None where there is none, or no program to ask."""
+    from agent_tools.process.child import run_child
+
+    commands = [_MAC] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
+    env = without_secrets(os.environ)
+    for command in commands:
+        try:
+            # AppleScript spells each byte with two digits.
+            done = run_child(command, seconds=_SECONDS, most=2 * _MOST + 100, env=env)
+        except (OSError, TimeoutError, OverflowError):
+            continue
+        data = _decoded(done.out) if sys.platform == "darwin" else done.out
+        if done.code == 0 and data.startswith(b"\x89PNG") and len(data) <= _MOST:
+            path = folder / f"clipboard-{os.urandom(4).hex()}.png"
+            path.write_bytes(data)
+            return path
+    return None
+
+
+def _decoded(said: bytes) -> bytes:
+    """The bytes in AppleScript's spelling, «data PNGf8950…»."""
+    match = re.search(rb"PNGf([0-9A-F]+)", said)
+    return bytes.fromhex(match[1].decode()) if match else b""

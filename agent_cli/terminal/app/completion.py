@@ -1,0 +1,119 @@
+"""What the line may go on with: a command after `/`, a file of the workspace after `@`."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from agent_tools.base import ToolContext
+from agent_tools.record import Value
+from agent_tools.search.ripgrep import find_rg, walk_files
+from agent_tools.secret_patterns import without_secrets
+from agent_tools.text import inert, one_line
+
+MOST, FILES = 50, 100_000
+_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_COMMAND = re.compile(r"/([\w:.-]*)$")
+_LISTED = 64 << 20
+_ARGUMENT = re.compile(r"/([\w:.-]+) ([^\s@]*)")
+
+
+class Completion(Value):
+    """One line of the menu. start: where in the text it is put in, up to the cursor. place: of an option to pick."""
+
+    text: str
+    help: str = ""
+    start: int = 0
+    place: int = 0
+
+
+def complete(
+    before: str,
+    commands: Iterable[tuple[str, str]],
+    files: Callable[[], tuple[str, ...]],
+    values: Callable[[str], Iterable[str]] = lambda command: (),
+) -> list[Completion]:
+    """The choices for the text before the cursor; best first. values: what the argument of a command may be."""
+    if match := _COMMAND.fullmatch(before):
+        typed = match[1].lower()
+        names = [(name, text) for name, text in commands if typed in name.lower()]
+        names.sort(key=lambda pair: (not pair[0].lower().startswith(typed), pair[0]))
+        return [Completion(f"/{name} ", text) for name, text in names if f"/{name}" != before][:MOST]
+    if match := _ARGUMENT.fullmatch(before):
+        typed, start = match[2].lower(), match.start(2)
+        fitting = [value for value in values(match[1]) if value.lower().startswith(typed) and value != match[2]]
+        return [Completion(value, "", start) for value in fitting[:MOST]]
+    if match := _MENTION.search(before):
+        start = match.start(1) - 1
+        return [Completion(f"@{name} ", "", start) for name in fuzzy_matches(match[1], files()) if name != match[1]]
+    return []
+
+
+def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
+    """The options that have every typed word in what they are called or mean, in their order."""
+    words = typed.lower().split()
+    return [
+        Completion(one_line(label), one_line(text), 0, place)
+        for place, (label, text) in enumerate(options)
+        if all(word in f"{label} {text}".lower() for word in words)
+    ]
+
+
+def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
+    """The names that have the typed letters in this order: first where they begin the file's name, then where it has
+    them in one piece, then where the path has, then the rest; short ones first."""
+    if not typed:
+        return sorted(names, key=lambda n: (n.count("/"), n))[:MOST]
+    letters = re.compile(".*?".join(re.escape(c) for c in typed), re.IGNORECASE | re.DOTALL)
+    low = typed.lower()
+
+    def rank(name: str) -> tuple[int, int, str]:
+        path = name.lower()
+        base = path.rpartition("/")[2]
+        fits = (base.startswith(low), low in base, path.startswith(low), low in path, True)
+        return fits.index(True), len(name), name
+
+    return sorted((n for n in names if letters.search(n)), key=rank)[:MOST]
+
+
+class FileNames:
+    """The files of the workspace that are not ignored, read in the background when first asked for, and again later."""
+
+    def __init__(self, root: Path, ctx: ToolContext, ready: Callable[[], None]) -> None:
+        self._root, self._ctx, self._ready = root, ctx, ready
+        self._names: tuple[str, ...] = ()
+        self._reading = self._fresh = False
+
+    def __call__(self) -> tuple[str, ...]:
+        """What is known by now."""
+        if not self._fresh and not self._reading:
+            self._reading = True
+            threading.Thread(target=self._read, daemon=True).start()
+        return self._names
+
+    def forget(self) -> None:
+        """The files may have changed; what is known serves until they are read again."""
+        self._fresh = False
+
+    def _read(self) -> None:
+        found = tuple(name for name in self._list()[:FILES] if inert(name) == name and not re.search(r"\s", name))
+        self._names, self._fresh, self._reading = found, True, False
+        self._ready()
+
+    def _list(self) -> list[str]:
+        from agent_tools.process.child import run_child
+
+        rg = find_rg(self._ctx)
+        if rg is None:
+            fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
+            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(FILES), strict=False)]
+        env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
+        command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--null"]
+        try:
+            done = run_child(command, seconds=20, most=_LISTED, cwd=self._root, env=env)
+        except (OSError, TimeoutError, OverflowError):
+            return []
+        return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]

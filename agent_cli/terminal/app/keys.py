@@ -1,0 +1,268 @@
+"""What each key does. The meaning is in `Controls`; here it is only bound, and said when it holds.
+
+What the keys mean: sending, queueing, taking back, interrupting, leaving. Which key does what is in `keys`.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_navigation_mode, vi_replace_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from agent_cli.terminal.app.output import NEWLINE
+from agent_cli.terminal.dialogs.model import KEYS
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.render.ansi import count_rows
+from agent_tools.cancel import CancelledError
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.app.app import Live
+
+
+def make_keys(controls: Controls) -> KeyBindings:
+    """The bindings of the application, before those that every line of prompt-toolkit has."""
+    keys = KeyBindings()
+    line = controls.line
+    writing = ~is_searching
+    menu = Condition(lambda: bool(line.menu))
+    empty = Condition(lambda: not line.buffer.text)
+
+    for key in KEYS:
+        may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
+
+        @keys.add(key, filter=may & writing, eager=True)
+        def _answer(event: KeyPressEvent) -> None:
+            controls.live.questions.answer(event.key_sequence[0].data)
+
+    @keys.add("enter", filter=writing)
+    def _enter(event: KeyPressEvent) -> None:
+        if line.chosen >= 0 and not line.picking:
+            line.accept()
+        elif not line.newline_for_backslash():
+            controls.enter()
+
+    @keys.add(NEWLINE, filter=writing)
+    @keys.add("c-j", filter=writing)
+    def _newline(event: KeyPressEvent) -> None:
+        line.buffer.newline(copy_margin=False)
+
+    @keys.add("c-c", filter=writing)
+    @keys.add("<sigint>")
+    def _interrupt(event: KeyPressEvent) -> None:
+        controls.ctrl_c()
+
+    @keys.add("escape", filter=writing & ~vi_insert_mode & ~vi_replace_mode)
+    def _escape(event: KeyPressEvent) -> None:
+        controls.escape()
+
+    @keys.add("c-d", filter=empty & writing)
+    def _leave(event: KeyPressEvent) -> None:
+        controls.leave()
+
+    @keys.add("c-s", filter=writing)
+    def _send_now(event: KeyPressEvent) -> None:
+        controls.send_now()
+
+    @keys.add("tab", filter=writing)
+    def _tab(event: KeyPressEvent) -> None:
+        if line.picking and line.menu:
+            line.move(1)
+        elif line.menu:
+            line.accept()
+        else:
+            line.complete()
+
+    @keys.add("s-tab", filter=writing)
+    def _mode(event: KeyPressEvent) -> None:
+        controls.next_mode()
+
+    @keys.add("up", filter=menu & writing)
+    @keys.add("c-p", filter=menu & writing)
+    def _menu_up(event: KeyPressEvent) -> None:
+        line.move(-1)
+
+    @keys.add("down", filter=menu & writing)
+    @keys.add("c-n", filter=menu & writing)
+    def _menu_down(event: KeyPressEvent) -> None:
+        line.move(1)
+
+    @keys.add("up", filter=~menu & writing)
+    def _up(event: KeyPressEvent) -> None:
+        if line.buffer.text or not controls.take_back():
+            line.buffer.auto_up(count=event.arg)
+        line.close_menu()
+
+    @keys.add("down", filter=~menu & writing)
+    def _down(event: KeyPressEvent) -> None:
+        line.buffer.auto_down(count=event.arg)
+        line.close_menu()
+
+    @keys.add(Keys.BracketedPaste, filter=writing)
+    def _paste(event: KeyPressEvent) -> None:
+        line.paste(event.data)
+
+    @keys.add("c-v", filter=writing)
+    def _paste_image(event: KeyPressEvent) -> None:
+        controls.paste_image()
+
+    @keys.add("c-o", filter=writing)
+    def _more(event: KeyPressEvent) -> None:
+        controls.show_more()
+
+    @keys.add("c-x", "c-e", filter=writing)
+    @keys.add("v", filter=vi_navigation_mode & writing)
+    def _editor(event: KeyPressEvent) -> None:
+        controls.edit_draft()
+
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    @keys.add("c-l")
+    def _clear_screen(event: KeyPressEvent) -> None:
+        event.app.renderer.clear()
+
+    return keys
+
+
+TWICE = 1.0
+HELP = (
+    ("Enter", "send; while a turn runs: queue it, which Up takes back and Ctrl-S sends now"),
+    ("Esc, Ctrl-C", "interrupt; Ctrl-C twice, or Ctrl-D: leave"),
+    ("Alt-Enter, Ctrl-J", "a new line, as a backslash before Enter; Ctrl-X Ctrl-E: the draft in your editor"),
+    ("@ ! !! #", "mention a file; run a command, and tell the model or not; add a note to memory"),
+    ("Shift-Tab, Ctrl-O", "the permission mode; the latest call in full. Ctrl-R: search what was typed"),
+)
+
+
+class Controls:
+    """All of it is on the thread that draws."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.line = live.line
+        self._ctrl_c_at = self._escape_at = -TWICE
+
+    def enter(self) -> None:
+        """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
+        live = self.live
+        live.hint = ""
+        if self.line.replying:
+            live.questions.reply(self.line.text)
+            return
+        if not self.line.text.strip():
+            return
+        text = self.line.take().strip()
+        if not live.busy:
+            live.send(text)
+        elif not live.aside_of(text):
+            live.queued.append(text)
+            live.session.queue(text)
+        live.draw_soon()
+
+    def show_more(self) -> None:
+        """The latest call in full; pressed again, the one before. What is longer than the screen goes to the pager."""
+        live = self.live
+        entry = live.transcript.details.next()
+        if entry is None:
+            live.hint_for("There is nothing more to show", 2.0)
+            return
+        writer = live.transcript.writer
+        lines = list(entry.lines())
+        size = live.app.screen.get_size()
+        if count_rows((line.plain for line in lines), size.columns) < size.rows:
+            writer.settle()
+            for line in lines:
+                writer.put(line)
+            live.draw_soon()
+        else:
+            live.page("\n".join(line.plain for line in lines))
+
+    def paste_image(self) -> None:
+        """The image in the clipboard, as a word in the line."""
+
+        def look() -> None:
+            word = self.line.pictures.from_clipboard()
+            if word:
+                self.live.soon(lambda: self.line.buffer.insert_text(word))
+            else:
+                self.live.soon(lambda: self.live.hint_for("There is no image in the clipboard", 2.0))
+
+        threading.Thread(target=look, daemon=True).start()
+
+    def edit_draft(self) -> None:
+        """The draft in the user's editor; sent only by Enter, and kept as it was where the editor fails."""
+        live, line = self.live, self.line
+        text = line.buffer.text
+
+        def edit() -> None:
+            with suppress(CancelledError):
+                changed = live.outside(lambda: edited_text(text))
+                # What has been put into the line meanwhile, such as a question's answer, stays.
+                if changed is None:
+                    live.soon(lambda: live.hint_for(NO_EDITOR, 4.0))
+                elif changed != text:
+                    live.soon(lambda: line.put_back(changed) if line.buffer.text == text else None)
+
+        if not line.picking:
+            threading.Thread(target=edit, name="editor", daemon=True).start()
+
+    def send_now(self) -> None:
+        """Interrupt, and begin anew with the draft and what is queued."""
+        live = self.live
+        if not live.busy:
+            self.enter()
+        elif not self.line.replying:
+            self.enter()
+            if live.queued:
+                live.interrupt()
+
+    def take_back(self) -> bool:
+        """The last queued message, into the line again; False where there is none, or the line is for a reply."""
+        queued = self.live.queued
+        if self.line.replying or not queued or not self.live.session.take_back(queued[-1]):
+            return False
+        self.line.put_back(queued.pop())
+        return True
+
+    def escape(self) -> None:
+        """Close the menu; go back from a reply; interrupt; twice on an empty line: choose where to go back to."""
+        if self.line.menu and not self.line.picking:
+            self.line.close_menu()
+        elif self.line.replying:
+            self.live.questions.back()
+        elif self.live.busy:
+            self.live.interrupt()
+        elif not self.line.buffer.text:
+            now = self.live.clock()
+            again, self._escape_at = now - self._escape_at <= TWICE, now
+            if again and self.live.session.knows("/rewind"):
+                self._escape_at = 0.0
+                self.live.send("/rewind")
+
+    def ctrl_c(self) -> None:
+        """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""
+        now = self.live.clock()
+        again = now - self._ctrl_c_at <= TWICE
+        self._ctrl_c_at = now
+        if again:
+            self.live.leave()
+        elif self.line.replying:
+            self.live.questions.back()
+        elif self.live.busy:
+            self.live.interrupt()
+        elif self.line.buffer.text:
+            self.line.clear()
+            self._ctrl_c_at = 0.0
+        else:
+            self.live.hint_for("Ctrl-C again leaves, or Ctrl-D", TWICE)
+
+    def leave(self) -> None:
+        self.live.leave()
+
+    def next_mode(self) -> None:
+        self.live.session.next_mode()

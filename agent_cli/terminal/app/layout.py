@@ -1,0 +1,177 @@
+"""Where the parts of the live region stand: what goes on above the input line, the menu and the toolbar below it.
+
+What the live region shows, from top to bottom, never taller than the screen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import vi_navigation_mode
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.panels import (
+    INPUT,
+    MENU,
+    QUEUED,
+    STEPS,
+    Line,
+    fitted,
+    folded,
+    queue_lines,
+    status_line,
+    todo_lines,
+    toolbar,
+)
+from agent_cli.terminal.render.ansi import cells, clip, fragments
+from agent_cli.terminal.render.theme import drawn, recolored
+from agent_cli.terminal.render.transcript import TAIL
+from agent_tools.text import UNSAFE, one_line
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.app.app import Live
+
+_MARK = "\N{REPLACEMENT CHARACTER}"
+# The renderer spells the controls out itself.
+_HIDDEN = re.compile(rf"(?![\x00-\x1f\x7f-\x9f])(?:{UNSAFE})")
+Lines = Callable[[], Sequence[Line]]
+
+
+@cache
+def style_of(theme: str) -> Style:
+    """The styles of the live part; the same object each time, which spares a redraw."""
+    return Style.from_dict(drawn(theme))
+
+
+def make_layout(
+    line: InputLine, above: Lines, below: Lines, rows: Callable[[], int], frame: Callable[[], int]
+) -> Layout:
+    """Three windows, none taller than what it shows. rows: the height of the terminal. frame: a number that changes
+    with each frame; what stands above and below is asked for once in each."""
+    search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
+
+    def prefix(number: int, wrap_count: int) -> StyleAndTextTuples:
+        label = f"[vi] {line.label}" if vi_navigation_mode() else line.label
+        if number == 0 and wrap_count == 0:
+            return [("class:ask" if line.replying else "class:prompt", label)]
+        return [("", " " * cells(label) if wrap_count or number else "")]
+
+    typing = Window(
+        BufferControl(
+            line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_Visible()]
+        ),
+        height=lambda: Dimension(min=1, max=max(1, min(INPUT, rows() // 3))),
+        wrap_lines=True,
+        dont_extend_height=True,
+        get_line_prefix=prefix,
+    )
+    return Layout(HSplit([_text(above, frame), typing, search, _text(below, frame)]), focused_element=typing)
+
+
+class _Visible(Processor):
+    """Shows a mark for each character that would not be seen or turns the text around; there are as many as before."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        shown: StyleAndTextTuples = [
+            (style, _HIDDEN.sub(_MARK, text)) for style, text, *_ in transformation_input.fragments
+        ]
+        return Transformation(shown)
+
+
+def _text(lines: Lines, frame: Callable[[], int]) -> Window:
+    """Rows that are clipped already. Without any, the window has no height."""
+    kept: tuple[int, StyleAndTextTuples, Dimension] = (-1, [], Dimension.exact(0))
+
+    def looked() -> tuple[int, StyleAndTextTuples, Dimension]:
+        nonlocal kept
+        if kept[0] != frame():
+            rows = lines()
+            found: StyleAndTextTuples = []
+            for number, row in enumerate(rows):
+                found += [("", "\n")] * bool(number) + list(row)
+            kept = (frame(), found, Dimension.exact(len(rows)))
+        return kept
+
+    def height() -> Dimension:
+        return looked()[2]
+
+    return Window(FormattedTextControl(lambda: looked()[1]), height=height, wrap_lines=False, dont_extend_height=True)
+
+
+REPLYING = "? Enter sends · Esc goes back"
+
+
+def above(live: Live) -> list[Line]:
+    """Above the input line: what is unfinished, the plan, the queue, the status, a question's bar. Where there is no
+    room for all, what comes first is left out."""
+    size = live.app.screen.get_size()
+    width, room = size.columns - 1, max(1, size.rows - 3 - min(INPUT, size.rows // 3))
+    if size.columns != live.transcript.writer.console.width:
+        live.transcript.writer.resize(size.columns)
+    rows: list[Line] = []
+    if live.hint:
+        rows.append((("class:hint", clip(one_line(live.hint), width)),))
+    if (ask := live.questions.ask) is not None:
+        bar = folded(ask.bar if ask.own or not live.line.replying else REPLYING, width)
+        # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.
+        rows += [(("class:ask", row),) for row in (bar if len(bar) <= room else [ask.short[:width]])]
+    if live.busy and len(rows) < room:
+        rows.insert(0, _status(live, width))
+    room -= len(rows)
+    queue = queue_lines(live.queued, width, min(QUEUED, room))
+    room -= len(queue)
+    plan, paused = live.session.plan(), live.session.plan_paused()
+    todos = todo_lines(plan, width, min(STEPS, room), paused=paused) if live.busy else []
+    room -= len(todos)
+    tail = _tail(live, min(room, max(2, size.rows // 3)))
+    return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]
+
+
+def _tail(live: Live, room: int) -> list[str]:
+    """The end of the answer or the thought, then what runs; a blank row sets it off from the status."""
+    answer = live.transcript.writer.tail()[-TAIL:]
+    rows = [*answer, *live.transcript.running()]
+    if not rows or room < 1:
+        return []
+    return rows[-room:] if len(rows) >= room else [*rows, ""]
+
+
+def _status(live: Live, width: int) -> Line:
+    transcript = live.transcript
+    sent, received = transcript.turn.input, transcript.received
+    doing = transcript.status() if live.questions.ask is None else "waiting for you"
+    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping)
+
+
+def below_input(live: Live) -> list[Line]:
+    """Below the input line: the menu and the toolbar."""
+    width = live.app.screen.get_size().columns - 1
+    own = live.session.status_line()
+    bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)
+    return [*_menu(live, width), bar]
+
+
+def _menu(live: Live, width: int) -> list[Line]:
+    menu, chosen = live.line.menu, live.line.chosen
+    if live.line.picking and not menu:
+        return [(("class:dim", clip("  nothing fits", width)),)]
+    most = min(MENU, max(1, live.app.screen.get_size().rows // 3))
+    first = max(0, min(chosen - most // 2, len(menu) - most))
+    longest = max((len(c.text) for c in menu), default=0)
+    if any(c.help for c in menu):
+        longest = min(longest, width // 2)
+    rows: list[Line] = []
+    for number, choice in enumerate(menu[first : first + most], first):
+        text = f"  {fitted(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
+        rows.append((("class:chosen" if number == chosen else "class:dim", fitted(text, width)),))
+    if len(menu) > most:
+        rows[-1] = (*rows[-1], ("class:dim", clip(f"  ({len(menu)} in all)", max(width - cells(rows[-1][0][1]), 0))))
+    return rows

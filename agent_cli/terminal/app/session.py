@@ -1,0 +1,378 @@
+"""The session in the application: the same commands, questions and turns as line by line, on two threads."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Event,
+    QuestionAsked,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+    innermost,
+)
+from agent_cli.core.place import UsageError
+from agent_cli.engine.compaction.controls import window_size
+from agent_cli.memory.notes import note_in
+from agent_cli.runtime.environment import has_changes
+from agent_cli.terminal.app.app import Live
+from agent_cli.terminal.app.completion import FileNames
+from agent_cli.terminal.app.drafts import Drafts
+from agent_cli.terminal.app.history import ProjectHistory
+from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.keys import HELP
+from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
+from agent_cli.terminal.app.panels import fitted, short_count
+from agent_cli.terminal.app.protocol import Appearance
+from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
+from agent_cli.terminal.app.worker import Sink, UserEcho
+from agent_cli.terminal.commands.registry import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.dialogs.base import Option, in_pager
+from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
+from agent_cli.terminal.dialogs.lines import refused_mode
+from agent_cli.terminal.dialogs.model import (
+    ByHunk,
+    Dialog,
+    Rest,
+    Rewritten,
+    approval,
+    confirmation,
+    hunk_question,
+    pick_dialog,
+    plan,
+    question_dialog,
+    review,
+    words_for,
+)
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.render.ansi import count_rows
+from agent_cli.terminal.render.console import make_console
+from agent_cli.terminal.render.plain import Show
+from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.repl import Repl
+from agent_cli.terminal.shell_escape import is_bang
+from agent_tools.cancel import CancelledError
+from agent_tools.display import TodoItem
+from agent_tools.secret_patterns import without_secrets
+
+# What Shift-Tab goes through.
+MODES = ("default", "acceptEdits", "plan")
+
+
+class LiveRepl(Repl):
+    """A session whose screen is the application."""
+
+    live: Live
+    keys = HELP
+    mode_key = "Shift-Tab"
+
+    def _open_screen(self) -> Show:
+        settings = self.layers.settings()
+        kept = io.StringIO()
+        console = make_console(settings.color, os.environ, plain=False, file=kept)
+        transcript = Transcript(console, kept, self.plan, verbose=self.options.verbose)
+        history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
+        self._files: FileNames | None = None
+        self._status: StatusLine | None = None
+        self._kept: dict[str, Drafts] = {}
+        self._branch = Branch(
+            self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
+        )
+        self.live = Live(
+            self,
+            transcript,
+            InputLine(history, self._commands, self._file_names, self.pictures, self._values),
+            AtomicOutput(sys.stdout, terminal_size),
+            look=Appearance(
+                theme=settings.terminal.theme,
+                color=not console.no_color,
+                reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
+                vim=settings.terminal.vim,
+                title=settings.terminal.title,
+                notify=settings.terminal.notify,
+            ),
+        )
+        return transcript
+
+    def run(self, first: str) -> int:
+        """Greet, have the terminal until the user leaves, say how to come back."""
+        self._greet()
+        self.listener = self._listen
+        outside = self._console
+        sink: Any = Sink(self.live.bridge)
+        foreign: Any = Sink(self.live.bridge, foreign=True)
+        self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
+        if left := self._drafts().recovered(resumed=self.agent.restored is not None):
+            self.live.line.put_back(left)
+            self.keep(left, ())
+            self.say("  what was typed and not sent before is in the line again")
+        waits = self.agent.restored is not None and self.agent.restored.waiting is not None
+        ended: list[int] = []
+        try:
+            with redirect_stdout(foreign), redirect_stderr(foreign), self._endings() as ended:
+                self.live.run((lambda: self._begin(first)) if waits or first.strip() else None)
+        finally:
+            for drafts in self._kept.values():
+                drafts.close(left=not ended)
+            self._console = outside
+            for line in self.live.rest():
+                outside.file.write(f"{line}\n")
+        self._farewell()
+        return 128 + ended[0] if ended else 0
+
+    def _drafts(self) -> Drafts:
+        """Of the session that there is now: it may be another one after /clear."""
+        session_id = self.agent.header.session_id
+        if session_id not in self._kept:
+            self._kept[session_id] = Drafts(self._folder, session_id)
+        return self._kept[session_id]
+
+    @contextmanager
+    def _endings(self) -> Iterator[list[int]]:
+        """A hang-up or a termination leaves in order, so that the terminal is restored; the signals that came."""
+        ended: list[int] = []
+
+        def on_signal(number: int, frame: object) -> None:
+            ended.append(number)
+            self.live.leave_soon()
+
+        before = {number: signal.signal(number, on_signal) for number in (signal.SIGHUP, signal.SIGTERM)}
+        try:
+            yield ended
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _begin(self, first: str) -> None:
+        self._take_up_waiting()
+        if first.strip():
+            self.live.bridge.emit(UserEcho(first))
+            self.send(first)
+
+    def _interruptible(self, run: Callable[[], object]) -> None:
+        run()
+
+    def _listen(self, event: Event) -> None:
+        """On the worker's thread: everything goes to the screen."""
+        if isinstance(event, TurnStarted) and self.live.stopping:
+            self.interrupt()
+        self.announced.hear(event)
+        self.live.bridge.emit(event)
+        if isinstance(innermost(event), ToolFinished | TurnFinished):
+            self.live.soon(self._branch.look)
+
+    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
+        return self._approve, self._reply
+
+    def _approve(self, request: ApprovalRequested) -> Answer:
+        change = self._changeable(request)
+        answer = self._put(approval(request, change))
+        while isinstance(answer, ByHunk):
+            answer = self._take_parts(change)
+        assert isinstance(answer, Approve | Reject | EditedCall | Defer)
+        return answer
+
+    def _take_parts(self, change: Changeable) -> Answer:
+        """Ask about each part of a change; what comes of that for the call."""
+        kept: list[Hunk] = []
+        rest: Rest | None = None
+        for number, hunk in enumerate(change.hunks, 1):
+            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(change.hunks)))
+            if isinstance(answer, Defer):
+                return answer
+            if isinstance(answer, Rest):
+                rest, answer = answer, answer.take
+            if answer:
+                kept.append(hunk)
+        return change.taken(kept)
+
+    def _reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        if asked.kind == "questions":
+            answers = []
+            for each in asked.data["questions"]:
+                if isinstance(said := self._put(question_dialog(each)), Defer):
+                    return said
+                answers.append(f"{each['question']} -> {said}")
+            return QuestionReply("answer", "\n".join(answers))
+        if asked.kind == "review":
+            looked: QuestionReply | Defer = self._put(review(asked.data))
+            return looked
+        ttl = self.agent.settings.plan_ttl
+        answer = self._put(plan(asked.data, ttl=ttl))
+        while isinstance(answer, Rewritten) or (isinstance(answer, QuestionReply) and refused_mode(answer)):
+            if isinstance(answer, QuestionReply):
+                self.say(refused_mode(answer))
+            answer = self._put(plan(asked.data, answer.plan, ttl))
+        assert isinstance(answer, QuestionReply | Defer)
+        return answer
+
+    def _put(self, ask: Dialog) -> Any:
+        """The user's answer; Defer to a question of a turn that they leave open. Raises CancelledError."""
+        self.live.bridge.emit(ask)
+        return ask.waiting.wait()
+
+    @property
+    def theme(self) -> str:
+        return self.live.look.theme
+
+    def look(self, theme: str) -> None:
+        self.live.wear(theme=theme)
+
+    def switch_vim(self) -> bool | None:
+        on = not self.live.look.vim
+        self.live.wear(vim=on)
+        return on
+
+    def send_sequence(self, sequence: str) -> bool:
+        self.live.soon(lambda: self.live.send_quietly(sequence))
+        return True
+
+    # What a command may ask, with keys and a menu.
+
+    def confirm(self, question: str) -> bool:
+        return bool(self._put(confirmation(question)))
+
+    def choose(self, question: str, options: Sequence[Option]) -> int | None:
+        place: int | None = self._put(pick_dialog(question, options)) if options else None
+        return place
+
+    def ask(self, label: str, text: str = "") -> str | None:
+        words: str | None = self._put(words_for(label, text))
+        return words
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        changed: str | None = self.live.outside(lambda: edited_text(text, suffix))
+        if changed is None:
+            self.say(NO_EDITOR)
+        return changed
+
+    def propose(self, text: str) -> None:
+        line = self.live.line
+
+        def put() -> None:
+            if not line.buffer.text and not line.replying:
+                line.put_back(text)
+                self.live.draw_soon()
+
+        self.live.soon(put)
+
+    def page(self, text: str) -> None:
+        size = terminal_size()
+        if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
+            self.say(text)
+
+    # What the screen asks of a session.
+
+    def send(self, text: str) -> None:
+        try:
+            self.handle(text)
+        except UsageError as mistake:
+            self.say(str(mistake))
+        except CancelledError:
+            pass  # a command that asked, and was interrupted
+        if self._files is not None:
+            self._files.forget()
+
+    def knows(self, command: str) -> bool:
+        return command.removeprefix("/") in REGISTRY
+
+    def may_aside(self, text: str) -> bool:
+        return is_aside(text)
+
+    def aside(self, text: str) -> None:
+        try:
+            run_slash(self, text)
+        except UsageError as mistake:
+            self.say(str(mistake))
+        except CancelledError:
+            pass
+
+    def interrupt(self) -> None:
+        self.agent.conversation.interrupt()
+
+    def queue(self, text: str) -> None:
+        if not self._waits(text):
+            self.agent.conversation.inbox.append(text)
+
+    def take_back(self, text: str) -> bool:
+        try:
+            self.agent.conversation.inbox.remove(text)
+        except ValueError:
+            return self._waits(text)
+        return True
+
+    def _waits(self, text: str) -> bool:
+        """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
+        command = text.startswith("/") and not text.startswith("//")
+        workspace = self.agent.conversation.kit.context.workspace
+        pictures = self.pictures.within(text, workspace.cwd, workspace.start)
+        return command or is_bang(text) or bool(note_in(text)) or bool(pictures)
+
+    def keep(self, draft: str, queued: Sequence[str]) -> None:
+        if self.agent.settings.save_sessions:
+            self._drafts().keep(draft, queued)
+
+    def plan(self) -> Sequence[TodoItem]:
+        return self.agent.conversation.kit.context.plan
+
+    def plan_paused(self) -> bool:
+        return self.agent.conversation.plan_paused
+
+    def next_mode(self) -> None:
+        mode = self.agent.conversation.kit.policy.mode
+        self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])
+
+    def toolbar(self) -> Iterable[str]:
+        agent, show = self.agent, self.show
+        fields = ["NOT SAVED"] if agent.unsaved else []
+        fields += [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
+        window = window_size(agent.conversation)
+        if window:
+            fields.append(f"context {100 * show.context_tokens // window}%")
+        elif show.context_tokens:
+            fields.append(f"context {short_count(show.context_tokens)}")
+        if show.usage.reliable and show.usage.cost:
+            fields.append(f"${show.usage.cost:.2f}")
+        branch = str(self._branch)
+        return [*fields, *([branch] if branch else []), *self._sandbox_field()]
+
+    def _sandbox_field(self) -> list[str]:
+        """What the toolbar says of the sandbox, once a command has needed one."""
+        confinement = self.agent.conversation.kit.context.sandbox
+        if confinement is None or confinement.known is None:
+            return []
+        return ["sandbox"] if confinement.holds else ["NO SANDBOX"] if confinement.known.mode == "require" else []
+
+    def status_line(self) -> str:
+        settings = self.layers.settings()
+        command = settings.terminal.status_line
+        if not command:
+            return ""
+        if self._status is None:
+            env = without_secrets(os.environ, settings.shell.env_pass)
+            self._status = StatusLine(command, env, str(self.place.cwd), lambda: self.live.soon(self.live.draw_soon))
+        self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
+        return self._status.text
+
+    def _commands(self) -> Iterable[tuple[str, str]]:
+        ours = [(command.name, command.help) for command in REGISTRY.values()]
+        return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+
+    def _values(self, command: str) -> Iterable[str]:
+        known = REGISTRY.get(command)
+        return known.values(self) if known is not None and known.values is not None else ()
+
+    def _file_names(self) -> tuple[str, ...]:
+        if self._files is None:
+            context = self.agent.conversation.kit.context
+            self._files = FileNames(self.place.cwd, context, self.live.refresh_menu)
+        return self._files()

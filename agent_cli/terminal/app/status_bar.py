@@ -1,0 +1,179 @@
+"""A command of the user's that writes the toolbar: facts of the session as JSON on its stdin, one line back.
+
+The facts have the names that Claude Code gives them, so scripts written for it serve here.
+
+The branch that a folder is on, read from git's own files, and whether anything is changed there.
+What is known of a session from outside, as plain data: for status lines and reports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.version import __version__
+from agent_cli.engine.compaction.controls import window_size
+from agent_cli.runtime.builder import Agent
+from agent_cli.terminal.render.plain import Show
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.text import inert
+
+SECONDS = 5.0
+_SGR = re.compile(r"(\x1b\[[0-9;]*m)")
+_LONGEST = 1_000
+
+
+class StatusLine:
+    """Runs the command in the background, one run at a time, when the facts or the width have changed.
+
+    ready: called from another thread when there is a new line. A command that fails leaves the usual toolbar.
+    """
+
+    def __init__(self, command: str, env: dict[str, str], cwd: str, ready: Callable[[], None]) -> None:
+        self._command, self._env, self._cwd, self._ready = command, env, cwd, ready
+        self._now = ("", 0)
+        self._running = False
+        self._wanted = threading.Lock()
+        self.text = ""
+
+    def refresh(self, facts: dict[str, Any], columns: int) -> None:
+        """What is so now, and how wide the terminal is."""
+        now = json.dumps(facts), columns
+        if now == self._now:
+            return
+        self._now = now
+        with self._wanted:
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="status line", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            given = self._now
+            text = self._line(*given)
+            changed, self.text = text != self.text, text
+            if changed:
+                self._ready()
+            with self._wanted:
+                if given == self._now:
+                    self._running = False
+                    return
+
+    def _line(self, facts: str, columns: int) -> str:
+        from subprocess import DEVNULL
+
+        from agent_tools.process.child import run_child
+
+        try:
+            done = run_child(
+                ["/bin/sh", "-c", self._command],
+                seconds=SECONDS,
+                feed=facts.encode(),
+                # A program of the user's own: how much it needs is not ours to say.
+                memory=None,
+                stderr=DEVNULL,
+                cwd=self._cwd,
+                env={**self._env, "COLUMNS": str(columns)},
+                start_new_session=True,
+            )
+        except (OSError, TimeoutError, OverflowError):
+            return ""
+        return sanitize_status(done.out.decode("utf-8", "replace")) if done.code == 0 else ""
+
+
+def sanitize_status(text: str) -> str:
+    """The first line with its colours and without any other sequence."""
+    first = text.split("\n", 1)[0].rstrip("\r")[:_LONGEST]
+    return "".join(part if _SGR.fullmatch(part) else inert(part) for part in _SGR.split(first))
+
+
+_HEAD, _LINK = "ref: refs/heads/", "gitdir:"
+_LARGEST = 4096
+_SECONDS = 2.0
+_FIRST = 0.4
+
+
+def branch_of(folder: Path) -> str:
+    """The branch, the beginning of the commit where there is none, or nothing outside of a repository."""
+    for place in (folder, *folder.parents):
+        git = place / ".git"
+        try:
+            if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
+                link = os.fsdecode(read_regular(git, _LARGEST)).strip("\r\n")
+                git = place / link.removeprefix(_LINK).strip()
+            head = read_regular(git / "HEAD", _LARGEST).decode("utf-8", "replace").strip()
+        except (OSError, ValueError):
+            continue
+        if head.startswith(_HEAD):
+            return head.removeprefix(_HEAD)
+        return head[:8] if re.fullmatch(r"[0-9a-f]{8,64}", head) else ""
+    return ""
+
+
+class Branch:
+    """What the toolbar says: the branch, with a star where something is not committed.
+
+    has_changes: asks git, which takes a moment, so it is asked in the background: at the start, and when `look` says
+    that something may have changed. ready: called from that thread when the answer is another one.
+    """
+
+    def __init__(self, folder: Path, has_changes: Callable[[], bool], ready: Callable[[], None]) -> None:
+        self._folder, self._has_changes, self._ready = folder, has_changes, ready
+        self._name, self._read_at = "", -_SECONDS
+        self._dirty = self._busy = self._again = False
+        self._pause = _FIRST
+
+    def __str__(self) -> str:
+        now = time.monotonic()
+        if now - self._read_at >= _SECONDS:
+            before, self._name, self._read_at = self._name, branch_of(self._folder), now
+            if self._name != before:
+                self.look()
+        return f"{self._name}*" if self._name and self._dirty else self._name
+
+    def look(self) -> None:
+        """Something may have changed. On the thread that draws."""
+        self._again = True
+        if not self._busy:
+            self._busy = True
+            threading.Thread(target=self._ask, name="git status", daemon=True).start()
+
+    def _ask(self) -> None:
+        # Not while the first prompt is being drawn.
+        pause, self._pause = self._pause, 0.0
+        time.sleep(pause)
+        while self._again:
+            self._again = False
+            before, self._dirty = self._dirty, self._has_changes()
+            if self._dirty != before:
+                self._ready()
+        self._busy = False
+
+
+def session_facts(agent: Agent, show: Show) -> dict[str, Any]:
+    """The facts under the names of Claude Code's status line; costs in dollars, sizes in tokens."""
+    conversation = agent.conversation
+    window = window_size(conversation)
+    used = show.context_tokens
+    return {
+        "hook_event_name": "Status",
+        "session_id": agent.header.session_id,
+        "cwd": str(agent.place.cwd),
+        "model": {"id": conversation.options.model, "display_name": conversation.options.label},
+        "workspace": {"current_dir": str(conversation.kit.context.workspace.cwd), "project_dir": str(agent.place.root)},
+        "version": __version__,
+        "permission_mode": conversation.kit.policy.mode,
+        "sandbox": agent.settings.sandbox.mode,
+        "cost": {"total_cost_usd": round(show.usage.cost, 6) if show.usage.reliable else None},
+        "context_window": {
+            "context_window_size": window,
+            "used_tokens": used,
+            "used_percentage": round(100 * used / window, 1) if window else None,
+        },
+    }

@@ -1,0 +1,324 @@
+"""A stream of markdown cut into blocks, each handed out as soon as no later line can change it.
+
+A line scanner: every line is looked at once, whatever the chunks are that it comes in, and what a block is depends on
+the lines alone. Code inside fences goes out line by line, a list item by item, a long table in portions. The rules are
+those of CommonMark and of GitHub's tables, kinder in three places where models are careless: a line two columns deeper
+than its item belongs to it, code in an item may stand further left, and a paragraph without end goes out in portions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from agent_tools.record import Value
+
+Kind = Literal[
+    "para", "heading", "hr", "item", "more", "quote", "table", "rows", "fence_open", "fence_line", "fence_close"
+]
+
+# A paragraph of more lines, a table of more rows, goes out in portions.
+PORTION = 40
+TAIL_LINES, TAIL_CHARS = 12, 2_000
+
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|(?:\*[ \t]*){3,})$")
+_QUOTE = re.compile(r" {0,3}>")
+_FENCE = re.compile(r"( *)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
+_ITEM = re.compile(r"( {0,3})(?:[-+*]|(\d{1,9})[.)])(?= |$)")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_DELIMITER = re.compile(r"[ \t]*:?-+:?[ \t]*")
+
+
+class Block(Value):
+    """A piece of markdown that is finished.
+
+    text: its source; of an item without the marker, of a line of code without the indentation of its fence, of the
+    later portions of a table ("rows") without the header. indent: the column that it is shown at, inside a list.
+    number: that of an item, None where it has none. info: the language of a fence. joined: it goes on with what was
+    handed out before it, so no blank line belongs between them.
+    """
+
+    kind: Kind
+    text: str = ""
+    indent: int = 0
+    number: int | None = None
+    info: str = ""
+    joined: bool = False
+
+
+class _Fence(Value):
+    """An open fence: its character, how many, its indentation, and the column that the code is shown at."""
+
+    mark: str
+    length: int
+    indent: int
+    column: int
+
+
+class BlockSplitter:
+    """Takes text as it comes, gives blocks. `finish` makes it ready for the next text."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._done: list[Block] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._open: Block | None = None
+        self._lines: list[str] = []
+        self._fence: _Fence | None = None
+        # Blank lines, which belong to an item only if it goes on behind them.
+        self._blanks = 0
+        # The column of the open item's text, and from where on a line belongs to it; 0: no item is open.
+        self._column = self._reach = 0
+        # The marker of the list that goes on if another item follows, and the number of its last item.
+        self._list, self._number = "", 0
+
+    def feed(self, text: str) -> list[Block]:
+        """The blocks that `text` has finished."""
+        *lines, rest = text.split("\n")
+        for line in lines:
+            self._end_line(line)
+        if rest:
+            self._parts.append(rest)
+        return self._take()
+
+    def finish(self) -> list[Block]:
+        """The blocks that were still open: there is no more text."""
+        if self._parts:
+            self._end_line("")
+        self._close()
+        if self._fence is not None:
+            self._done.append(Block("fence_close", indent=self._fence.column, joined=True))
+        self._forget()
+        return self._take()
+
+    def tail(self) -> list[Block]:
+        """What is not finished, as it stands: a bounded end of it, at most two blocks."""
+        partial = self._partial()
+        if self._fence is not None:
+            # Marks alone may turn out to be the end of the code.
+            return [self._code(partial)] if partial.strip(f" \t{self._fence.mark}") else []
+        blocks = []
+        line = _spaced(partial)
+        begins = self._open is not None and bool(line.strip()) and self._ends_open(line)
+        if self._open is not None:
+            lines = self._lines[-TAIL_LINES:]
+            if partial and not begins:
+                lines = [*lines, *[""] * self._blanks, self._without_indent(line)]
+            # What has lost its first line is shown without its marker.
+            cut = len(self._lines) > TAIL_LINES
+            kind: Kind = "more" if cut and self._open.kind == "item" else self._open.kind
+            if cut and kind == "table":
+                lines = self._lines[:2] + lines
+            text = "\n".join(lines)
+            blocks.append(self._open.but(kind=kind, text=text[-TAIL_CHARS:]))
+        if partial.strip() and (begins or self._open is None):
+            item = None if _RULE.match(line) else _ITEM.match(line)
+            if item and not (self._column and _indent(line) >= self._reach):
+                blocks.append(self._item(item, line))
+            else:
+                indent = _indent(line) if self._column and not begins else 0
+                blocks.append(Block("more" if indent else "para", line.strip(), indent))
+        return blocks
+
+    def _take(self) -> list[Block]:
+        done, self._done = self._done, []
+        return done
+
+    def _partial(self) -> str:
+        """The end of the line that is not complete."""
+        kept: list[str] = []
+        room = TAIL_CHARS
+        for part in reversed(self._parts):
+            kept.append(part)
+            room -= len(part)
+            if room <= 0:
+                break
+        return "".join(reversed(kept))[-TAIL_CHARS:].removesuffix("\r")
+
+    def _end_line(self, rest: str) -> None:
+        line = "".join((*self._parts, rest)).removesuffix("\r")
+        self._parts.clear()
+        if self._fence is not None:
+            self._in_fence(self._fence, line)
+        elif line.strip(" \t"):
+            self._in_text(_spaced(line))
+        else:
+            self._blank()
+
+    def _in_fence(self, fence: _Fence, line: str) -> None:
+        bare = line.strip(" \t")
+        ends = len(bare) >= fence.length and bare == fence.mark * len(bare)
+        if ends and _indent(_spaced(line)) <= fence.indent + 3:
+            self._done.append(Block("fence_close", line, fence.column, joined=True))
+            self._fence = None
+        else:
+            self._done.append(self._code(line))
+
+    def _code(self, line: str) -> Block:
+        assert self._fence is not None
+        spaces = len(line) - len(line.lstrip(" "))
+        return Block("fence_line", line[min(spaces, self._fence.indent) :], self._fence.column, joined=True)
+
+    def _blank(self) -> None:
+        if self._column:
+            self._blanks += 1
+        else:
+            self._close()
+
+    def _in_text(self, line: str) -> None:
+        """A line that is not blank and not code."""
+        if self._column:
+            if self._goes_on_in_item(line):
+                return
+            self._close()
+            self._column = self._reach = self._blanks = 0
+        elif self._open is not None:
+            if self._goes_on(self._open, line):
+                return
+            self._close()
+        self._begin(line)
+
+    def _goes_on_in_item(self, line: str) -> bool:
+        """Take the line into the open item, if it is part of it."""
+        inside = _indent(line) >= self._reach
+        if not inside and (self._open is None or self._ends_open(line)):
+            return False
+        if inside and (fence := _FENCE.match(line)):
+            self._close()
+            self._open_fence(fence, _indent(line))
+            return True
+        if self._open is None:
+            self._open = Block("more", indent=_indent(line))
+            self._blanks = 0
+        self._lines += [""] * self._blanks
+        self._blanks = 0
+        self._lines.append(self._without_indent(line))
+        return True
+
+    def _goes_on(self, block: Block, line: str) -> bool:
+        """Take the line into an open paragraph, quote or table, if it is part of it."""
+        if block.kind == "para":
+            if _UNDERLINE.match(line) and not block.joined:
+                self._lines.append(line)
+                self._open = block.but(kind="heading")
+                self._close()
+                return True
+            if _heads_table(self._lines[-1], line):
+                header = self._lines.pop()
+                self._close()
+                self._open, self._lines = Block("table"), [header, line]
+                return True
+        if self._ends_open(line):
+            return False
+        self._lines.append(line)
+        if block.kind == "para" and len(self._lines) >= PORTION:
+            # The last line stays, because it may turn out to be the header of a table.
+            last = self._lines.pop()
+            self._close()
+            self._open, self._lines = Block("para", joined=True), [last]
+        elif block.kind in ("table", "rows") and len(self._lines) >= PORTION:
+            self._close()
+            self._open = Block("rows", joined=True)
+        return True
+
+    def _ends_open(self, line: str) -> bool:
+        """Whether the line begins something else than the open block. Of two that could, code and rules come first."""
+        if self._open is not None and self._open.kind == "quote" and _QUOTE.match(line):
+            return False
+        if self._column:
+            if _indent(line) >= self._reach:
+                return False
+            if self._blanks or _ITEM.match(line):
+                return True
+        fence = _FENCE.match(line)
+        if _HEADING.match(line) or _QUOTE.match(line) or _RULE.match(line) or (fence and len(fence[1]) < 4):
+            return True
+        item = _ITEM.match(line)
+        # A number at the beginning of a line is a list only from 1 on, and an empty item none, inside a paragraph.
+        return item is not None and item[2] in (None, "1") and bool(line[item.end() :].strip())
+
+    def _begin(self, line: str) -> None:
+        """The first line of a block."""
+        fence = _FENCE.match(line)
+        item = None if _RULE.match(line) else _ITEM.match(line)
+        if item:
+            self._begin_item(item, line)
+            return
+        self._list = ""
+        if fence and len(fence[1]) < 4:
+            self._open_fence(fence, 0)
+        elif _HEADING.match(line):
+            self._done.append(Block("heading", line))
+        elif _RULE.match(line):
+            self._done.append(Block("hr", line))
+        else:
+            self._open, self._lines = Block("quote" if _QUOTE.match(line) else "para"), [line]
+
+    def _begin_item(self, match: re.Match[str], line: str) -> None:
+        block = self._item(match, line)
+        self._list, self._number = match[0][-1], block.number or 0
+        self._column = block.indent
+        self._reach = min(block.indent, len(match[1]) + 2)
+        self._blanks = 0
+        self._open, self._lines = block.but(text=""), [block.text]
+        if fence := _FENCE.match(block.text):
+            self._lines = [""]
+            self._close()
+            self._open_fence(fence, block.indent)
+
+    def _item(self, match: re.Match[str], line: str) -> Block:
+        """The item that a line begins."""
+        rest = line[match.end() :]
+        spaces = len(rest) - len(rest.lstrip(" "))
+        column = match.end() + (spaces if 1 <= spaces <= 4 and rest.strip() else 1)
+        same = self._list == match[0][-1]
+        number = None if match[2] is None else self._number + 1 if same else int(match[2])
+        return Block("item", line[column:], column, number, joined=same)
+
+    def _open_fence(self, match: re.Match[str], column: int) -> None:
+        indent = column or len(match[1])
+        self._fence = _Fence(match[2][0], len(match[2]), indent, column)
+        self._blanks = 0
+        self._done.append(Block("fence_open", match[0], column, info=match[3], joined=bool(column)))
+
+    def _without_indent(self, line: str) -> str:
+        """A line of an item without the blanks that make it one; of anything else, as it is."""
+        if self._open is None or self._open.kind not in ("item", "more"):
+            return line
+        return line[min(_indent(line), self._open.indent) :]
+
+    def _close(self) -> None:
+        """Hand out the open block."""
+        if self._open is not None and self._lines:
+            self._done.append(self._open.but(text="\n".join(self._lines)))
+        self._open, self._lines = None, []
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _spaced(line: str) -> str:
+    """The line with tabs at its beginning, and behind a marker there, as blanks: they would hide its columns."""
+    if "\t" not in line[:12]:
+        return line
+    head = re.match(r"[ \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)?", line)
+    assert head is not None
+    return head[0].expandtabs(4) + line[head.end() :]
+
+
+def _heads_table(header: str, line: str) -> bool:
+    """Whether `line` is the row of dashes that makes a table of the line before it: it has as many cells."""
+    if "|" not in header + line or set(line) - set("|:- \t"):
+        return False
+    cells, dashes = cells_of(header), cells_of(line)
+    return len(cells) == len(dashes) and all(_DELIMITER.fullmatch(cell) for cell in dashes)
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a line of a table; an escaped bar parts none."""
+    bare = re.sub(r"\\.", "", line).strip()
+    return bare.removeprefix("|").removesuffix("|").split("|")

@@ -1,0 +1,273 @@
+"""Markdown as lines of text: parsed by markdown-it, wrapped by Rich.
+
+Nothing of the source is lost on the way: HTML stays as it is written, links show where they lead, images and reference
+definitions are text. There are no boxes, no backgrounds and no padding, so that what is copied is what was meant.
+
+Tables in columns of text: two blanks between them, a line below the header, cells wrapped where it gets narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.style import Style
+from rich.text import Text
+
+from agent_cli.terminal.render.ansi import wrap
+from agent_cli.terminal.render.code import Highlighter
+from agent_tools.record import Value
+from agent_tools.text import inert
+
+Align = Literal["left", "center", "right"]
+Row = list[Text]
+_GAP = 2
+# Where columns would get narrower, each row is shown as lines of its own.
+_NARROWEST = 6
+
+
+class Table:
+    """The columns of one table. Their widths are settled by the rows that it is made with, and stay."""
+
+    def __init__(self, header: Row, aligns: list[Align], rows: list[Row], width: int, rule: str) -> None:
+        self._header = [cell.copy() for cell in header]
+        for cell in self._header:
+            cell.stylize("bold")
+        self._aligns = aligns
+        self._width = width
+        self._rule = rule
+        natural = [max(row[n].cell_len if n < len(row) else 0 for row in (header, *rows)) for n in range(len(header))]
+        self._widths = _fitted(natural, width - _GAP * (len(natural) - 1))
+
+    def head(self) -> list[Text]:
+        """The header and the line below it."""
+        if not self._widths:
+            return []
+        below = Text((" " * _GAP).join(self._rule * w for w in self._widths), "dim")
+        return [*self._row(self._header), below]
+
+    def body(self, rows: list[Row]) -> list[Text]:
+        """Rows, below each other."""
+        draw = self._row if self._widths else self._record
+        return [line for row in rows for line in draw(self._within(row))]
+
+    def _within(self, row: Row) -> Row:
+        """The row with as many cells as there are columns: the last one takes what a later row has beyond them."""
+        last = len(self._header) - 1
+        return row if len(row) <= last + 1 else [*row[:last], Text(" ").join(cell for cell in row[last:] if cell)]
+
+    def _row(self, row: Row) -> list[Text]:
+        widths = [max(width, cell.cell_len) for cell, width in zip(row, self._widths, strict=False)]
+        if sum(widths) + _GAP * (len(widths) - 1) > self._width:
+            widths = self._widths
+        columns = [
+            [_aligned(line, width, align) for line in wrap(cell, width)]
+            for cell, width, align in zip(row, widths, self._aligns, strict=False)
+        ]
+        lines = []
+        for parts in zip_longest(*columns):
+            line = Text()
+            for n, (part, width) in enumerate(zip(parts, widths, strict=False)):
+                line.append(" " * _GAP if n else "").append_text(part if part is not None else Text(" " * width))
+            line.rstrip()
+            lines.append(line)
+        return lines
+
+    def _record(self, row: Row) -> list[Text]:
+        """A row as lines: each cell behind the name of its column."""
+        lines = []
+        for n, (name, cell) in enumerate(zip(self._header, row, strict=False)):
+            pair = Text("- " if n == 0 else "  ").append_text(name).append(": ").append_text(cell)
+            lines += wrap(pair, self._width)
+        return lines
+
+
+def _fitted(natural: list[int], room: int) -> list[int]:
+    """Widths that fit: columns that need less than their share keep what they need. Empty where none would do."""
+    if sum(natural) <= room:
+        return [max(w, 1) for w in natural]
+    widths = list(natural)
+    left, open_ = room, sorted(range(len(natural)), key=lambda n: natural[n])
+    while open_:
+        share = left // len(open_)
+        column = open_.pop(0)
+        widths[column] = min(natural[column], share)
+        left -= widths[column]
+    return (
+        [] if any(w < min(_NARROWEST, n) for w, n in zip(widths, natural, strict=True)) else [max(w, 1) for w in widths]
+    )
+
+
+def _aligned(line: Text, width: int, align: Align) -> Text:
+    """The line with blanks around it up to `width`."""
+    missing = max(0, width - line.cell_len)
+    before = {"left": 0, "center": missing // 2, "right": missing}[align]
+    return Text(" " * before).append_text(line).append(" " * (missing - before))
+
+
+CODE_INDENT = "  "
+RULE_WIDTH = 20
+_NARROWEST_TEXT = 8
+_PLAIN = Style()
+_CODE = Style(color="cyan")
+_LINK = Style(underline=True)
+_INLINE = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True), "a": _LINK}
+_HEADINGS = {"h1": Style(bold=True, underline=True), "h2": Style(bold=True)}
+_HEADING = Style(bold=True, italic=True)
+
+
+class Signs(Value):
+    """The characters that stand for bullets, quotes and rules; and what encloses code where colours do not show it."""
+
+    bullet: str = "•"
+    quote: str = "│"
+    rule: str = "─"
+    tick: str = ""
+
+
+PLAIN_SIGNS = Signs("-", ">", "-", "`")
+
+
+class Layout:
+    """Turns markdown into lines. Tokens are read from one iterator, each container up to the token that closes it."""
+
+    def __init__(self, signs: Signs) -> None:
+        self._signs = signs
+        self._source: list[str] = []
+
+    def lines(self, source: str, width: int, *, item: bool = False) -> list[Text]:
+        """The lines of `source`, which must be harmless already; a word may be wider than `width` cells.
+
+        item: it is what stands in an item of a list.
+        """
+        self._source = source.split("\n")
+        return self._flow(iter(_parser().parse(source)), max(width, _NARROWEST_TEXT), item=item)
+
+    def table(self, source: str, width: int) -> tuple[Table, list[Row]] | None:
+        """The table that `source` is, with its rows; None if it is none."""
+        tokens = iter(_parser().parse(source))
+        first = next(tokens, None)
+        if first is None or first.type != "table_open":
+            return None
+        return self._table(tokens, max(width, _NARROWEST_TEXT))
+
+    def _flow(self, tokens: Iterator[Token], width: int, *, item: bool = False) -> list[Text]:
+        """What stands in a container, with a blank line between its parts; in a list only where the source has one."""
+        lines: list[Text] = []
+        for token in tokens:
+            if token.nesting < 0:
+                break
+            part = self._part(token, tokens, width)
+            tight = item and token.map and self._source[token.map[0] - 1].strip("> ")
+            if lines and part and not tight:
+                lines.append(Text())
+            lines += part
+        return lines
+
+    def _part(self, token: Token, tokens: Iterator[Token], width: int) -> list[Text]:
+        match token.type:
+            case "paragraph_open":
+                return wrap(self._inline(tokens), width)
+            case "heading_open":
+                text = self._inline(tokens)
+                text.stylize_before(_HEADINGS.get(token.tag, _HEADING))
+                return wrap(text, width)
+            case "fence" | "code_block":
+                highlighter = Highlighter(token.info.partition(" ")[0])
+                code = token.content.removesuffix("\n").split("\n")
+                return [Text(CODE_INDENT).append_text(highlighter.line(line)) if line else Text() for line in code]
+            case "blockquote_open":
+                inner = self._flow(tokens, max(width - 2, _NARROWEST_TEXT))
+                return [Text(f"{self._signs.quote} ", "dim").append_text(line) for line in inner]
+            case "bullet_list_open" | "ordered_list_open":
+                return self._list(token, tokens, width)
+            case "table_open":
+                table, rows = self._table(tokens, width)
+                return [*table.head(), *table.body(rows)]
+            case "hr":
+                return [Text(self._signs.rule * min(width, RULE_WIDTH), "dim")]
+            case _:
+                return wrap(Text(inert(token.content)), width)
+
+    def _list(self, opening: Token, tokens: Iterator[Token], width: int) -> list[Text]:
+        number = int(opening.attrs.get("start", 1)) if opening.type == "ordered_list_open" else None
+        lines: list[Text] = []
+        for token in tokens:
+            if token.nesting < 0:
+                break
+            mark = self.mark(number)
+            lines += hung(mark, self._flow(tokens, max(width - len(mark), _NARROWEST_TEXT), item=True))
+            number = None if number is None else number + 1
+        return lines
+
+    def mark(self, number: int | None) -> str:
+        """What stands before an item of a list."""
+        return f"{self._signs.bullet} " if number is None else f"{number}. "
+
+    def _table(self, tokens: Iterator[Token], width: int) -> tuple[Table, list[Row]]:
+        aligns: list[Align] = []
+        rows: list[Row] = []
+        for token in tokens:
+            match token.type:
+                case "tr_open":
+                    rows.append([])
+                case "th_open" | "td_open":
+                    if token.type == "th_open":
+                        aligns.append(_align(str(token.attrs.get("style", ""))))
+                    rows[-1].append(self._inline(tokens))
+                case "table_close":
+                    break
+        header, *body = rows
+        return Table(header, aligns, body, width, self._signs.rule), body
+
+    def _inline(self, tokens: Iterator[Token]) -> Text:
+        """The words of a paragraph, a heading or a cell; the token that closes it is read too."""
+        text = Text()
+        styles = [_PLAIN]
+        links: list[tuple[int, str]] = []
+        for token in next(tokens).children or ():
+            match token.type:
+                case "softbreak":
+                    text.append(" ")
+                case "hardbreak":
+                    text.append("\n")
+                case "code_inline":
+                    text.append(f"{self._signs.tick}{inert(token.content)}{self._signs.tick}", styles[-1] + _CODE)
+                case "link_close":
+                    styles.pop()
+                    start, address = links.pop()
+                    if address not in (text.plain[start:], f"mailto:{text.plain[start:]}"):
+                        text.append(f" ({address})", styles[-1])
+                case _ if token.nesting > 0:
+                    if token.type == "link_open":
+                        links.append((len(text), inert(str(token.attrs.get("href", "")))))
+                    styles.append(styles[-1] + _INLINE.get(token.tag, _PLAIN))
+                case _ if token.nesting < 0:
+                    styles.pop()
+                case _:
+                    # What an entity stands for was not in the source that was made harmless.
+                    text.append(inert(token.content), styles[-1])
+        next(tokens)
+        return text
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False})
+    return parser.enable(["table", "strikethrough"]).disable(["image", "reference"])
+
+
+def hung(mark: str, lines: list[Text]) -> list[Text]:
+    """Lines behind a mark, which stands before the first of them; the mark alone where there are none."""
+    if not lines:
+        return [Text(mark.rstrip())]
+    rest = " " * len(mark)
+    return [Text(rest if n else mark).append_text(line) if line.plain else line for n, line in enumerate(lines)]
+
+
+def _align(style: str) -> Align:
+    return "right" if style.endswith("right") else "center" if style.endswith("center") else "left"

@@ -1,0 +1,275 @@
+"""Events as lines on a terminal: answers as they are finished, one line per call with its result, output below it.
+
+What a user can do about a failure of the provider, by its kind.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rich.console import Console
+
+from agent_cli.core.events import (
+    AnswerRestarted,
+    ApprovalRequested,
+    ApprovalResolved,
+    Compacted,
+    Compacting,
+    Event,
+    HookRan,
+    MessageAdded,
+    Pinned,
+    PlanContinued,
+    QuestionAnswered,
+    QuestionAsked,
+    SubagentEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    TurnFinished,
+    Uncompacted,
+    UsageAdded,
+    Warned,
+    innermost,
+)
+from agent_cli.core.hooks import hook_line, is_told
+from agent_cli.core.messages import AssistantMessage, ToolMessage
+from agent_cli.core.results import Failure, Usage
+from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
+from agent_cli.terminal.render.diff import display_lines, short_result
+from agent_cli.terminal.render.writer import Writer
+from agent_tools.display import CommandOutput, Display
+from agent_tools.text import shorten
+
+_BY_KIND = {
+    "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then say it again.",
+    "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
+    "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
+    "network": "Check the connection and base_url (agent doctor tries it), then say it again.",
+    "context_too_long": "/clear begins a new session; /model NAME takes a model with a larger window.",
+}
+_NO_MODEL = re.compile(r"no model named|does not exist|not found")
+_NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
+
+
+# By the reason for which a turn ended: what was limited, and the setting.
+_LIMITS = {
+    "max_rounds": ("model calls per turn", "max_rounds"),
+    "max_duration": ("working time per turn", "max_seconds"),
+    "max_tool_calls": ("tool calls per turn", "max_tool_calls"),
+    "max_cost": ("dollars per turn", "max_cost"),
+    "max_failures": ("failed rounds in a row", "max_failures"),
+    "max_denials": ("refusals of the same call", "max_denials"),
+    "max_output_tokens": ("tokens of an answer", "max_tokens"),
+}
+
+
+def reached(reason: str) -> str:
+    """Which limit has ended a turn, and how to continue."""
+    if reason not in _LIMITS:
+        return "Stopped: the model repeated itself. Say what to do instead to continue."
+    what, setting = _LIMITS[reason]
+    said = f"Stopped: the limit of {what} is reached (setting: {setting})."
+    return f'{said} Say "continue" to continue, or raise the limit.'
+
+
+def advice(failure: Failure) -> str:
+    """One sentence, or nothing where there is none to give."""
+    if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):
+        return "agent models lists what there is; /model NAME changes it here."
+    if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_MONEY.search(failure.message):
+        return "Add credit with the provider, or switch to another model: /model NAME."
+    return _BY_KIND.get(failure.kind, "")
+
+
+OUTPUT_LINES = 20
+
+
+class Show:
+    """A listener that writes to a console, append-only."""
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        self._out = Writer(console, whole_thoughts=verbose)
+        self._mark = "tool:" if self._out.words else "*" if console.no_color else "●"
+        self._printed = 0
+        self._partial = ""
+        self._errors: dict[str, str] = {}
+        self._answered = ""
+        self._summaries: dict[str, str] = {}
+        self._started: set[str] = set()
+        self._shown: dict[str, Display] = {}
+        self._verbose = verbose
+        self.usage = Usage()
+        self.context_tokens = 0
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._out.answer(text)
+            case ThinkingDelta(text=text):
+                self._out.think(text)
+            case AnswerRestarted():
+                self._out.void("  (the answer broke off here; asking again)")
+            case ToolRequested(call_id=call_id, summary=summary):
+                self._out.settle()
+                self._summaries[call_id] = summary
+            case ToolStarted(call_id=call_id, tool=tool):
+                self._started.add(call_id)
+                self._begin(call_id, tool)
+                self._printed = 0
+                self._partial = ""
+            case ToolProgress(text=text):
+                self._output(text)
+            case MessageAdded(message=AssistantMessage(text=text)):
+                self._answered = text
+            case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
+                self._errors[call_id] = text
+            case ToolFinished():
+                self._finished(event)
+            case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
+                self._out.settle()
+                # Asked again it is another call: the user has changed it.
+                self._summaries[call_id] = summary
+                if preview is not None:
+                    self._shown[call_id] = preview
+            case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
+                summary = self._summaries.pop(call_id, "")
+                if by != "person":
+                    self._say(f"{self._mark} {summary}", "tool")
+                    self._say(f"  denied: it {reason}", "bad")
+            case QuestionAsked():
+                self._out.settle()
+            case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
+                # The call fails with the user's own words, which stand there already.
+                self._summaries.pop(call_id, None)
+            case PlanContinued():
+                self._say("  (the plan has open steps; continuing)", "dim")
+            case SubagentEvent(agent=agent, event=inner):
+                self._nested(agent, innermost(inner))
+            case UsageAdded(usage=usage, aside=aside):
+                self.usage += usage
+                if usage.input and not aside:
+                    self.context_tokens = usage.input + usage.output
+            case Compacting() | Compacted() | Uncompacted() | Pinned():
+                self._compaction(event)
+            case HookRan(outcome=outcome):
+                if is_told(event) or self._verbose:
+                    self._out.settle()
+                    self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
+            case Warned(text=text):
+                self._say(f"warning: {text}", "ask")
+            case TurnFinished():
+                self._end(event)
+
+    def _nested(self, agent: str, event: Event) -> None:
+        """Of a sub-agent: its calls and warnings, a line each."""
+        match event:
+            case ToolRequested(summary=summary):
+                self._say(f"  [{agent}] {summary}", "dim")
+            case ApprovalResolved(decision="reject", by=by, reason=reason) if by != "person":
+                self._say(f"  [{agent}] denied: it {reason}", "bad")
+            case Warned(text=text):
+                self._say(f"  [{agent}] warning: {text}", "ask")
+            case ApprovalRequested() | QuestionAsked():
+                self._out.settle()
+            case UsageAdded(usage=usage):
+                self.usage += usage
+            case Compacted():
+                self._say(f"  [{agent}] {compacted_line(event)}", "dim")
+            case HookRan() if is_told(event):
+                self._say(f"  [{agent}] {hook_line(event)}", "ask")
+
+    def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:
+        self._out.settle()
+        match event:
+            case Compacting():
+                self._say(f"  {compacting_line(event)} ...", "dim")
+            case Compacted():
+                self.context_tokens = event.tokens_after
+                self._say(f"  {compacted_line(event)}", "dim")
+                self._say("  (/context shows what fills the window, /uncompact undoes it)", "dim")
+            case Uncompacted():
+                self.context_tokens = event.tokens
+                self._say(f"  {uncompacted_line(event)}", "dim")
+            case Pinned():
+                self._say(f"  {'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}", "dim")
+
+    def _begin(self, call: str, tool: str) -> None:
+        self._out.begin(call, f"{self._mark} {self._summaries.get(call, tool)}", "tool")
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._out.say(text, style)
+
+    def _output(self, text: str) -> None:
+        """The first lines of a running command's output; the result says how much there was."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in lines:
+            self._printed += 1
+            if self._printed <= OUTPUT_LINES:
+                self._say(f"  {line}", "dim")
+            elif self._printed == OUTPUT_LINES + 1:
+                self._say("  ...", "dim")
+        self._partial = self._partial[-4096:]
+
+    def _finished(self, event: ToolFinished) -> None:
+        """What came of a call: in its line where that is a few words and nothing was written since, else below it."""
+        call, display = event.call_id, event.display
+        error = self._errors.pop(call, "")
+        if self._partial and isinstance(display, CommandOutput) and self._printed < OUTPUT_LINES:
+            self._say(f"  {self._partial}", "dim")
+        self._partial = ""
+        # What was just approved is not shown a second time, unless something came of it beside that.
+        approved = self._shown.pop(call, None)
+        brief = short_result(display)
+        if self._summaries.get(call) and call not in self._started and (error or brief):
+            self._begin(call, event.tool)
+        if display is None and error and self._summaries.get(call):
+            self._out.end(call, self._failed(error.splitlines()[0]), "bad")
+        elif brief:
+            well = not event.is_error
+            style = "bad" if not well else "good" if isinstance(display, CommandOutput) else "dim"
+            self._out.end(call, brief if well else self._failed(brief), style)
+        elif display is not None and display != approved:
+            self._out.settle()
+            for line in display_lines(display, words=self._out.words):
+                self._out.put(line)
+        self._summaries.pop(call, None)
+        self._started.discard(call)
+
+    def _failed(self, text: str) -> str:
+        return f"failed: {text}" if self._out.words else text
+
+    def _end(self, event: TurnFinished) -> None:
+        self._out.settle()
+        if event.degraded or event.result == "MaxIterations":
+            # A summary that the model has written stands there already.
+            if event.text != self._answered:
+                self._say(event.text, "ask")
+            if not event.degraded:
+                self._say(reached(event.diagnostics.terminal_reason), "ask")
+        elif event.diagnostics.terminal_reason == "interrupted":
+            # Behind the ^C that the terminal has shown.
+            self._say("")
+            self._say("interrupted; say what to do instead, or continue", "ask")
+        elif event.failure is not None:
+            self._say(event.failure.message, "bad")
+            if hint := advice(event.failure):
+                self._say(hint, "dim")
+        if event.result == "Complete" and (event.verified or event.changed_files):
+            self._say(_verification(event.verified), "dim")
+        if event.result == "Complete" and event.plan_unfinished:
+            self._say("the plan has open steps: /todos shows it", "ask")
+        used = event.earlier + event.usage
+        cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
+        tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
+        self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")
+
+
+def _verification(check: str) -> str:
+    """Which command verified the work, in a line. check: as `verified` of the turn has it; "" for none."""
+    if not check:
+        return "not verified: no test was run"
+    return f"verified: {check}" if check.endswith("passed") else f"not verified: {check}"

@@ -1,0 +1,55 @@
+"""`!command`: a command of the user's, run now; the model is told with the next message. `!!command` keeps it away.
+
+It runs as the shell tool would run it, with the same working directory and exports, but nobody is asked and no sandbox
+is around it: the user has typed it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_cli.core.events import ToolFinished, ToolProgress, ToolRequested, ToolStarted
+from agent_tools.base import Progress, ToolError, ToolResult
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.registry import SHELL
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.repl import Repl
+
+CALL = "!"
+
+
+def is_bang(text: str) -> bool:
+    return text.startswith("!") and text.strip("!").strip() != ""
+
+
+def run_bang(repl: Repl, text: str) -> None:
+    """Run what stands behind the `!`, and show it as a call."""
+    hidden = text.startswith("!!")
+    command = text.removeprefix("!!" if hidden else "!").strip()
+    conversation = repl.agent.conversation
+    context = conversation.kit.context
+    context.cancel = CancelToken()
+    repl.listener(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
+    repl.listener(ToolStarted(CALL, SHELL.name))
+    try:
+        args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
+        outcome = SHELL.run(args, context)
+        result = outcome if isinstance(outcome, ToolResult) else None
+        while result is None:
+            try:
+                step = next(outcome)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                result = stop.value
+                break
+            if isinstance(step, Progress):
+                repl.listener(ToolProgress(CALL, step.text))
+    except ToolError as error:
+        result = ToolResult(str(error), is_error=True)
+    except CancelledError:
+        result = ToolResult("[interrupted by the user]", is_error=True)
+    repl.listener(ToolFinished(CALL, SHELL.name, result.is_error, 0, result.display))
+    if result.display is None:
+        repl.say(f"  {result.text}")
+    if not hidden:
+        conversation.inbox.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")

@@ -1,0 +1,202 @@
+"""The first start: which model, where several could be it, how commands run, and how to begin.
+
+The one question at the start of a session in a repository that was not seen before, or that changed.
+Going on with a session: what is shown of it first, and what is counted on from where it was.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.parsing import SettingsError
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.events import Warned
+from agent_cli.core.place import Place
+from agent_cli.core.results import Usage
+from agent_cli.engine.compaction.controls import context_used
+from agent_cli.session.last_exchange import exchange_of, last_exchange
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.terminal.dialogs.base import Dialogs
+from agent_cli.terminal.dialogs.lines import ReadLine
+from agent_cli.terminal.editor import wait_until_quiet
+from agent_cli.terminal.render.console import prose
+from agent_tools.lookalikes import visible
+from agent_tools.text import counted, one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.session.records import Restored
+    from agent_cli.terminal.repl import Repl
+
+_SANDBOX = (
+    (
+        "In the sandbox, without asking",
+        "tests, builds and linters just run; deleting files, leaving the workspace and the network still ask",
+    ),
+    ("Ask before every command", "what you allow runs in the sandbox, too"),
+)
+
+
+def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
+    """How to begin, in lines. mode_key: what changes the permission mode. unasked: commands run in the sandbox."""
+    asked = "commands run in the sandbox; leaving it asks first" if unasked else "nothing is changed without your yes"
+    return (
+        "  /help lists the commands; @ mentions a file, ! runs a command",
+        f"  {asked}; {mode_key} changes what is asked about",
+    )
+
+
+def is_first_start(place: Place) -> bool:
+    """Whether nothing of ours has been kept for this person yet."""
+    return not os.path.isdir(state_folder(place.env))  # noqa: PTH112 - the method raises in closed folders
+
+
+def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: Place) -> None:
+    """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
+    if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
+        return
+    from agent_cli.providers.discover import discover  # few starts get here
+
+    found = discover(place.env)
+    if len(found) < 2:
+        return
+    chosen = dialogs.choose("Which model? (/model changes it at any time)", found)
+    if chosen is None:
+        return
+    name = found[chosen][0]
+    layers.add({"model": name}, "your choice", place.root)
+    _save(dialogs, place, "model", name)
+
+
+def choose_sandbox(dialogs: Dialogs, layers: Layers, place: Place) -> None:
+    """Ask whether commands run in the sandbox without a question, where there is one and nothing says so yet."""
+    asked = layers.settings().sandbox
+    if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
+        return
+    from agent_tools.sandbox.sandbox import choose, trial_profile  # few starts get here
+
+    if choose(asked.mode, trial_profile(), place.env).kind != "bubblewrap":
+        return
+    chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX)
+    if chosen is not None:
+        layers.add({"sandbox": {"auto_allow": chosen == 0}}, "your choice", place.root)
+        _save(dialogs, place, "sandbox.auto_allow", chosen == 0)
+
+
+def _save(dialogs: Dialogs, place: Place, key: str, value: Any) -> None:
+    if place.home is None:
+        return
+    from agent_cli.config.user_settings import save_setting  # with the reader of TOML that keeps comments
+
+    try:
+        save_setting(place.home / ".agentrc", key, value)
+    except (SettingsError, OSError):
+        dialogs.say("  this counts for this session; ~/.agentrc could not be changed")
+    else:
+        dialogs.say(f"  saved as `{key}` in ~/.agentrc")
+
+
+def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
+    """Whether the user trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
+    for line in trust_lines(layers):
+        _show(line, console)
+    return _agreed(console, read_line, "Trust it? [y/N] ")
+
+
+def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> bool:
+    """Whether the user lets an MCP server of the project start."""
+    _show(f"? The MCP server {found.name} of this project {why}. It is {found.line}", console)
+    for what, given in found.given.items():
+        _show(f"  {what}: {given}", console)
+    return _agreed(console, read_line, "Let it start, until it changes? [y/N] ")
+
+
+def _show(line: str, console: Console) -> None:
+    """A line, indented where it goes on in the next row, so that nothing in it can pass for a line of ours."""
+    for row in prose(visible(one_line(line)), console, more="    "):
+        console.print(row)
+
+
+def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
+    """Whether the user says yes; the end of input and Ctrl-C are a no."""
+    try:
+        wait_until_quiet()
+        return read_line(label).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+    except KeyboardInterrupt:
+        console.print()  # behind the ^C that the terminal has shown
+        return False
+
+
+def trust_lines(layers: Layers) -> list[str]:
+    """What the project brings, in lines; each value in full."""
+    trust = layers.trust
+    if trust.state == "changed":
+        lines = [f"? {trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"]
+    else:
+        lines = [f"? You have not trusted {trust.root} yet. It brings:"]
+    for held in layers.held:
+        lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
+    lines += [f"  - {phrase}" for phrase in trust.brings]
+    return [
+        *lines,
+        "  y: all of this counts from now on, until it changes, and git may be asked about it without a question",
+        "  n: it is left out; only what makes things stricter counts",
+    ]
+
+
+# Lines of the user's message.
+_LINES = 12
+BROKE_OFF = "the last turn broke off here"
+
+
+def adopt(repl: Repl) -> None:
+    """Let what is counted go on from where the session was; a copy begins at nothing."""
+    restored = repl.agent.restored
+    same = restored is not None and restored.header.session_id == repl.agent.header.session_id
+    repl.show.usage = restored.usage if restored is not None and same else Usage()
+    repl.show.context_tokens = restored.tokens if restored is not None else 0
+    measure(repl)
+
+
+def measure(repl: Repl) -> None:
+    """Have the toolbar say how full a window of known size is, also where no report of a provider's tells."""
+    conversation = repl.agent.conversation
+    used, size = context_used(conversation)
+    if size and conversation.history:
+        repl.show.context_tokens = used
+
+
+def greet_back(repl: Repl) -> None:
+    """Say what was restored, and show the last exchange as it was."""
+    restored = repl.agent.restored
+    if restored is None:
+        return
+    repl.say(f"  {restored_words(restored)}")
+    log = SessionStore(state_folder(repl.place.env), repl.place.root).path(restored.header.session_id)
+    exchange = last_exchange(log) or exchange_of(restored.history)
+    if exchange is None:
+        return
+    lines = exchange.question.strip().splitlines()
+    more = f"… {counted(len(lines) - _LINES, 'more line')}"
+    for number, line in enumerate(lines[:_LINES] + ([more] if len(lines) > _LINES else [])):
+        repl.say(f"{'  ' if number else '> '}{line}")
+    if exchange.skipped:
+        repl.say(f"  … {counted(exchange.skipped, 'earlier step')} of this turn")
+    for event in exchange.events:
+        repl.listener(event)
+    if restored.last is None and restored.waiting is None:
+        repl.listener(Warned(BROKE_OFF))
+
+
+def restored_words(restored: Restored) -> str:
+    """What there is of a session, on one line."""
+    cost = f", ${restored.usage.cost:.4f} so far" if restored.usage.cost else ""
+    tokens = f", {counted(restored.tokens, 'token')}" if restored.tokens else ""
+    name = f": {shorten(restored.name, 60)}" if restored.name else ""
+    messages = counted(len(restored.history), "message")
+    return f"restored {messages}{tokens}{cost} of session {restored.header.session_id[:8]}{name}"

@@ -1,0 +1,105 @@
+"""/undo, /redo, /rewind and /diff in the session, line by line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.checkpoints.playing import tree_of
+from tests.helpers import agent, call, script
+
+REPLIES = [
+    {"calls": [call("Write", file_path="one.txt", content="1\n")]},
+    {"text": "Done."},
+    {"calls": [call("Bash", command="rm a.txt && echo 2 > two.txt")]},
+    {"text": "Done."},
+]
+FLAGS = ["--plain", "--trust", "--permission-mode", "acceptEdits", "--allowedTools", "Bash(rm a.txt)"]
+
+
+def talk(work: Path, *lines: str, path: str = "", more: tuple[str, ...] = ()) -> str:
+    model = script(work.parent / "s.toml", REPLIES * 2)
+    env = {"PATH": path} if path else {}
+    done = agent([*more, *FLAGS, "--model", model], work, env, stdin="".join(f"{line}\n" for line in lines))
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
+    before = tree_of(work)
+    said = talk(
+        work, "first", "second", "/diff last", "/undo", "1", "/redo", "1", "/undo", "yes", "/undo", "1", "/undo"
+    )
+    assert "two.txt (new file, +1 -0)" in said
+    assert "create again: a.txt" in said and "delete: two.txt" in said
+    assert said.count("put back.") == 3 and "2 files made again." in said
+    assert said.rstrip().count("There is nothing to undo.") == 1
+    assert tree_of(work) == before
+
+
+def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
+    (work.parent / "home").mkdir(exist_ok=True)
+    (work.parent / "home/.agentrc").write_text("[undo]\nmax_total_mb = 0.001\n")
+    model = script(
+        work.parent / "s.toml", [{"calls": [call("Bash", command="head -c 5000 /dev/zero > z")]}, {"text": "A."}]
+    )
+    agent(["-p", "--model", model, "--trust", "--permission-mode", "bypassPermissions", "go"], work)
+    left = agent(["undo", "--yes"], work)
+    assert left.returncode == 1 and "delete: z (too large to come back by a redo)" in left.stdout, left.stdout
+    assert (work / "z").exists()
+    assert agent(["undo", "--yes", "--force"], work).returncode == 0
+    assert not (work / "z").exists()
+
+
+def test_a_refusal_changes_nothing(work: Path) -> None:
+    said = talk(work, "first", "/undo", "3", "/undo", "2", "n", "/undo", "3")
+    assert (work / "one.txt").read_text() == "1\n"
+    assert said.count("The turn: first") == 3 and "put back." not in said
+
+
+def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) -> None:
+    before = tree_of(work)
+    said = talk(work, "first", "second", "/rewind", "2", "1", "1", "/rewind")
+    assert "since then: 2 files created, 1 deleted" in said
+    assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
+    assert tree_of(work) == before
+    again = agent(["-p", "--continue", "--model", script(work.parent / "n.toml", [{"text": "new"}]), "anew"], work)
+    assert again.stdout == "new\n", again.stderr
+
+
+def test_the_conversation_goes_back_where_files_cannot(work: Path) -> None:
+    said = talk(work, "first", "/rewind", "1", "/rewind", path="/nonexistent")
+    assert "Only the conversation can go back. There are no snapshots to undo by: git is not installed." in said
+    assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
+    assert (work / "one.txt").exists()
+
+
+def test_what_was_taken_back_is_told_so_and_not_shown_as_the_end(work: Path) -> None:
+    talk(work, "first", "second", "/rewind", "1", "2")
+    told, exported = agent(["show"], work).stdout, agent(["sessions", "export"], work).stdout
+    note = "undone: the user continued from before this"
+    assert told.count(note) == 1 and told.index("> second") < told.index(note)
+    assert "the user went back to before: second" in exported
+    shown = talk(work, more=("-c",))
+    assert "> first" in shown and "> second" not in shown
+
+
+def test_the_plan_goes_back_with_the_conversation(work: Path) -> None:
+    def plan(*steps: str) -> dict[str, object]:
+        return {"calls": [call("TodoWrite", todos=[{"content": s, "status": "completed"} for s in steps])]}
+
+    replies = [plan("sow"), {"text": "Sown."}, plan("reap"), {"text": "Reaped."}]
+    model = script(work.parent / "s.toml", replies)
+    flags = ["--plain", "--model", model]
+    said = agent(flags, work, stdin="first\nsecond\n/rewind\n1\n2\n/todos\n").stdout
+    assert said.rindex("sow") > said.index("The conversation goes on from before: second")
+    again = agent([*flags, "-c"], work, stdin="/todos\nsecond\n/rewind\n1\n2\n/todos\n").stdout
+    assert again.index("sow") < again.index("reap"), "and in a session that is gone on with"
+    assert again.rindex("sow") > again.index("The conversation goes on from before: second") > again.index("reap")
+    forked = agent([*flags, "-c", "--fork-session"], work, stdin="second\n/rewind\n1\n2\n/todos\n").stdout
+    assert forked.rindex("sow") > forked.index("The conversation goes on from before: second")
+
+
+def test_only_the_conversation_goes_back(work: Path) -> None:
+    said = talk(work, "first", "<b>second</b>", "/rewind", "1", "2")
+    assert "1. <b>second</b>" in said and "The conversation goes on from before: <b>second</b>" in said
+    assert (work / "two.txt").exists() and not (work / "a.txt").exists()

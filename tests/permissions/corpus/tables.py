@@ -1,0 +1,22 @@
+"""All cases of the corpus."""
+
+from __future__ import annotations
+
+from tests.permissions.corpus import (
+    Case,
+    attacks,
+    daily,
+    denied,
+    everyday,
+    expansion,
+    gits,
+    readers,
+    redirects,
+    rules,
+    targets,
+    text,
+    wrappers,
+)
+
+TABLES = (attacks, denied, text, expansion, redirects, wrappers, readers, gits, rules, targets, daily, everyday)
+CASES: list[Case] = [case for table in TABLES for case in table.CASES]

@@ -1,0 +1,59 @@
+"""The corpus: every command line in it is decided as its table says.
+
+That an allow rule takes nothing away is tried with each tenth line; `make fuzz` (FUZZ_LINES above 10,000) tries all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.rules import RuleError
+from tests.permissions.corpus import everyday
+from tests.permissions.corpus.place import build, decide
+from tests.permissions.corpus.tables import CASES
+
+ALL = int(os.environ.get("FUZZ_LINES", "0")) > 10_000
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.mark.parametrize("kind", sorted({c.kind for c in CASES}))
+def test_every_case_is_decided_as_its_table_says(root: Path, kind: str) -> None:
+    wrong = []
+    for case in CASES:
+        if case.kind == kind:
+            decision = decide(case, root)
+            if decision.level.name.lower() != case.expected:
+                wrong.append(f"{case.name}, not {decision.level.name.lower()}: {decision.reason}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_corpus_is_large_and_says_nothing_twice() -> None:
+    assert len(CASES) >= 2_500
+    assert sum(c.expected == "allow" and not c.allow and c.mode == "default" for c in everyday.CASES) >= 300
+    twice = [case.name for case, count in Counter(CASES).items() if count > 1]
+    assert not twice, twice
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "dontAsk", "bypassPermissions"])
+def test_an_allow_rule_never_takes_something_away(root: Path, mode: str) -> None:
+    stricter = []
+    for case in [c for c in CASES if c.mode == "default"][:: 1 if ALL else 10]:
+        if case.command.strip():
+            case = case.but(mode=mode)
+            without = decide(case, root)
+            for rule in (("Bash",), (f"Bash({case.command.split(' ')[0]}:*)",)):
+                try:
+                    ruled = decide(case.but(allow=(*case.allow, *rule)), root)
+                except RuleError:
+                    continue
+                if ruled.level > without.level:
+                    stricter.append(f"{case.name} with {rule}: {ruled.reason}")
+    assert not stricter, "\n".join(stricter)

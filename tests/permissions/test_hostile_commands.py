@@ -1,0 +1,149 @@
+"""Hostile repositories opened by every command there is: nothing of them runs, and nobody is contacted.
+
+The commands are those that the program itself lists, so that a new one cannot be forgotten: it needs words here, or a
+reason. By default each opens one repository; `make fuzz` (FUZZ_LINES above 10,000) has all of them open all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from agent_cli.cli.app import app
+from tests.permission import hostile_more
+from tests.permissions.hostile import REPOSITORIES, marker
+from tests.permissions.hostile_git import GIT_REPOSITORIES
+from tests.permissions.test_hostile_git import ALL
+from tests.permissions.test_hostile_git import Opened as OpenedByGit
+
+# The words with which each command is tried, the first ones being its name. "" is a run without a command.
+WORDS: dict[str, list[list[str]]] = {
+    "": [["-p", "look around"], ["-p", "-w", "x", "hi"], ["-p", "-c", "hi"], ["-p", "--on-ask", "suspend", "hi"]],
+    "answer": [["yes"]],
+    "approve": [["all"]],
+    "doctor": [[]],
+    "hooks list": [[]],
+    "hooks test": [["PreToolUse"], ["SessionStart"]],
+    "mcp add": [["other", "--", "./evil.sh"]],
+    "mcp approve": [["evil"]],
+    "mcp get": [["evil"]],
+    "mcp list": [[]],
+    "mcp login": [["evil"]],
+    "mcp logout": [["evil"]],
+    "mcp remove": [["evil"]],
+    "mcp serve": [[]],
+    "mcp test": [["evil"]],
+    "memory show": [[]],
+    "models": [[]],
+    "pending": [[]],
+    "permissions check": [["--tool", "Bash", "--input", '{"command": "git log -p && git status"}']],
+    "permissions learn": [[]],
+    "permissions list": [[]],
+    "reject": [["all"]],
+    "resume": [[]],
+    "sessions export": [[]],
+    "sessions list": [[], ["--all"]],
+    "sessions rm": [["none"]],
+    "sessions show": [[]],
+    "show": [[]],
+    "tools list": [[]],
+    "tools run": [["Bash", '{"command": "git status; git diff"}'], ["Grep", '{"pattern": "x"}'], ["LS", "{}"]],
+    "trust": [["--show"], ["--list"], ["--revoke"]],
+    "undo": [[]],
+    "why": [["a.txt:1"]],
+}
+# Commands that are not tried, and why.
+EXCEPT = {
+    "demo": "works in a new folder of its own, and looks at nothing of the one that it is started in",
+    "send-prompt": "hands its words to a running session, and opens no repository",
+}
+EVERYTHING = {**REPOSITORIES, **GIT_REPOSITORIES}
+SAMPLE = [
+    "config: a comment that ends in a backslash", "mcp_servers", "submodule_with_a_filter", "programs_named_like_ours",
+    "partial_clone_from_the_network", "repository_above_with_a_monitor", "settings_of_claude_with_hooks",
+]  # fmt: skip
+
+
+class Opened(OpenedByGit):
+    """A hostile repository of any kind and the environment of its user."""
+
+    def build(self, name: str) -> Path:
+        if name in GIT_REPOSITORIES:
+            return super().build(name)
+        (self.root / ".git").mkdir(parents=True)
+        return REPOSITORIES[name](self.root) or self.root
+
+
+def commands() -> Iterator[str]:
+    """The commands of the program, hidden ones too."""
+
+    def below(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+        inner = getattr(command, "commands", None)
+        if inner is None or not path:
+            yield " ".join(path)
+        for name in sorted(inner or ()):
+            yield from below(inner[name], (*path, name))
+
+    yield from below(typer.main.get_command(app), ())
+
+
+def _chosen() -> Iterator[Any]:
+    for n, name in enumerate(sorted(WORDS)):
+        for opened in list(EVERYTHING) if ALL else [SAMPLE[n % len(SAMPLE)]]:
+            yield pytest.param(name, opened, id=f"{name or 'run'}, {opened}")
+
+
+def test_no_command_is_forgotten() -> None:
+    assert set(commands()) == {*WORDS, *EXCEPT}
+    assert not set(WORDS) & set(EXCEPT)
+    assert hostile_more.bare_repository_inside.__name__ in REPOSITORIES
+    assert len(EVERYTHING) >= 140
+
+
+@pytest.mark.parametrize(("name", "repository"), list(_chosen()))
+def test_a_command_opens_it_without_running_anything(tmp_path: Path, name: str, repository: str) -> None:
+    opened = Opened(repository, tmp_path)
+    before = _settings(opened.root)
+    for words in WORDS[name]:
+        done = opened.run([*name.split(), *words])
+        said = done.stderr.decode("utf-8", "replace")
+        assert 0 <= done.returncode < 10, (words, done.returncode, said)
+        assert "Traceback" not in said
+        assert "internal error" not in said
+        assert not opened.wrong(), words
+        assert not marker(opened.root).exists(), words
+    if name != "mcp add":
+        assert _settings(opened.root) == before
+
+
+def _settings(root: Path) -> list[str]:
+    """What of the settings is there, by name: no command is to make or remove any unasked."""
+    return sorted(p.name for p in root.iterdir() if p.name.startswith((".agent", ".mcp", ".claude")))
+
+
+@pytest.mark.parametrize("repository", SAMPLE if ALL else SAMPLE[:2])
+def test_a_session_line_by_line_runs_nothing(tmp_path: Path, repository: str) -> None:
+    opened = Opened(repository, tmp_path)
+    lines = (
+        "n",
+        "/status",
+        "/doctor",
+        "/hooks",
+        "/mcp",
+        "/memory",
+        "/permissions",
+        "/tools",
+        "/diff",
+        "/undo",
+        "hi",
+        "/exit",
+    )
+    done = opened.run(["--plain"], "\n".join(lines) + "\n")
+    assert b"Traceback" not in done.stderr + done.stdout
+    assert b"internal error" not in done.stderr
+    assert not opened.wrong()
+    assert not marker(opened.root).exists()

@@ -1,0 +1,206 @@
+"""The gate, as a table: rules, mode and a call in; the level out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.rules import RuleError, read_rule, split_rules
+from agent_cli.permissions.decision import Level
+from agent_cli.permissions.policy import Mode, Policy
+from agent_tools.base import Effect
+from agent_tools.fs.workspace import Workspace
+
+ALLOW, ASK, DENY = Level.ALLOW, Level.ASK, Level.DENY
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+def policy(root: Path, *, mode: Mode = "default", **lists: str) -> Policy:
+    rules = [read_rule(k, r, "test", root) for k, texts in lists.items() for r in split_rules(texts)]  # type: ignore[arg-type]
+    return Policy(Workspace(root), rules, mode)
+
+
+def run(root: Path, command: str, **rules: str) -> Level:
+    return policy(root, **rules).decide("Bash", [Effect("run", command)]).level  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "rules", "level"),
+    [
+        ("ls", {}, ALLOW),
+        ("make", {}, ASK),
+        ("ls | make", {}, ASK),
+        ("npm run test", {"allow": "Bash"}, ALLOW),
+        ("npm run test", {"allow": "Bash(npm run test)"}, ALLOW),
+        ("npm run testing", {"allow": "Bash(npm run test)"}, ASK),
+        ("npm run test --watch", {"allow": "Bash(npm run test)"}, ASK),
+        ("git status -s", {"allow": "Bash(git status:*)"}, ALLOW),
+        ("git status", {"allow": "Bash(git status *)"}, ALLOW),
+        ("git statusx", {"allow": "Bash(git status:*)"}, ASK),
+        ("gitx", {"allow": "Bash(git:*)"}, ASK),
+        ("lsof", {"allow": "Bash(ls*)"}, ALLOW),
+        ("lsof", {"allow": "Bash(ls:*)"}, ASK),
+        ("git status && rm -rf x", {"allow": "Bash(git status:*)"}, ASK),
+        ("git status && rm -rf x", {"allow": "Bash(git status:*) Bash(rm:*)"}, ALLOW),
+        ("git status | rm x", {"allow": "Bash(git status:*)"}, ASK),
+        ("git status\nrm x", {"allow": "Bash(git status:*)"}, ASK),
+        ("git status $(rm x)", {"allow": "Bash(git status:*)"}, ASK),
+        ("git status > x", {"allow": "Bash(git status:*)"}, ASK),
+        ("git status; rm x", {"allow": "Bash(git status*)"}, ASK),
+        ("FOO=1 git status", {"allow": "Bash(git status:*)"}, ASK),
+        ("FOO=1 npm test", {"allow": "Bash(npm test)"}, ASK),
+        ("FOO=1 npm test", {"allow": "Bash(FOO=1 npm test)"}, ALLOW),
+        ("timeout 5 npm test", {"allow": "Bash(npm test)"}, ALLOW),
+        ("./timeout 5 npm test", {"allow": "Bash(npm test)"}, ASK),
+        ("sudo npm test", {"allow": "Bash(npm test)"}, ASK),
+        ("echo $(date)", {"allow": "Bash(echo $(date))"}, ALLOW),
+        ("rm x", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("ls && rm x", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("ls $(rm x)", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("sudo rm x", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("bash -c 'rm x'", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("/bin/rm x", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("'rm' x", {"allow": "Bash", "deny": "Bash(rm:*)"}, DENY),
+        ("ls $x", {"allow": "Bash", "deny": "Bash(rm:*)"}, ASK),
+        ("r? x", {"allow": "Bash", "deny": "Bash(rm:*)"}, ASK),
+        ("ls", {"allow": "Bash", "deny": "Bash"}, DENY),
+        ("ls", {"allow": "Bash", "ask": "Bash(ls:*)"}, ASK),
+        ("ls -l", {"allow": "Bash(ls -l)", "ask": "Bash(ls:*)"}, ASK),
+    ],
+)
+def test_commands(root: Path, command: str, rules: dict[str, str], level: Level) -> None:
+    assert run(root, command, **rules) is level
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "path", "rules", "level"),
+    [
+        ("Read", "read", "src/a.py", {}, ALLOW),
+        ("Read", "read", "/etc/passwd", {}, ASK),
+        ("Read", "read", "/etc/passwd", {"allow": "Read"}, ALLOW),
+        ("Read", "read", "/etc/passwd", {"allow": "Read(//etc/**)"}, ALLOW),
+        ("Grep", "read", "src", {"deny": "Grep"}, DENY),
+        ("Grep", "read", "src", {"deny": "Read(src)"}, DENY),
+        ("Read", "read", "src/a.py", {"deny": "Read(src/**)"}, DENY),
+        ("Read", "read", ".env", {"deny": "Read(.env)"}, DENY),
+        ("Read", "read", "deep/down/.env", {"deny": "Read(.env)"}, DENY),
+        ("Read", "read", "deep/down/x.pem", {"deny": "Read(*.pem)"}, DENY),
+        ("Write", "write", "src/a.py", {}, ASK),
+        ("Write", "write", "src/a.py", {"allow": "Edit"}, ALLOW),
+        ("Write", "write", "src/a.py", {"allow": "Write"}, ALLOW),
+        ("Edit", "write", "src/a.py", {"allow": "Write"}, ASK),
+        ("Edit", "write", "src/a.py", {"allow": "Edit(src/**)"}, ALLOW),
+        ("Edit", "write", "src/deep/a.py", {"allow": "Edit(src/*.py)"}, ASK),
+        ("Edit", "write", "src/a.py", {"allow": "Edit(/src/*.py)"}, ALLOW),
+        ("Edit", "write", "srcs/a.py", {"allow": "Edit(src/**)"}, ASK),
+        ("Edit", "write", ".git/hooks/pre-commit", {"allow": "Edit"}, ASK),
+        ("Edit", "write", ".GIT/config", {"allow": "Edit"}, ASK),
+        ("Edit", "write", ".agentrc", {"allow": "Edit"}, ASK),
+        ("TodoWrite", "state", "", {}, ALLOW),
+        ("WebFetch", "fetch", "https://a.org/x", {}, ASK),
+        ("WebFetch", "fetch", "https://a.org/x", {"allow": "WebFetch(domain:a.org)"}, ALLOW),
+        ("WebFetch", "fetch", "https://a.org.evil.com/x", {"allow": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://a.org@evil.com/x", {"allow": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://www.a.org/", {"allow": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://www.a.org/", {"deny": "WebFetch(domain:a.org)"}, DENY),
+        ("WebFetch", "fetch", "https://a.org/", {"deny": "WebFetch(domain:www.a.org)"}, DENY),
+        ("WebFetch", "fetch", "https://a.org/", {"deny": "WebFetch(domain:*.a.org)"}, DENY),
+        ("WebFetch", "fetch", "https://b.a.org/", {"deny": "WebFetch(domain:a.org)"}, ASK),
+        ("WebFetch", "fetch", "https://xn--mnchen-3ya.org/", {"deny": "WebFetch(domain:München.org)"}, DENY),
+        ("WebFetch", "fetch", "http://[::1]/", {"deny": "WebFetch(domain:[::1])"}, DENY),
+        ("WebSearch", "fetch", "https://api.search.org/", {"allow": "WebSearch"}, ALLOW),
+        ("WebSearch", "fetch", "https://api.search.org/", {"allow": "WebFetch"}, ASK),
+    ],
+)
+def test_paths_and_urls(root: Path, tool: str, kind: str, path: str, rules: dict[str, str], level: Level) -> None:
+    target = path if kind in ("fetch", "state") or path.startswith("/") else str(root / path)
+    assert policy(root, **rules).decide(tool, [Effect(kind, target)]).level is level  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "path", "level"),
+    [
+        ("acceptEdits", "write", "src/a.py", ALLOW),
+        ("acceptEdits", "write", "/tmp/elsewhere", ASK),
+        ("acceptEdits", "write", ".git/config", ASK),
+        ("acceptEdits", "run", "ls", ALLOW),
+        ("acceptEdits", "run", "make", ASK),
+        ("plan", "write", "src/a.py", DENY),
+        ("plan", "run", "ls", ALLOW),
+        ("plan", "run", "make", DENY),
+        ("plan", "read", "src/a.py", ALLOW),
+        ("dontAsk", "write", "src/a.py", DENY),
+        ("dontAsk", "run", "ls", ALLOW),
+        ("dontAsk", "run", "make", DENY),
+        ("bypassPermissions", "run", "ls $(x)", ALLOW),
+        ("bypassPermissions", "write", "src/a.py", ALLOW),
+        ("bypassPermissions", "write", ".git/config", ASK),
+    ],
+)
+def test_modes(root: Path, mode: Mode, kind: str, path: str, level: Level) -> None:
+    target = path if kind == "run" or path.startswith("/") else str(root / path)
+    assert policy(root, mode=mode).decide("T", [Effect(kind, target)]).level is level  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "level"),
+    [("ls", ALLOW), ("cat src/a.py | head", ALLOW), ("# nothing", ALLOW), ("make", DENY), ("ls; make", DENY),
+     ("ls > x", DENY), ("ls $(x)", DENY)],
+)  # fmt: skip
+@pytest.mark.parametrize("rule", ["Bash", "Bash(ls:*)", "Bash(make:*)"])
+def test_in_plan_mode_an_allow_rule_neither_takes_nor_gives(root: Path, command: str, level: Level, rule: str) -> None:
+    assert run(root, command, mode="plan", allow=rule) is level
+
+
+def test_a_read_of_git_is_hardened_where_only_its_reading_allows_it(root: Path) -> None:
+    (root / ".git").mkdir()
+    assert policy(root).terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert policy(root, mode="plan", allow="Bash").terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert policy(root, allow="Bash").terms("git status").env == {}
+
+
+def test_an_empty_directory_is_no_loss(root: Path) -> None:
+    assert run(root, "rmdir x", allow="Bash") is ALLOW
+    assert run(root, "rmdir x", mode="acceptEdits", allow="Bash") is ALLOW
+    assert run(root, "rm -r x", mode="acceptEdits", allow="Bash") is ASK
+
+
+def test_no_mode_overrides_a_deny_or_an_ask(root: Path) -> None:
+    assert run(root, "rm x", mode="bypassPermissions", deny="Bash(rm:*)") is DENY
+    assert run(root, "rm x", mode="bypassPermissions", ask="Bash(rm:*)") is ASK
+
+
+def test_the_strictest_effect_decides(root: Path) -> None:
+    effects = [Effect("read", str(root / "a")), Effect("write", str(root / "a"))]
+    assert policy(root).decide("Edit", effects).level is ASK
+
+
+def test_always_names_just_this_call(root: Path) -> None:
+    gate = policy(root)
+    path = str(root / "src" / "a.py")
+    assert gate.always_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest:*)"
+    assert gate.always_rule("Bash", (Effect("run", "a && b"),)) == "Bash(a), Bash(b)"
+    assert gate.always_rule("Bash", (Effect("run", "bash x.sh"),)) == ""
+    assert gate.always_rule("Bash", (Effect("run", "echo $(x)"),)) == ""
+    rule = gate.always_rule("Edit", (Effect("read", path), Effect("write", path)))
+    gate.grant(rule)
+    assert gate.decide("Edit", [Effect("write", path)]).level is ALLOW
+    assert gate.decide("Edit", [Effect("write", path + "x")]).level is ASK
+    assert gate.always_rule("Edit", (Effect("write", str(root / ".git/config")),)) == ""
+
+
+@pytest.mark.parametrize("text", ["", "(x)", "Bash(", "Bash)", "WebFetch(example.org)", "9x"])
+def test_bad_rules_are_refused(root: Path, text: str) -> None:
+    with pytest.raises(RuleError):
+        read_rule("allow", text, "test", root)
+
+
+def test_lists_are_split_outside_of_parentheses() -> None:
+    text = "Bash(git log:*), Edit Bash(npm run build, x) Read(~/a b/**)"
+    assert split_rules(text) == ["Bash(git log:*)", "Edit", "Bash(npm run build, x)", "Read(~/a b/**)"]

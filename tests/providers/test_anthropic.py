@@ -1,0 +1,231 @@
+"""What is particular to the Messages API: blocks, cache breakpoints, thinking and its signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.results import Usage
+from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.base import ModelError, Request
+from agent_tools.cancel import CancelToken
+from tests.providers.server import Call, ModelServer, Received, Reply
+from tests.providers.wires import TOOLS, Answer, gathered
+
+OLD, NEW = "claude-sonnet-4-5-20250929", "claude-sonnet-5"
+MARK = {"type": "ephemeral"}
+
+
+def asked(wire: Anthropic, *messages: Message, **changes: Any) -> Answer:
+    plain = Request(OLD, "Be brief.", messages or (UserMessage("hi"),), TOOLS)
+    return gathered(wire.stream(plain.but(**changes), CancelToken()))
+
+
+def body_for(*messages: Message, **changes: Any) -> dict[str, Any]:
+    """The body that is sent for these messages."""
+    with ModelServer([Reply(text="ok")]) as server:
+        asked(Anthropic(server.anthropic_url, "key"), *messages, **changes)
+        return server.bodies[0]
+
+
+def tool_round(number: int, *parts: Any) -> tuple[Message, Message]:
+    call = ToolCall(f"c{number}", "Read", {"n": number})
+    return AssistantMessage((*parts, call), model=OLD), ToolMessage(call.id, "Read", f"result {number}")
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
+def test_address_and_headers(suffix: str) -> None:
+    with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
+        asked(Anthropic(server.anthropic_url + suffix, "key", headers={"anthropic-beta": "some"}))
+        asked(Anthropic(server.anthropic_url + suffix, "token", bearer=True))
+        first, second = server.requests
+    assert first.path == "/v1/messages"
+    assert (first.headers["x-api-key"], first.headers["anthropic-beta"]) == ("key", "some")
+    assert first.headers["anthropic-version"] == "2023-06-01"
+    assert second.headers["authorization"] == "Bearer token"
+    assert "x-api-key" not in second.headers
+
+
+def test_breakpoints_stand_behind_tools_system_and_the_newest_message_only() -> None:
+    first, result = tool_round(1)
+    body = body_for(UserMessage("go"), first, result)
+    assert [t.get("cache_control") for t in body["tools"]] == [None, MARK]
+    assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": MARK}]
+    marks = [block.get("cache_control") for message in body["messages"] for block in message["content"]]
+    assert marks == [None, None, MARK]
+
+
+def test_apart_from_the_moving_breakpoint_the_bytes_are_the_same() -> None:
+    history = [UserMessage("go"), *tool_round(1), *tool_round(2)]
+    with ModelServer([Reply(text="ok"), Reply(text="ok")]) as server:
+        wire = Anthropic(server.anthropic_url, "key")
+        asked(wire, *history[:3])
+        asked(wire, *history)
+        first, second = (r.raw for r in server.requests)
+    start = first.rindex(b',"cache_control"')
+    assert second.startswith(first[:start])
+
+
+def test_results_of_one_answer_are_one_message_with_what_the_person_says_next() -> None:
+    calls = AssistantMessage((ToolCall("a", "Read", {}), ToolCall("b", "Read", {})))
+    results = (ToolMessage("a", "Read", "one"), ToolMessage("b", "Read", "", is_error=True))
+    sent = body_for(UserMessage("go"), calls, *results, UserMessage("stop"))["messages"][2]
+    assert sent["role"] == "user"
+    assert [b["type"] for b in sent["content"]] == ["tool_result", "tool_result", "text"]
+    assert sent["content"][1] == {
+        "type": "tool_result",
+        "tool_use_id": "b",
+        "content": "(empty)",
+        "is_error": True,
+    }
+
+
+def test_blank_text_is_never_sent() -> None:
+    sent = body_for(UserMessage("a"), AssistantMessage((Text(" \n"),)), UserMessage(""), UserMessage("b"))
+    assert [[b["text"] for b in m["content"]] for m in sent["messages"]] == [["a", "b"]]
+
+
+def test_ids_of_other_providers_are_made_acceptable_on_both_sides() -> None:
+    call = AssistantMessage((ToolCall("functions.Read:0", "Read", {}),))
+    use, result = body_for(UserMessage("x"), call, ToolMessage("functions.Read:0", "Read", "y"))["messages"][1:]
+    identity = use["content"][0]["id"]
+    assert identity.isidentifier()
+    assert result["content"][0]["tool_use_id"] == identity
+
+
+# Thinking.
+
+
+def test_thinking_comes_with_its_signature_and_goes_back_as_it_came() -> None:
+    reply = Reply(thinking="Let me see.", signature="sig==", redacted="opaque", text="ok", calls=(Call("Read", {}),))
+    with ModelServer([reply.but(split=2), Reply(text="done")]) as server:
+        wire = Anthropic(server.anthropic_url, "key")
+        answer = asked(wire, thinking_tokens=2000)
+        assert answer.parts[:2] == (Thinking("Let me see.", "sig=="), Thinking(data="opaque"))
+        result = ToolMessage(answer.calls[0].id, "Read", "x")
+        asked(wire, UserMessage("hi"), answer.message, result, thinking_tokens=2000)
+        sent = server.bodies[1]["messages"][1]["content"]
+        assert server.bodies[1]["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+    assert sent[:2] == [
+        {"type": "thinking", "thinking": "Let me see.", "signature": "sig=="},
+        {"type": "redacted_thinking", "data": "opaque"},
+    ]
+
+
+def test_thoughts_of_other_models_and_without_proof_are_not_sent() -> None:
+    foreign = AssistantMessage((Thinking("a", "sig"), Text("x")), model="gemini-3")
+    unproven = AssistantMessage((Thinking("b"), Text("y")))
+    sent = body_for(UserMessage("1"), foreign, UserMessage("2"), unproven, UserMessage("3"))["messages"]
+    assert [b["type"] for m in sent for b in m["content"]] == ["text"] * 5
+
+
+def test_thinking_stays_off_in_a_turn_that_was_begun_without() -> None:
+    began, result = tool_round(1)
+    assert "thinking" not in body_for(UserMessage("x"), began, result, thinking_tokens=2000)
+    assert "thinking" not in body_for(UserMessage("x"), began, result, UserMessage("go on"), thinking_tokens=2000)
+    thought, result = tool_round(1, Thinking("hm", "sig"))
+    assert "thinking" in body_for(UserMessage("x"), thought, result, thinking_tokens=2000)
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "max_tokens"),
+    [
+        ({"thinking_tokens": 2000}, 2000, 8192),
+        ({"thinking_tokens": 16000}, 16000, 20096),
+        ({"effort": "low"}, 4096, 8192),
+        ({"effort": "high", "max_tokens": 5000}, 4999, 5000),
+        ({"effort": "high", "max_tokens": 500}, None, 500),
+        ({"effort": "none"}, None, 8192),
+        ({}, None, 8192),
+    ],
+)
+def test_budgets(options: dict[str, Any], budget: int | None, max_tokens: int) -> None:
+    body = body_for(temperature=0.5, **options)
+    assert body.get("thinking", {}).get("budget_tokens") == budget
+    assert body["max_tokens"] == max_tokens
+    assert ("temperature" in body) is (budget is None), "temperature and thinking exclude each other"
+
+
+@pytest.mark.parametrize(
+    ("options", "thinking", "effort"),
+    [
+        ({"effort": "high"}, {"type": "adaptive"}, "high"),
+        ({"effort": "minimal"}, {"type": "adaptive"}, "low"),
+        ({"effort": "low", "reasoning_summary": True}, {"type": "adaptive", "display": "summarized"}, "low"),
+        ({"thinking_tokens": 9000}, {"type": "adaptive"}, None),
+        ({"effort": "none"}, {"type": "disabled"}, None),
+        ({}, None, None),
+    ],
+)
+def test_newer_models_take_an_effort(options: dict[str, Any], thinking: Any, effort: str | None) -> None:
+    body = body_for(model=NEW, **options)
+    assert body.get("thinking") == thinking
+    assert body.get("output_config", {}).get("effort") == effort
+
+
+def test_a_model_that_wants_the_other_kind_of_thinking_gets_it() -> None:
+    def respond(received: Received) -> Reply:
+        if received.body["thinking"]["type"] == "enabled":
+            error = '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive".'
+            return Reply(status=400, error=error)
+        return Reply(text="fine")
+
+    with ModelServer([respond], repeat=True) as server:
+        wire = Anthropic(server.anthropic_url, "key")
+        assert asked(wire, effort="low").text == asked(wire, effort="low").text == "fine"
+        assert len(server.requests) == 3
+
+
+def test_a_rejected_temperature_is_left_out_and_named_once() -> None:
+    def respond(received: Received) -> Reply:
+        if "temperature" in received.body:
+            return Reply(status=400, error="`temperature` is deprecated for this model.")
+        return Reply(text="fine")
+
+    with ModelServer([respond], repeat=True) as server:
+        wire = Anthropic(server.anthropic_url, "key")
+        assert asked(wire, temperature=0.5).notices == (f"{OLD} takes no temperature; it was left out.",)
+        assert asked(wire, temperature=0.5).notices == ()
+
+
+# The rest.
+
+
+def test_a_prefill_is_the_last_message_and_the_first_text() -> None:
+    with ModelServer([Reply(text='"a": 1}')]) as server:
+        answer = asked(Anthropic(server.anthropic_url, "key"), prefill="{ ")
+        assert server.bodies[0]["messages"][-1] == {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "{"}],
+        }
+    assert answer.text == '{"a": 1}'
+
+
+def test_a_model_that_takes_no_prefill() -> None:
+    def respond(received: Received) -> Reply:
+        if received.body["messages"][-1]["role"] == "assistant":
+            return Reply(status=400, error="This model does not support assistant message prefill.")
+        return Reply(text="fine")
+
+    with ModelServer([respond], repeat=True) as server:
+        answer = asked(Anthropic(server.anthropic_url, "key"), prefill="{")
+    assert answer.text == "fine"
+    assert len(answer.notices) == 1
+
+
+def test_usage_counts_what_was_written_to_the_cache() -> None:
+    usage = Usage(input=100, output=5, cache_read=60, cache_write=30)
+    with ModelServer([Reply(text="x", usage=usage)]) as server:
+        assert asked(Anthropic(server.anthropic_url, "key")).usage == usage
+
+
+def test_an_overloaded_provider_has_its_own_status() -> None:
+    reply = Reply(status=529, error="Overloaded", error_type="overloaded_error")
+    with (
+        ModelServer([reply]) as server,
+        pytest.raises(ModelError, match="Anthropic is overloaded: Overloaded") as caught,
+    ):
+        asked(Anthropic(server.anthropic_url, "key"))
+    assert caught.value.failure.retryable

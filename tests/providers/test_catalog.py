@@ -1,0 +1,188 @@
+"""What is known of models, checked against the whole file that LiteLLM ships."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.results import Usage
+from agent_cli.providers import catalog
+from agent_cli.providers.catalog import ModelInfo, Prices, is_provider, known_models, lookup, newest_claude, price
+from agent_cli.providers.discover import default_model
+from agent_cli.providers.registry import PROVIDERS
+
+
+@pytest.fixture(scope="module")
+def everything() -> dict[str, dict[str, object]]:
+    folder = catalog._folder()
+    assert folder is not None
+    whole: dict[str, dict[str, object]] = json.loads((folder / catalog.FILE).read_text("utf-8"))
+    return whole
+
+
+def test_the_quick_look_up_of_every_key_equals_the_full_parse(everything: dict[str, object]) -> None:
+    data = catalog._bytes(catalog.FILE)
+    assert len(everything) > 1000
+    for key, value in everything.items():
+        assert catalog.slice_of(data, key) == value, key
+
+
+def test_a_look_up_parses_next_to_nothing_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    parse = json.loads
+
+    def loads(data: str | bytes) -> Any:
+        parsed.append(len(data))
+        return parse(data)
+
+    monkeypatch.setattr(json, "loads", loads)
+    lookup.cache_clear()
+    assert lookup("openai", "gpt-5")
+    assert 0 < sum(parsed) < 20_000 < len(catalog._bytes(catalog.FILE))
+
+
+def test_a_look_up_reads_the_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    whole = catalog._bytes(catalog.FILE)
+    monkeypatch.setattr(catalog, "_bytes", lambda name: read.append(name) or whole)
+    lookup.cache_clear()
+    assert lookup("openai", "gpt-5-2025-08-07") and lookup("openai", "gpt-5-2025-08-07")
+    assert read == [catalog.FILE]
+
+
+def test_a_file_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    compact = b'{"m":{"litellm_provider":"openai","mode":"chat","max_input_tokens":7}}'
+    monkeypatch.setattr(catalog, "_bytes", lambda name: compact)
+    lookup.cache_clear()
+    try:
+        info = lookup("openai", "m")
+        assert info is not None and info.context_window == 7
+    finally:
+        lookup.cache_clear()
+
+
+def test_without_litellm_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    code = (
+        "from agent_cli.providers import catalog as c; from agent_cli.core.results import Usage;"
+        "assert c.lookup('openai', 'gpt-5') is None; assert c.known_models() == [];"
+        "assert c.newest_claude('sonnet') is None; assert not c.is_provider('bedrock');"
+        "assert not c.price(None, Usage(input=5)).reliable; assert c.lookup('ollama', 'x').local"
+    )
+    path = (
+        f"import sys; sys.path[:] = [p for p in sys.path if 'packages' not in p] + {[str(root), str(root / 'tools')]};"
+    )
+    done = subprocess.run([sys.executable, "-S", "-P", "-c", path + code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_catalog_or_the_selection_imports_nothing_heavy() -> None:
+    heavy = ["litellm", "pydantic", "dataclasses", "urllib.request", "subprocess", "http.client", "keyring", "asyncio"]
+    code = f"import sys, agent_cli.providers.resolve; print([m for m in {heavy} if m in sys.modules])"
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_bare_entry_belongs_to_its_provider_only() -> None:
+    info = lookup("anthropic", "claude-sonnet-4-5")
+    assert info is not None
+    assert info.name == "anthropic/claude-sonnet-4-5"
+    assert info.context_window and info.max_output and info.tools and info.reasoning and info.vision and info.caching
+    assert lookup("groq", "claude-sonnet-4-5") is None
+
+
+def test_names_with_several_slashes_and_other_names_of_a_provider_are_found() -> None:
+    assert lookup("openrouter", "anthropic/claude-sonnet-4.5") is not None
+    assert lookup("groq", "openai/gpt-oss-120b") is not None
+    assert lookup("bedrock", "anthropic.claude-sonnet-4-20250514-v1:0") is not None
+
+
+def test_a_dated_release_that_is_not_listed_is_known_by_its_undated_name() -> None:
+    info = lookup("anthropic", "claude-sonnet-4-5-20991231")
+    assert info is not None and info.name == "anthropic/claude-sonnet-4-5-20991231"
+    assert lookup("anthropic", "claude-nothing-1") is None
+
+
+def test_models_that_answer_only_on_the_responses_api_are_told_apart() -> None:
+    codex, chat = lookup("openai", "gpt-5-codex"), lookup("openai", "gpt-5")
+    assert codex is not None and codex.responses_only
+    assert chat is not None and not chat.responses_only
+
+
+def test_every_default_model_is_in_the_catalog_and_calls_tools() -> None:
+    for provider in PROVIDERS:
+        if provider.default:
+            info = lookup(provider.name, provider.default) or lookup(
+                provider.name, provider.model_prefix + provider.default
+            )
+            assert info is not None and info.tools, provider.name
+    assert default_model({"ANTHROPIC_API_KEY": "x"}) == f"anthropic/{newest_claude('sonnet')}"
+
+
+def test_the_newest_claude_of_a_family_is_the_one_with_the_highest_version() -> None:
+    for family in ("sonnet", "opus", "haiku"):
+        name = newest_claude(family)
+        assert name is not None and lookup("anthropic", name) is not None
+    assert newest_claude("tanka") is None
+
+
+def test_known_models_hold_conversations_and_match_every_word() -> None:
+    found = known_models("Claude bedrock")
+    assert found and all("claude" in m.name.lower() and "bedrock" in m.name for m in found)
+    names = [m.name for m in known_models()]
+    assert len(names) > 1000 and names == sorted(names)
+    assert "openai/gpt-5" in names and not any("embedding-3" in n for n in names)
+
+
+def test_providers_are_known_by_name() -> None:
+    assert is_provider("bedrock") and is_provider("vercel_ai_gateway")
+    assert not is_provider("nobody") and not is_provider('a"b') and not is_provider("chat_completions")
+
+
+PLAIN = ModelInfo(name="p/m", provider="p", prices=(Prices(input=1.0, output=10.0, cache_read=0.1, cache_write=2.0),))
+
+
+def test_cached_input_is_priced_apart_from_plain_input() -> None:
+    cost = price(PLAIN, Usage(input=100, cache_read=60, cache_write=30, output=5))
+    assert cost.cost == pytest.approx(10 * 1.0 + 60 * 0.1 + 30 * 2.0 + 5 * 10.0)
+    assert cost.reliable
+
+
+def test_a_part_without_a_price_makes_the_cost_unreliable() -> None:
+    info = PLAIN.but(prices=(Prices(input=1.0, output=10.0),))
+    assert price(info, Usage(input=100)).reliable
+    cached = price(info, Usage(input=100, cache_read=60))
+    assert not cached.reliable and cached.cost == pytest.approx(100.0)
+
+
+def test_unknown_models_cost_nothing_unreliably() -> None:
+    assert price(None, Usage(input=5)) == Usage(input=5, reliable=False)
+    assert price(PLAIN.but(prices=()), Usage(input=5)) == Usage(input=5, reliable=False)
+
+
+def test_a_long_request_is_priced_as_a_whole_at_the_upper_tier() -> None:
+    info = lookup("anthropic", "claude-sonnet-4-5")
+    assert info is not None and [p.above for p in info.prices] == [0, 200_000]
+    low, high = info.prices
+    assert low.input and high.input and high.input > low.input
+    assert price(info, Usage(input=200_000)).cost == pytest.approx(200_000 * low.input)
+    assert price(info, Usage(input=200_001)).cost == pytest.approx(200_001 * high.input)
+    ranges = lookup("dashscope", "qwen-flash")
+    assert ranges is not None and len(ranges.prices) > 1
+
+
+def test_local_models_are_free_and_a_reported_cost_stands() -> None:
+    assert price(lookup("ollama", "anything:7b"), Usage(input=5, output=5)) == Usage(input=5, output=5)
+    assert price(PLAIN, Usage(input=5, cost=0.25)).cost == 0.25
+
+
+def test_reasoning_is_priced_as_output_unless_it_has_its_own_price() -> None:
+    assert price(PLAIN, Usage(output=10, reasoning=4)).cost == pytest.approx(100.0)
+    own = PLAIN.but(prices=(PLAIN.prices[0].but(reasoning=1.0),))
+    assert price(own, Usage(output=10, reasoning=4)).cost == pytest.approx(64.0)

@@ -1,0 +1,97 @@
+"""What every wire promises of images and PDFs: the contract of `test_contract.py`, for what is no text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
+from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.base import Request
+from agent_cli.providers.openai_chat import OpenAIChat
+from agent_tools.cancel import CancelToken
+from agent_tools.media import Media
+from tests.providers.server import ModelServer, Reply
+from tests.providers.test_contract import every_wire, no_proxy, without_breakpoints
+from tests.providers.wires import Wire, ask, gathered, request
+
+__all__ = ["no_proxy"]
+
+PIXEL = Media("image/png", "iVBORw0KGgo=", "shots/one.png")
+PAPER = Media("application/pdf", "JVBERi0xLjQ=", "paper.pdf")
+
+
+def seeing() -> Iterator[Message]:
+    """A conversation that shows things: the user's image, and two calls of one round with an image and a PDF."""
+    yield UserMessage("What is this?", (PIXEL,))
+    yield AssistantMessage((ToolCall("c1", "Read", {"path": "two.png"}), ToolCall("c2", "Read", {"path": "paper.pdf"})))
+    yield ToolMessage("c1", "Read", "Image two.png", media=(PIXEL.but(data="dHdv", name="two.png"),))
+    yield ToolMessage("c2", "Read", "", media=(PAPER,))
+    yield AssistantMessage((ToolCall("c3", "Read", {"path": "a"}),))
+    yield ToolMessage("c3", "Read", "words")
+    yield AssistantMessage((Text("I see."),))
+    yield UserMessage("", (PAPER,))
+
+
+def shown(value: Any) -> Iterator[tuple[str, str]]:
+    """Type and data of everything in a body that is no text, in order, in whichever protocol."""
+    if isinstance(value, list):
+        for item in value:
+            yield from shown(item)
+    elif isinstance(value, dict) and value.get("type") in ("image", "document"):
+        assert value["source"]["type"] == "base64"
+        yield value["source"]["media_type"], value["source"]["data"]
+    elif isinstance(value, dict) and value.get("type") in ("image_url", "file"):
+        url = value["image_url"]["url"] if value["type"] == "image_url" else value["file"]["file_data"]
+        head, _, data = url.partition(";base64,")
+        yield head.removeprefix("data:"), data
+    elif isinstance(value, dict):
+        yield from shown(list(value.values()))
+
+
+@every_wire
+def test_images_and_documents_are_shown_in_order(wire: Wire) -> None:
+    with ModelServer([Reply(text="ok")]) as server:
+        ask(wire, server, messages=tuple(seeing()))
+        body = server.bodies[0]
+    assert list(shown(body["messages"])) == [
+        ("image/png", PIXEL.data), ("image/png", "dHdv"), ("application/pdf", PAPER.data),
+        ("application/pdf", PAPER.data),
+    ]  # fmt: skip
+    roles = [(m["role"], len(list(shown(m)))) for m in body["messages"] if any(shown(m))]
+    assert roles == [("user", 1), ("user", 2), ("user", 1)]
+    assert "What is this?" in json.dumps(body) and "Image two.png" in json.dumps(body)
+
+
+@every_wire
+def test_what_is_shown_stays_where_it_is(wire: Wire) -> None:
+    history = list(seeing())
+    with ModelServer([Reply(text="ok")] * 4) as server:
+        transport = wire.open(server)
+        for length in (1, 4, 6, 8):
+            gathered(transport.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
+        sent = [without_breakpoints(body)["messages"] for body in server.bodies]
+    for before, after in pairwise(sent):
+        assert after[: len(before)] == before
+
+
+def test_chat_completions_introduces_what_a_result_shows() -> None:
+    with ModelServer([Reply(text="ok")]) as server:
+        asked = Request("m", "", tuple(seeing())[:4])
+        gathered(OpenAIChat(server.openai_url, None).stream(asked, CancelToken()))
+        *_, first, second, showing = server.bodies[0]["messages"]
+    assert (first["content"], second["content"]) == ("Image two.png", "")
+    assert [part["type"] for part in showing["content"]] == ["text", "image_url", "text", "file"]
+    assert showing["content"][0]["text"] == "[image two.png, from the result of Read call c1]"
+    assert showing["content"][3]["file"]["filename"] == "paper.pdf"
+
+
+def test_the_messages_api_has_them_inside_the_result_with_their_title() -> None:
+    with ModelServer([Reply(text="ok")]) as server:
+        asked = Request("claude-x", "", tuple(seeing())[:4])
+        gathered(Anthropic(server.anthropic_url, None).stream(asked, CancelToken()))
+        results = without_breakpoints(server.bodies[0]["messages"][-1]["content"])
+    assert results[0]["content"][0] == {"type": "text", "text": "Image two.png"}
+    assert [block["title"] for block in results[1]["content"]] == ["paper.pdf"]

@@ -1,0 +1,178 @@
+"""What providers say when they refuse, as they really say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent_cli.core.results import Failure
+from agent_cli.providers.base import ModelError
+from agent_cli.providers.errors import LOADING_WAIT, error_for_status, refusal_in_stream, retry_after
+
+NOW = 1_700_000_000.0
+
+
+def refused(status: int, error: Any, headers: Callable[[str], str] = lambda _: "") -> ModelError:
+    body = error if isinstance(error, bytes) else json.dumps(error).encode()
+    return error_for_status(status, body, headers, provider="Prov", model="big-1", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "This model's maximum context length is 4097 tokens. However, your messages resulted in 4294 tokens."),
+        (400, "prompt is too long: 205371 tokens > 200000 maximum"),
+        (400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+        (400, "Your input exceeds the context window of this model. Please adjust your input and try again."),
+        (400, "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."),
+        (400, "the request exceeds the available context size, try increasing it"),
+        (400, "Input length 131393 exceeds the maximum allowed input length of 131040 tokens."),
+        (400, "Input length (265330) exceeds model's maximum context length (262144)."),
+        (400, "Requested token count exceeds the model's maximum context length of 202752 tokens."),
+        (400, "Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)"),
+        (400, "Input is too long for requested model."),
+        (400, "This endpoint's maximum context length is 200000 tokens. However, you requested about 250000."),
+        (400, "Please reduce the length of the messages or completion."),
+        (413, "Request too large for model on tokens per minute (TPM): please reduce your message size and try again."),
+        (413, "Request exceeds the maximum size"),
+        (500, "prompt is too long; exceeded max context length by 100 tokens"),
+        (422, "the prompt is longer than the model's context length"),
+    ],
+)
+def test_a_conversation_that_is_too_long(status: int, message: str) -> None:
+    kind = "request_too_large" if message.startswith("Request exceeds") else "invalid_request_error"
+    failure = refused(status, {"error": {"message": message, "type": kind}}).failure
+    assert (failure.kind, failure.retryable) == ("context_too_long", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind", "retryable"),
+    [
+        (401, {"message": "Incorrect API key provided: sk-x"}, "auth", False),
+        (
+            400,
+            {"message": "API key not valid. Please pass a valid API key."},
+            "auth",
+            False,
+        ),
+        (403, {"message": "Country not supported"}, "auth", False),
+        (429, {"message": "Too many tokens, please wait before trying again."}, "rate_limit", True),
+        (429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}, "rate_limit", False),
+        (402, {"message": "Insufficient Balance"}, "rate_limit", False),
+        (400, {"message": "Your credit balance is too low to access the Anthropic API."}, "rate_limit", False),
+        (529, {"message": "Overloaded", "type": "overloaded_error"}, "overloaded", True),
+        (502, {"message": "Bad gateway"}, "overloaded", True),
+        (504, {"message": "upstream timed out"}, "overloaded", True),
+        (408, {"message": "timeout"}, "network", True),
+        (422, {"message": "messages.0.role: unknown"}, "bad_request", False),
+        (400, {"message": "max_tokens: 100000 > 64000, which is the maximum allowed"}, "bad_request", False),
+    ],
+)
+def test_kinds(status: int, error: dict[str, Any], kind: str, retryable: bool) -> None:
+    failure = refused(status, {"error": error}).failure
+    assert (failure.kind, failure.retryable) == (kind, retryable)
+    assert str(error["message"]).rstrip(".") in failure.message
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, {"error": {"message": "The model `big-1` does not exist or you do not have access to it."}}),
+        (404, {"type": "error", "error": {"type": "not_found_error", "message": "model: big-1 not found"}}),
+        (400, {"error": {"message": "big-1 is not a valid model ID", "code": 400}}),
+        (404, {"error": {"message": 'model "big-1" not found, try pulling it first', "type": "api_error"}}),
+        (404, {"error": "model 'big-1' not found"}),
+        (404, {"error": {"message": "No endpoints found for big-1.", "code": 404}}),
+    ],
+)
+def test_an_unknown_model(status: int, body: dict[str, Any]) -> None:
+    failure = refused(status, body).failure
+    assert failure.kind == "bad_request"
+    assert failure.message.startswith("Prov has no model named 'big-1': ")
+
+
+def test_a_local_server_that_loads_its_model_is_waited_for() -> None:
+    error = refused(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
+    assert error.failure == Failure("overloaded", "Prov is still loading its model (HTTP 503).", True)
+    assert error.retry_after == LOADING_WAIT
+
+
+def test_a_wrong_address_is_not_an_unknown_model() -> None:
+    message = refused(404, {"detail": "Not Found"}).failure.message
+    assert message == "Prov has nothing at this address (HTTP 404); is the base URL right?"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"detail": [{"msg": "field required"}, {"msg": "too short"}]}, "field required; too short"),
+        ([{"error": {"code": 400, "message": "inside a list"}}], "inside a list"),
+        ({"message": "bare", "object": "error"}, "bare"),
+        ({"error": "just words"}, "just words"),
+        (b"plain text, no JSON", "plain text, no JSON"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+    ],
+)
+def test_wherever_the_message_is_it_is_found(body: Any, said: str) -> None:
+    assert refused(400, body).failure.message == f"Prov refused the request: {said}."
+
+
+def test_an_empty_body_leaves_the_status() -> None:
+    assert refused(400, b"").failure.message == "Prov refused the request (HTTP 400)."
+
+
+def test_a_long_message_is_clipped_and_made_one_line() -> None:
+    message = refused(400, {"error": {"message": "word\n" * 1000}}).failure.message
+    assert len(message) < 600
+    assert "\n" not in message
+
+
+def test_a_web_page_shows_its_title_only() -> None:
+    page = b"<!doctype html><title>502 Bad\nGateway</title><body>long</body>"
+    assert refused(502, page).failure.message == "Server error (502) from Prov: a web page: 502 Bad Gateway."
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"type": "overloaded_error", "message": "x"}, "overloaded"),
+        ({"type": "rate_limit_error", "message": "x"}, "rate_limit"),
+        ({"type": "invalid_request_error", "message": "prompt is too long"}, "context_too_long"),
+        ({"code": 502, "message": "x"}, "overloaded"),
+        ({"code": "context_length_exceeded", "message": "x"}, "context_too_long"),
+        ({"message": "something else"}, "overloaded"),
+        ("only words", "overloaded"),
+    ],
+)
+def test_errors_inside_a_stream(error: Any, kind: str) -> None:
+    assert refusal_in_stream(error, provider="Prov", model="m").failure.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}, 30.0),
+        ({"retry-after": "Tue, 14 Nov 2000 22:13:50 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        (
+            {
+                "anthropic-ratelimit-requests-remaining": "3",
+                "anthropic-ratelimit-requests-reset": "2023-11-14T22:20:20Z",
+                "anthropic-ratelimit-tokens-remaining": "0",
+                "anthropic-ratelimit-tokens-reset": "2023-11-14T22:13:32Z",
+            },
+            12.0,
+        ),
+        ({}, None),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(lambda name: headers.get(name, ""), 429, NOW) == seconds

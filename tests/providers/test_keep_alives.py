@@ -1,0 +1,123 @@
+"""A server that sends signs of life and nothing else is given up; one that sends them between its words is not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import repeat
+
+import pytest
+
+from agent_cli.core.messages import UserMessage
+from agent_cli.providers import http
+from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.base import ModelError, Request, TextChunk, Transport
+from agent_cli.providers.http import Timeouts
+from agent_cli.providers.http_client import Splitter
+from agent_cli.providers.openai_chat import OpenAIChat
+from agent_tools.cancel import CancelToken
+from tests.providers.doors import clean_environment
+from tests.providers.replies import Protocol, Reply, events
+
+__all__ = ["clean_environment"]
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n\r\n"
+REQUEST = Request("m", "s", (UserMessage("hi"),), max_tokens=100)
+IDLE = 60.0
+
+
+@contextmanager
+def dripping(pieces: Iterable[bytes], kind: bytes = b"text/event-stream") -> Iterator[str]:
+    """The URL of a server that answers with these pieces, a hundredth of a second apart, until the client leaves."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+
+    def serve() -> None:
+        sock, _ = listener.accept()
+        with sock, suppress(OSError):
+            sock.recv(1 << 16)
+            sock.sendall(HEAD % kind)
+            for piece in pieces:
+                if ended.wait(0.01):
+                    break
+                sock.sendall(piece)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        ended.set()
+        thread.join()
+
+
+def openai(url: str) -> Transport:
+    return OpenAIChat(f"{url}/v1", "key", timeouts=Timeouts(idle=IDLE))
+
+
+def anthropic(url: str) -> Transport:
+    return Anthropic(url, "key", timeouts=Timeouts(idle=IDLE))
+
+
+@pytest.mark.parametrize("make", [openai, anthropic])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b": keep-alive\n\n",
+        b":\n",
+        b'event: ping\ndata: {"type": "ping"}\n\n',
+        b"data:\n\n",
+        b'data: {"choices": [{"index": 0, "delta": {}}]}\n\n',
+    ],
+)
+def test_nothing_but_keep_alives_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Transport], piece: bytes
+) -> None:
+    monkeypatch.setattr(http, "KEEP_ALIVES", 0.3 / IDLE)
+    with dripping(repeat(piece)) as url, pytest.raises(ModelError) as caught:
+        for _ in make(url).stream(REQUEST, CancelToken()):
+            pass
+    assert "sent nothing but keep-alives for" in str(caught.value)
+    assert caught.value.failure.kind == "network" and not caught.value.failure.retryable
+
+
+def test_blanks_in_place_of_a_whole_answer_are_keep_alives_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "KEEP_ALIVES", 0.3 / IDLE)
+    with (
+        dripping(repeat(b"  \n"), b"application/json") as url,
+        pytest.raises(ModelError, match="nothing but keep-alives"),
+    ):
+        list(openai(url).stream(REQUEST, CancelToken()))
+
+
+@pytest.mark.parametrize(("make", "protocol"), [(openai, "openai"), (anthropic, "anthropic")])
+def test_words_between_keep_alives_begin_the_wait_anew(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Transport], protocol: Protocol
+) -> None:
+    monkeypatch.setattr(http, "KEEP_ALIVES", 0.6 / IDLE)
+    text = "word " * 60
+    answer = events(Reply(text=text, split=5, comments=True), protocol, "m")
+    with dripping(answer) as url:
+        chunks = list(make(url).stream(REQUEST, CancelToken()))
+    assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == text
+
+
+def test_an_event_has_a_bound() -> None:
+    splitter = Splitter(most=1_000)
+    with pytest.raises(OverflowError):
+        for _ in range(100):
+            splitter.feed(b"data: " + b"x" * 100 + b"\n")
+    splitter = Splitter(most=1_000)
+    events = [splitter.feed(b"data: " + b"x" * 500 + b"\n\n") for _ in range(100)]
+    assert len(events) == 100
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_events_are_found_however_their_ends_are_cut(size: int) -> None:
+    data = b"\ndata: a\n\n\n: c\n\ndata: b\r\n\r\ndata: c\rdata: d\r\rdata: e\n"
+    splitter = Splitter()
+    found = [event for at in range(0, len(data), size) for event in splitter.feed(data[at : at + size])]
+    assert found == [("", "a"), ("", "b"), ("", "c\nd")]

@@ -1,0 +1,282 @@
+"""Names of models, credentials, and what is used when nothing is configured."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from agent_cli.providers import credentials
+from agent_cli.providers.catalog import newest_claude
+from agent_cli.providers.discover import default_model, discover, probe_server
+from agent_cli.providers.registry import PROVIDERS, base_url_of, find
+from agent_cli.providers.resolve import (
+    MissingKeyError,
+    ModelSetupError,
+    NoModelError,
+    ResolvedModel,
+    Secret,
+    open_transport,
+    resolve,
+)
+
+KEYS = {variable: f"key-of-{p.name}" for p in PROVIDERS for variable in p.keys if variable != "ANTHROPIC_AUTH_TOKEN"}
+
+
+def nothing(url: str) -> str | None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model", "wire"),
+    [
+        ("openai/gpt-5", "openai", "gpt-5", "openai"),
+        ("gpt-5", "openai", "gpt-5", "openai"),
+        ("o3", "openai", "o3", "openai"),
+        ("gpt-99-unheard-of", "openai", "gpt-99-unheard-of", "openai"),
+        ("claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5", "anthropic"),
+        ("anthropic/claude-opus-5", "anthropic", "claude-opus-5", "anthropic"),
+        ("openrouter/anthropic/claude-x", "openrouter", "anthropic/claude-x", "openai"),
+        ("groq/openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b", "openai"),
+        ("mistral-large-latest", "mistral", "mistral-large-latest", "openai"),
+        ("deepseek-chat", "deepseek", "deepseek-chat", "openai"),
+        ("grok-4.6", "xai", "grok-4.6", "openai"),
+        ("gemini-2.5-pro", "gemini", "gemini-2.5-pro", "litellm"),
+        ("bedrock/anthropic.claude-v2", "bedrock", "anthropic.claude-v2", "litellm"),
+        ("anthropic.claude-3-haiku-20240307-v1:0", "bedrock", "anthropic.claude-3-haiku-20240307-v1:0", "litellm"),
+        ("watsonx/ibm/granite", "watsonx", "ibm/granite", "litellm"),
+        ("qwen3:8b", "ollama", "qwen3:8b", "openai"),
+        ("ollama/hf.co/some/model:Q4", "ollama", "hf.co/some/model:Q4", "openai"),
+        ("fireworks_ai/glm-5p2", "fireworks_ai", "accounts/fireworks/models/glm-5p2", "openai"),
+        ("gpt-5-codex", "openai", "gpt-5-codex", "litellm"),
+    ],
+)
+def test_a_name_means_a_provider_its_own_name_and_a_wire(name: str, provider: str, model: str, wire: str) -> None:
+    found = resolve(name, env=KEYS)
+    assert (found.provider, found.model, found.wire) == (provider, model, wire)
+
+
+def test_short_names_mean_the_newest_claude() -> None:
+    for short in ("sonnet", "opus", "haiku"):
+        assert resolve(short, env=KEYS).model == newest_claude(short)
+
+
+def test_a_script_needs_no_key() -> None:
+    found = resolve("scripted:some/file.toml", env={})
+    assert (found.wire, found.model, found.name) == ("scripted", "some/file.toml", "scripted:some/file.toml")
+
+
+def test_a_name_that_means_nothing_is_refused_in_one_sentence() -> None:
+    for name in ("flurb", "nobody/flurb", ""):
+        with pytest.raises(NoModelError) as caught:
+            resolve(name, env=KEYS)
+        assert "\n" not in str(caught.value) and "provider/model" in str(caught.value)
+
+
+def test_with_a_base_url_any_name_goes_to_that_server_without_a_key() -> None:
+    for name in ("flurb", "Qwen/Qwen3-8B"):
+        found = resolve(name, base_url="http://10.0.0.5:9000/v1/", env={})
+        assert (found.provider, found.model, found.wire) == ("openai", name, "openai")
+        assert (found.base_url, found.api_key) == ("http://10.0.0.5:9000/v1", None)
+
+
+def test_base_urls_come_from_the_environment() -> None:
+    assert resolve("gpt-5", env={"OPENAI_BASE_URL": "http://box/v1"}).base_url == "http://box/v1"
+    assert resolve("gpt-5", env={"OPENAI_API_BASE": "http://box/v1"}).base_url == "http://box/v1"
+    assert resolve("sonnet", env={"ANTHROPIC_BASE_URL": "http://box"}).base_url == "http://box"
+    assert resolve("claude-x", env=KEYS).base_url == "https://api.anthropic.com"
+
+
+@pytest.mark.parametrize(
+    ("value", "url"),
+    [
+        ("", "http://localhost:11434/v1"),
+        ("0.0.0.0", "http://localhost:11434/v1"),
+        ("127.0.0.1:5000", "http://127.0.0.1:5000/v1"),
+        (":5000", "http://localhost:5000/v1"),
+        ("http://box:5000/", "http://box:5000/v1"),
+        ("https://box.example", "https://box.example/v1"),
+        ("http://[::1]:5000", "http://[::1]:5000/v1"),
+        ("http://box/ollama/v1", "http://box:11434/ollama/v1"),
+    ],
+)
+def test_an_ollama_host_is_read_as_ollama_reads_it(value: str, url: str) -> None:
+    provider = find("ollama")
+    assert provider is not None
+    assert base_url_of(provider, {"OLLAMA_HOST": value}) == url
+
+
+def test_the_transport_can_be_forced() -> None:
+    assert resolve("gpt-5", transport="litellm", env=KEYS).wire == "litellm"
+    assert resolve("gpt-5-codex", transport="direct", env=KEYS).wire == "openai"
+    assert resolve("sonnet", transport="litellm", env=KEYS).litellm == f"anthropic/{newest_claude('sonnet')}"
+    assert resolve("ollama/x", transport="litellm", env={}).litellm == "openai/x"
+    with pytest.raises(ModelSetupError, match="only through LiteLLM"):
+        resolve("gemini/gemini-2.5-pro", transport="direct", env=KEYS)
+
+
+@pytest.mark.parametrize("name", ["cohere/command-a-03-2025", "cohere_chat/command-a-03-2025", "command-a-03-2025"])
+def test_cohere_is_a_compatible_server_also_for_litellm(name: str) -> None:
+    env = {**KEYS, "COHERE_API_BASE": "https://api.cohere.com/v2/chat"}
+    direct, through = (resolve(name, transport=how, env=env) for how in ("auto", "litellm"))
+    assert (direct.name, direct.wire) == ("cohere/command-a-03-2025", "openai")
+    assert (through.litellm, through.wire) == ("openai/command-a-03-2025", "litellm")
+    assert direct.base_url == through.base_url == "https://api.cohere.ai/compatibility/v1"
+
+
+def test_a_missing_key_names_the_variable_to_set() -> None:
+    for name, variable in (
+        ("gpt-5", "OPENAI_API_KEY"),
+        ("sonnet", "ANTHROPIC_API_KEY"),
+        ("gemini/x", "GEMINI_API_KEY"),
+    ):
+        with pytest.raises(MissingKeyError, match=variable):
+            resolve(name, env={variable: "  "})
+
+
+def test_the_key_never_shows() -> None:
+    found = resolve("gpt-5", env={"OPENAI_API_KEY": " sk-12345\n"})
+    assert found.key_source == "environment OPENAI_API_KEY"
+    assert found.api_key is not None and found.api_key.reveal() == "sk-12345"
+    assert "12345" not in repr(found) and "12345" not in str(found.api_key)
+    with pytest.raises(TypeError):
+        json.dumps(found.api_key)
+
+
+def test_an_anthropic_token_is_a_bearer_token() -> None:
+    found = resolve("sonnet", env={"ANTHROPIC_AUTH_TOKEN": "t"})
+    assert found.bearer and found.key_source == "environment ANTHROPIC_AUTH_TOKEN"
+    assert not resolve("sonnet", env={"ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t"}).bearer
+
+
+def test_the_environment_comes_before_the_key_command_and_that_before_the_keyring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ring = types.ModuleType("keyring")
+    ring.get_password = lambda service, user: f"ring-{service}-{user}"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", ring)
+    path = {"PATH": "/usr/bin:/bin"}
+
+    def key(**options: Any) -> tuple[str, str]:
+        found = resolve("gpt-5", **options)
+        assert found.api_key is not None
+        return found.api_key.reveal(), found.key_source
+
+    assert key(env={"OPENAI_API_KEY": "e"}, key_command="echo c", keyring=True)[0] == "e"
+    assert key(env=path, key_command="printf ' c '; exit 0", keyring=True) == ("c", "key_command")
+    assert key(env={}, keyring=True) == ("ring-agent-openai", "system keyring (agent, openai)")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("echo no >&2; exit 3", "exit code 3: no"), ("true", "printed nothing"), ("sleep 9", "within")],
+)
+def test_a_key_command_that_fails_says_so(command: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "COMMAND_SECONDS", 0.2)
+    with pytest.raises(ModelSetupError, match=said):
+        resolve("gpt-5", env={"PATH": "/usr/bin:/bin"}, key_command=command)
+
+
+def test_a_keyring_that_fails_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = types.ModuleType("keyring")
+
+    def broken(service: str, user: str) -> str:
+        raise RuntimeError("no backend")
+
+    ring.get_password = broken  # type: ignore[attr-defined]
+    for module in (ring, None):  # None: not installed
+        monkeypatch.setitem(sys.modules, "keyring", module)
+        with pytest.raises(MissingKeyError):
+            resolve("gpt-5", env={}, keyring=True)
+
+
+def test_a_key_in_the_environment_chooses_the_model() -> None:
+    assert default_model({"OPENAI_API_KEY": "k"}, nothing).startswith("openai/")
+    both = discover({"GROQ_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, nothing)
+    assert [name.partition("/")[0] for name, _ in both] == ["anthropic", "groq"]
+    assert both[0][1] == "ANTHROPIC_API_KEY is set"
+    for variable in KEYS:
+        for name, _ in discover({variable: "k"}, nothing):
+            assert resolve(name, env={variable: "k"}).api_key
+
+
+def test_a_local_server_comes_after_the_keys() -> None:
+    found = discover({"GROQ_API_KEY": "k"}, lambda url: "m" if ":1234" in url else None)
+    assert [name for name, _ in found] == ["groq/openai/gpt-oss-120b", "lm_studio/m"]
+
+
+def test_a_key_for_a_server_of_ones_own_takes_the_model_that_it_has() -> None:
+    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    assert default_model(env, lambda url: "m" if ":9/" in url else None) == "openai/m"
+
+
+def test_with_nothing_there_it_says_what_was_looked_for() -> None:
+    with pytest.raises(NoModelError) as caught:
+        default_model({}, nothing)
+    said = str(caught.value)
+    assert "ANTHROPIC_API_KEY" in said and "ollama" in said and "agent demo" in said and "\n" not in said
+
+
+class Server(BaseHTTPRequestHandler):
+    answers: ClassVar = {
+        "/good/models": (200, b'{"data":[{"id":"nomic-embed-text"},{"id":"llama3"}]}'),
+        "/empty/models": (200, b'{"data":null}'),
+        "/html/models": (200, b"<html>"),
+        "/list/models": (200, b"[]"),
+    }
+
+    def do_GET(self) -> None:
+        status, body = self.answers.get(self.path, (404, b""))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def local() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_server_is_asked_for_its_first_chat_model(local: str) -> None:
+    assert probe_server(f"{local}/good") == "llama3"
+    for path in ("empty", "html", "list", "missing"):
+        assert probe_server(f"{local}/{path}") is None
+    assert probe_server("https://localhost/v1") is None
+
+
+def test_where_no_server_is_the_probe_gives_up_at_once() -> None:
+    begun = time.monotonic()
+    assert probe_server("http://127.0.0.1:9/v1") is None
+    assert probe_server("http://10.255.255.1:9/v1") is None
+    assert time.monotonic() - begun < 20
+
+
+def test_each_wire_opens_and_a_script_is_not_retried(tmp_path: Path) -> None:
+    for name in ("gpt-5", "sonnet", "gemini/gemini-2.5-pro"):
+        assert type(open_transport(resolve(name, env=KEYS), attempts=2)).__name__ == "Retrying"
+    script = tmp_path / "s.toml"
+    script.write_text('[[reply]]\ntext = "hi"\n')
+    assert type(open_transport(resolve(f"scripted:{script}", env={}))).__name__ == "Scripted"
+    with pytest.raises(ModelSetupError, match="nowhere"):
+        open_transport(resolve("scripted:nowhere.toml", env={}))
+
+
+def test_two_resolutions_of_one_name_are_equal() -> None:
+    one, two = resolve("gpt-5", env=KEYS), resolve("gpt-5", env=KEYS)
+    assert one == two and isinstance(one, ResolvedModel) and one.api_key == Secret("key-of-openai")

@@ -1,0 +1,233 @@
+"""Images for a model: made to fit what providers take, or a sentence that says why not.
+
+Providers take PNG, JPEG, GIF and WebP up to a size in bytes and pixels, and scale larger ones down themselves. Where
+Pillow is installed (the extra `images`), that is done here: it costs fewer bytes on every later request.
+
+What an image's bytes say of themselves: kind, size in pixels, and whether they are all there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from binascii import b2a_base64
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.display import Note
+from agent_tools.media import Media
+from agent_tools.record import Value
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+
+class Image(Value):
+    """An image as its header describes it. mime: such as image/png. whole: the data runs to the format's end mark."""
+
+    name: str
+    mime: str
+    width: int
+    height: int
+    whole: bool = True
+
+    @property
+    def size(self) -> str:
+        """Width and height in words."""
+        return f"{self.width} x {self.height} pixels"
+
+
+def sniff(data: bytes) -> Image | None:
+    """The image that `data` is; None where it is none, or its header is broken."""
+    try:
+        found = _of_kind(data)
+    except (IndexError, ValueError):
+        return None
+    return found if found is not None and found.width > 0 and found.height > 0 else None
+
+
+def _of_kind(data: bytes) -> Image | None:
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
+        whole = data.find(b"IDAT", 33) > 0 and data.rfind(b"IEND\xaeB`\x82") > 0
+        return Image("PNG", "image/png", _big(data, 16, 4), _big(data, 20, 4), whole)
+    if data.startswith(b"\xff\xd8\xff"):
+        return _jpeg(data)
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        whole = data.rstrip(b"\0").endswith(b";")
+        return Image("GIF", "image/gif", _little(data, 6, 2), _little(data, 8, 2), whole)
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return _webp(data)
+    if data.startswith(b"BM") and _little(data, 14, 4) in (12, 40, 52, 56, 64, 108, 124):
+        size = 2 if _little(data, 14, 4) == 12 else 4
+        at = 18 + size
+        # A negative height says that the rows come from the top.
+        height = abs(int.from_bytes(_part(data, at, size), "little", signed=size == 4))
+        return Image("BMP", "image/bmp", _little(data, 18, size), height)
+    if data.startswith((b"II*\0", b"MM\0*")):
+        return _tiff(data)
+    return None
+
+
+def _part(data: bytes, at: int, size: int) -> bytes:
+    part = data[at : at + size]
+    if len(part) < size:
+        raise IndexError(at)
+    return part
+
+
+def _big(data: bytes, at: int, size: int) -> int:
+    return int.from_bytes(_part(data, at, size), "big")
+
+
+def _little(data: bytes, at: int, size: int) -> int:
+    return int.from_bytes(_part(data, at, size), "little")
+
+
+def _jpeg(data: bytes) -> Image | None:
+    """The frame header, found from segment to segment; a scan must follow it and an end mark that."""
+    at = 2
+    while True:
+        while _big(data, at, 1) != 0xFF:
+            at += 1
+        while (marker := _big(data, at, 1)) == 0xFF:
+            at += 1
+        at += 1
+        if marker in (0x01, *range(0xD0, 0xD8)):
+            continue
+        if marker in (0xD9, 0xDA):
+            return None
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            whole = 0 < data.find(b"\xff\xda", at) < data.rfind(b"\xff\xd9")
+            return Image("JPEG", "image/jpeg", _big(data, at + 5, 2), _big(data, at + 3, 2), whole)
+        at += max(2, _big(data, at, 2))
+
+
+def _webp(data: bytes) -> Image | None:
+    whole = len(data) >= _little(data, 4, 4) + 8
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return Image("WebP", "image/webp", _little(data, 24, 3) + 1, _little(data, 27, 3) + 1, whole)
+    if kind == b"VP8L":
+        bits = _little(data, 21, 4)
+        return Image("WebP", "image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, whole)
+    if kind == b"VP8 ":
+        return Image("WebP", "image/webp", _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF, whole)
+    return None
+
+
+def _tiff(data: bytes) -> Image | None:
+    """Width and height from the first directory of tags."""
+    number = _little if data.startswith(b"II") else _big
+    at = number(data, 4, 4)
+    found = {}
+    for entry in range(at + 2, at + 2 + number(data, at, 2) * 12, 12):
+        tag, kind = number(data, entry, 2), number(data, entry + 2, 2)
+        if tag in (256, 257):
+            found[tag] = number(data, entry + 8, 2 if kind == 3 else 4)
+    return Image("TIFF", "image/tiff", found[256], found[257]) if len(found) == 2 else None
+
+
+# What providers take: 5 MB as base64, and 8,000 pixels a side; beyond the side of GOOD they scale down themselves.
+MOST_BYTES = 3_750_000
+MOST_SIDE = 8_000
+GOOD_SIDE = 1_568
+# More is not decoded: a few kilobytes can say that they are a picture of gigabytes.
+MOST_PIXELS = 64_000_000
+_COMMAND = f"such as `magick IN -resize {GOOD_SIDE}x{GOOD_SIDE} OUT.png`"
+_TAKEN = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolResult:
+    """What Read answers for an image. Raises ToolError where it cannot be shown, as to a model that takes none."""
+    if "image" not in ctx.takes:
+        raise ToolError(
+            f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model takes no images."
+            + (ctx.workspace.advice("Bash", "Use {} (such as tesseract for its text), or ask") or " Ask")
+            + " the user what it shows."
+        )
+    media, said = show_image(data, image, name)
+    return ToolResult(said, Note(f"{image.name} image, {image.size}"), media=(media,))
+
+
+def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
+    """The image as an attachment, and a line about it for the model.
+
+    Raises ToolError, which says what to do, where it is damaged or too large.
+    """
+    said = f"{name}: {image.name} image, {image.size}, {len(data):,} bytes"
+    if not image.whole:
+        raise ToolError(f"{name} is a {image.name} image that is cut off or damaged. Make or fetch it again.")
+    if image.width * image.height > MOST_PIXELS:
+        raise ToolError(
+            f"{name} is too large to be shown ({image.size}). Make a smaller copy with Bash ({_COMMAND}) and Read that."
+        )
+    fits = image.mime in _TAKEN and len(data) <= MOST_BYTES and max(image.width, image.height) <= MOST_SIDE
+    good = fits and max(image.width, image.height) <= GOOD_SIDE
+    try:
+        from PIL import Image as Pillow
+    except ImportError:
+        if fits:
+            return _attach(data, image.mime, name), said
+        raise ToolError(
+            f"{name} ({image.name}, {image.size}, {len(data):,} bytes) is not what a model can be shown: PNG, JPEG, "
+            f"GIF or WebP of at most {MOST_BYTES:,} bytes and {MOST_SIDE:,} pixels a side. "
+            f"Make such a copy with Bash ({_COMMAND}) and Read that, or ask the user to install Pillow."
+        ) from None
+    # Decoders warn of what they put up with; nobody who could read that is there.
+    warnings.filterwarnings("ignore", module="PIL")
+    try:
+        with Pillow.open(BytesIO(data), formats=[image.name]) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise ValueError("it is larger than its header says")
+            frames = getattr(picture, "n_frames", 1)
+            if good:
+                picture.load()
+                return _attach(data, image.mime, name), said
+            smaller, mime = _scaled(picture, image)
+    except Exception:  # noqa: BLE001 - a broken image raises whatever its decoder runs into
+        raise ToolError(
+            f"{name} is a {image.name} image that cannot be decoded; it may be damaged. Make or fetch it again, or "
+            "look at it with Bash."
+        ) from None
+    new = sniff(smaller)
+    assert new is not None
+    said += f"; shown as {new.name} of {new.size}"
+    if frames > 1:
+        said += f", the first of {frames} frames"
+    return _attach(smaller, mime, name), said
+
+
+def _attach(data: bytes, mime: str, name: str) -> Media:
+    return Media(mime, b2a_base64(data, newline=False).decode("ascii"), name)
+
+
+def _scaled(picture: Picture, image: Image) -> tuple[bytes, str]:
+    """The picture, upright and small enough, as PNG; as JPEG where it was one or PNG would be too large."""
+    from PIL import Image as Pillow
+    from PIL import ImageOps
+
+    # Lets the JPEG decoder leave out detail that would be scaled away.
+    picture.draft(None, (GOOD_SIDE, GOOD_SIDE))
+    clear = picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info
+    if picture.mode.startswith("I;16"):
+        # Converting would cut brightness off, not scale it.
+        scaled = picture.convert("I").point(lambda value: value * (1 / 256)).convert("L")
+    else:
+        scaled = picture.convert("RGBA" if clear else "RGB")
+    scaled.thumbnail((GOOD_SIDE, GOOD_SIDE))
+    upright = ImageOps.exif_transpose(scaled)
+    if image.mime != "image/jpeg":
+        data = _encoded(upright, "PNG")
+        if len(data) <= MOST_BYTES:
+            return data, "image/png"
+    flat = upright
+    if clear:
+        flat = Pillow.new("RGB", upright.size, "white")
+        flat.paste(upright, mask=upright.getchannel("A"))
+    return _encoded(flat, "JPEG", quality=85), "image/jpeg"
+
+
+def _encoded(picture: Picture, form: str, **options: Any) -> bytes:
+    out = BytesIO()
+    picture.save(out, form, **options)
+    return out.getvalue()

@@ -1,0 +1,174 @@
+"""PDF documents: as they are for models that take them, else the text of their pages.
+
+The parsing is done by `pdf_worker.py`, within bounds of time and memory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from binascii import b2a_base64
+from contextlib import suppress
+from pathlib import Path
+
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.cancel import CancelToken
+from agent_tools.display import Note
+from agent_tools.media import Media
+from agent_tools.record import Value
+from agent_tools.text import counted, fit, sanitize_output
+
+# What providers take as a document.
+MOST_BYTES = 20_000_000
+MOST_PAGES = 100
+PAGES = 20
+SECONDS = 20.0
+CHARACTERS = 100_000
+_ANSWER = 2_000_000
+
+
+class Pages(Value):
+    """Some pages of a document. texts: of the pages from `first`, which counts from 1. late: time ran out."""
+
+    total: int
+    first: int
+    texts: tuple[str, ...]
+    late: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no text at all, as in scans."""
+        return not any(text.strip() for text in self.texts)
+
+
+def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx: ToolContext) -> ToolResult:
+    """What Read answers for a PDF: the document itself, or the text of at most `limit` pages from page `offset`.
+
+    Raises ToolError, which says what to do, where it cannot be read; Cancelled when the turn is interrupted.
+    """
+    whole = offset is None and limit is None
+    if whole and "pdf" in ctx.takes and len(data) <= MOST_BYTES:
+        total = read_pages(data, name, ctx.cancel, most=0).total
+        if total <= MOST_PAGES:
+            said = f"{name}: PDF, {counted(total, 'page')}, {len(data):,} bytes"
+            document = Media("application/pdf", b2a_base64(data, newline=False).decode("ascii"), name)
+            return ToolResult(said, Note(f"PDF, {counted(total, 'page')}"), media=(document,))
+    first, most = max(1, offset or 1), limit or PAGES
+    pages = read_pages(data, name, ctx.cancel, first, most)
+    if not pages.texts:
+        raise ToolError(f"{name}: page {first} was not read within {SECONDS:.0f} seconds. Try `pdftotext` in Bash.")
+    text, count = paged(pages)
+    last = first + count - 1
+    if pages.empty:
+        raise ToolError(
+            f"{name} has {counted(pages.total, 'page')}, and pages {first}-{last} have no text: they are probably "
+            "scanned. In Bash, `pdftoppm -r 80 -png` makes images of pages, and `ocrmypdf` adds the text."
+        )
+    notes = [f"text of pages {first}-{last} of {pages.total}; pictures and layout are not shown"]
+    if pages.late:
+        notes.append(f"stopped after {SECONDS:.0f} seconds")
+    if last < pages.total:
+        notes.append(f"continue with offset={last + 1}; offset and limit count pages in a PDF")
+    return ToolResult(f"{text}\n[{'; '.join(notes)}]", Note(f"PDF, pages {first}-{last} of {pages.total}"))
+
+
+def read_pages(
+    data: bytes, name: str, cancel: CancelToken, first: int = 1, most: int = PAGES, seconds: float = SECONDS
+) -> Pages:
+    """The text of at most `most` pages, and how many there are; with `most` 0 only that.
+
+    Raises ToolError, which begins with `name`, where the document is encrypted, damaged, or has no page `first`;
+    Cancelled when the turn is interrupted.
+    """
+    total: int | None = None
+    texts: list[str] = []
+    error = ""
+    answer, late = _ask_worker(data, first, most, seconds, cancel)
+    for line in answer:
+        value = json.loads(line)
+        if isinstance(value, dict):
+            error = value["error"]
+        elif total is None:
+            total = value
+        else:
+            texts.append("[the text of this page cannot be read]" if value is None else _tidy(value))
+    if error == "encrypted":
+        raise ToolError(
+            f"{name} is a PDF protected with a password. Ask the user for a copy without one, or for the password "
+            "(then `qpdf --password=… --decrypt` in Bash makes such a copy)."
+        )
+    if total is None:
+        why = f"it takes more than {seconds:.0f} seconds" if late else error or "it takes too much memory"
+        raise ToolError(f"{name} is a PDF that cannot be read ({why}). It may be damaged: try `pdftotext` in Bash.")
+    if not total:
+        raise ToolError(f"{name} is a PDF without pages.")
+    if first > total:
+        raise ToolError(f"{name} has only {counted(total, 'page')}; offset counts pages of a PDF.")
+    return Pages(total, first, tuple(texts), late)
+
+
+def paged(pages: Pages, characters: int = CHARACTERS) -> tuple[str, int]:
+    """The pages as one text with a heading each, within about `characters`; and how many of them are in it."""
+    shown = [f"--- page {n} of {pages.total} ---\n{t}" for n, t in enumerate(pages.texts, pages.first)]
+    count = fit(shown, characters)
+    return "\n".join(shown[:count]), count
+
+
+def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: CancelToken) -> tuple[list[bytes], bool]:
+    """The complete lines that the worker writes in time, and whether it was stopped. Raises CancelledError."""
+    import subprocess
+    from importlib.util import find_spec
+    from threading import Timer
+
+    from agent_tools.process.reaper import REAPER
+
+    cancel.check()
+    library = find_spec("pypdf")
+    if library is None or library.origin is None:
+        raise ToolError("PDFs cannot be read here: the package pypdf is not installed. Try `pdftotext` in Bash.")
+    process = REAPER.popen(
+        # -P: the modules beside the worker must not be taken for the library's of the same name.
+        [sys.executable, "-P", str(Path(__file__).with_name("pdf_worker.py")), str(first), str(most)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={"PYTHONPATH": str(Path(library.origin).parents[1])},
+    )
+    assert process.stdin is not None and process.stdout is not None
+    lines: list[bytes] = []
+    late: list[bool] = []
+
+    def stop() -> None:
+        late.append(True)
+        process.kill()
+
+    timer = Timer(seconds, stop)
+    timer.start()
+    forget = cancel.on_cancel(process.kill)
+    try:
+        # All of it is read before anything is written, so neither side waits for the other.
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(data)
+        size = 0
+        for line in process.stdout:
+            size += len(line)
+            if not line.endswith(b"\n") or size > _ANSWER:
+                break
+            lines.append(line)
+    finally:
+        timer.cancel()
+        forget()
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    cancel.check()
+    return lines, bool(late)
+
+
+def _tidy(text: str) -> str:
+    """A page's text without what cannot be sent or shown, and without blank lines in rows."""
+    sendable = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
+    lines = sanitize_output(sendable).split("\n")
+    kept = [line.rstrip() for line in lines]
+    return "\n".join(line for n, line in enumerate(kept) if line or (n and kept[n - 1])).strip("\n")

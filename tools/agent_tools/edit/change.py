@@ -1,0 +1,135 @@
+"""A change to one file, computed before it is made: preview and run share it, and so do Write, Edit and MultiEdit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.display import Diff, Diffs
+from agent_tools.edit.diff import excerpt, unified
+from agent_tools.fs.encoding import TextFile, decode_text, fingerprint, kind_of
+from agent_tools.record import Value
+
+
+class Change(Value):
+    """What a call will do to the file at a resolved path. before: None where there is no file yet."""
+
+    path: Path
+    before: bytes | None
+    after: bytes
+    old: str
+    new: str
+    note: str = ""
+
+    def diff(self, ctx: ToolContext) -> Diff:
+        """The change as a user sees it."""
+        patch, added, removed = unified(self.old, self.new)
+        return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None)
+
+    def make(self, ctx: ToolContext) -> None:
+        """Write the file and remember that the model knows it. Raises ToolError; nothing is changed then."""
+        created = _missing_directories(self)
+        try:
+            ctx.workspace.replace(self.path, self.after, self.before)
+        except BaseException:  # whatever stops it, directories for a file that is not there must not stay
+            ctx.workspace.remove_empty(created[::-1])
+            raise
+        ctx.seen[str(self.path)] = fingerprint(self.after)
+
+    def reads(self) -> str:
+        """The changed lines as they now are, for the model."""
+        if not self.new:
+            return " It is empty now."
+        shown = excerpt(self.old, self.new)
+        return f" It now reads:\n{shown}" if shown else ""
+
+
+def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, TextFile]:
+    """The bytes and text of a file that is about to be changed; None and an empty text where there is none.
+
+    Raises ToolError where it is no text file, was not read in this conversation, or has changed since.
+    """
+    data = ctx.workspace.read_if_there(path)
+    if data is None:
+        return None, TextFile("")
+    name = ctx.workspace.spell(path)
+    text = decode_text(data)
+    if text is None:
+        raise ToolError(f"{name} is {kind_of(data)}, not text, and cannot be changed with this tool.")
+    if ctx.demand_read:
+        known = ctx.seen.get(str(path))
+        if known is None:
+            raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
+        if known != fingerprint(data):
+            raise ToolError(
+                f"{name} changed since it was last read (by the user, a formatter or a command). "
+                f"Read it again and {verb} what is there now."
+            )
+    return data, text
+
+
+def shown_as(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:
+    """Changes as a user sees them."""
+    diffs = tuple(change.diff(ctx) for change in changes)
+    return diffs[0] if len(diffs) == 1 else Diffs(diffs)
+
+
+def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
+    """Make changes to several files, all or none; each comes with words for the error that it may cause.
+
+    Where one cannot be made, those before it are put back to the same bytes, unless somebody else changed them
+    meanwhile. Raises ToolError, which names the files that stand changed, if any.
+    """
+    seen = dict(ctx.seen)
+    begun: list[Change] = []
+    created: list[Path] = []
+    for words, change in changes:
+        begun.append(change)
+        created += _missing_directories(change)
+        try:
+            change.make(ctx)
+        except BaseException as error:  # whatever stops it, a half-made set of changes must not stay
+            left = _put_back(begun, ctx, seen)
+            ctx.workspace.remove_empty(created[::-1])
+            if not isinstance(error, ToolError):
+                raise
+            if left:
+                ending = f"These files stand changed and could not be put back: {'; '.join(left)}. Read them now."
+            else:
+                ending = "No file was changed." if len(begun) == 1 else "All files are as they were before this call."
+            raise ToolError(f"{words}: {error} {ending}") from None
+
+
+def _missing_directories(change: Change) -> list[Path]:
+    """The directories that a change will make, the uppermost first."""
+    return [] if change.before is not None else [p for p in change.path.parents if not os.path.lexists(p)][::-1]
+
+
+def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
+    """Undo changes, the last first. Returns those that could not be undone, with the reason."""
+    left: list[str] = []
+    for change in reversed(begun):
+        # The last one has failed, but perhaps only after its file was in place.
+        if change is begun[-1] and not _holds(change, ctx):
+            continue
+        try:
+            if change.before is None:
+                ctx.workspace.remove(change.path, change.after)
+            else:
+                ctx.workspace.replace(change.path, change.before, change.after)
+        except ToolError as error:
+            left.insert(0, f"{ctx.workspace.spell(change.path)} ({str(error).rstrip('.')})")
+            continue
+        ctx.seen.pop(str(change.path), None)
+        if (known := seen.get(str(change.path))) is not None:
+            ctx.seen[str(change.path)] = known
+    return left
+
+
+def _holds(change: Change, ctx: ToolContext) -> bool:
+    try:
+        return ctx.workspace.read_if_there(change.path) == change.after
+    except ToolError:
+        return False

@@ -1,0 +1,189 @@
+"""Which lines differ between two texts: as a unified diff for a user, and as numbered lines for the model.
+
+Large texts are first cut at the lines that stand once in each of them, so that a change at both ends of a long file
+costs a moment and shows two small changes, not the whole file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+
+from agent_tools.fs.encoding import split_lines
+from agent_tools.text import cut_line
+
+SHOWN = 60
+_SMALL = 1_000
+_NEAR = 3
+_NEARBY = 30
+
+
+def unified(old: str, new: str) -> tuple[str, int, int]:
+    """A unified diff with three context lines and no file header; the lines added; the lines removed."""
+    a, b, above = _window(old, new)
+    out: list[str] = []
+    added = removed = 0
+    for group in _groups(changes(a, b)):
+        i1, i2 = max(0, group[0][0] - _NEAR), min(len(a), group[-1][1] + _NEAR)
+        j1, j2 = max(0, group[0][2] - _NEAR), min(len(b), group[-1][3] + _NEAR)
+        out.append(f"@@ -{_range(i1 + above, i2 + above)} +{_range(j1 + above, j2 + above)} @@")
+        at = i1
+        for a1, a2, b1, b2 in group:
+            out += _marked(" ", a[at:a1]) + _marked("-", a[a1:a2]) + _marked("+", b[b1:b2])
+            removed += a2 - a1
+            added += b2 - b1
+            at = a2
+        out += _marked(" ", a[at:i2])
+    return "\n".join(out), added, removed
+
+
+def excerpt(old: str, new: str) -> str:
+    """The lines of `new` that differ from `old`, with two around them, numbered, for the model to check its work."""
+    before, lines, above = _window(old, new)
+    wanted: set[int] = set()
+    for _, _, start, end in changes(before, lines):
+        wanted.update(range(max(0, start - 2), min(len(lines), end + 2)))
+    out: list[str] = []
+    previous = -1
+    for n in sorted(wanted)[:SHOWN]:
+        if n > previous + 1 and out:
+            out.append("   ...")
+        out.append(f"{n + above + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
+        previous = n
+    if len(wanted) > SHOWN:
+        out.append(f"[{len(wanted) - SHOWN} more lines around changes not shown; Read the file to see them]")
+    return "\n".join(out)
+
+
+def _window(old: str, new: str) -> tuple[list[str], list[str], int]:
+    """The lines that differ, with context, of both texts, and how many equal ones stand above.
+
+    What is equal at both ends is compared in large pieces, so that a small change in a large text costs little.
+    """
+    start = old.rfind("\n", 0, common_start(old, new)) + 1
+    room = min(len(old), len(new)) - start
+    same = common_start(old[len(old) - room :][::-1], new[len(new) - room :][::-1]) if room else 0
+    # The end that is left out begins with a line of its own in both.
+    cut = old.find("\n", len(old) - same) + 1 if same else 0
+    tail = len(old) - cut if cut else 0
+    for _ in range(_NEAR):
+        start = old.rfind("\n", 0, max(start - 1, 0)) + 1
+        end = old.find("\n", len(old) - tail) + 1 if tail else 0
+        tail = len(old) - end if end else 0
+    return (
+        split_lines(old[start : len(old) - tail]),
+        split_lines(new[start : len(new) - tail]),
+        old.count("\n", 0, start),
+    )
+
+
+def common_start(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    most, at = min(len(one), len(other)), 0
+    for size in (1 << 16, 1 << 8, 1):
+        while at < most and one[at : at + size] == other[at : at + size]:
+            at += size
+    return min(at, most)
+
+
+def changes(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
+    """The ranges that differ, in order: a[i1:i2] became b[j1:j2]. What lies between two of them is equal."""
+    most = min(len(a), len(b))
+    head = next((n for n in range(most) if a[n] != b[n]), most)
+    tail = next((n for n in range(most - head) if a[-1 - n] != b[-1 - n]), most - head)
+    found: list[tuple[int, int, int, int]] = []
+    for i1, i2, j1, j2 in _between(a, b, head, len(a) - tail, head, len(b) - tail):
+        if found and found[-1][1] == i1 and found[-1][3] == j1:
+            found[-1] = (found[-1][0], i2, found[-1][2], j2)
+        else:
+            found.append((i1, i2, j1, j2))
+    return found
+
+
+def _between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int, int, int]]:
+    """The ranges that differ within a[i1:i2] and b[j1:j2]."""
+    if i1 == i2 or j1 == j2:
+        return [(i1, i2, j1, j2)] if i1 < i2 or j1 < j2 else []
+    if max(i2 - i1, j2 - j1) <= _SMALL:
+        from difflib import SequenceMatcher
+
+        codes = SequenceMatcher(None, a[i1:i2], b[j1:j2], autojunk=False).get_opcodes()
+        return [(i1 + p, i1 + q, j1 + r, j1 + s) for tag, p, q, r, s in codes if tag != "equal"]
+    cuts = _common(a, b, i1, i2, j1, j2)
+    if not cuts:
+        return _stepwise(a, b, i1, i2, j1, j2)
+    out: list[tuple[int, int, int, int]] = []
+    for (i, j), (p, q) in pairwise([(i1 - 1, j1 - 1), *cuts, (i2, j2)]):
+        if p - i > 1 or q - j > 1:
+            out += _between(a, b, i + 1, p, j + 1, q)
+    return out
+
+
+def _stepwise(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> list[tuple[int, int, int, int]]:
+    """The same without any line to cut at: where lines differ, the next three equal ones are looked for nearby."""
+    out: list[tuple[int, int, int, int]] = []
+    while i < i2 and j < j2:
+        if a[i] == b[j]:
+            i, j = i + 1, j + 1
+            continue
+        steps = ((total - q, q) for total in range(1, 2 * _NEARBY) for q in range(total + 1))
+        found = next(((p, q) for p, q in steps if a[i + p : i + p + 3] == b[j + q : j + q + 3]), None)
+        if found is None or i + found[0] >= i2 or j + found[1] >= j2:
+            break
+        out.append((i, i + found[0], j, j + found[1]))
+        i, j = i + found[0], j + found[1]
+    return [*out, (i, i2, j, j2)] if i < i2 or j < j2 else out
+
+
+def _common(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
+    """Places of the lines that stand once in each range: the longest run of them that is in the same order in both."""
+    ours, theirs = _once(a, i1, i2), _once(b, j1, j2)
+    pairs = [(i, theirs[line]) for line, i in ours.items() if line in theirs]
+    # The longest increasing sequence; each pair remembers the one before it.
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for n, (_, j) in enumerate(pairs):
+        at = bisect_left(ends, j)
+        before.append(last[at - 1] if at else -1)
+        ends[at : at + 1] = [j]
+        last[at : at + 1] = [n]
+    run: list[tuple[int, int]] = []
+    n = last[-1] if last else -1
+    while n >= 0:
+        run.append(pairs[n])
+        n = before[n]
+    return run[::-1]
+
+
+def _once(lines: list[str], start: int, end: int) -> dict[str, int]:
+    """The lines that stand just once in a range, in order, with their places."""
+    found: dict[str, int] = {}
+    for n in range(start, end):
+        found[lines[n]] = -1 if lines[n] in found else n
+    return {line: n for line, n in found.items() if n >= 0}
+
+
+def _groups(found: list[tuple[int, int, int, int]]) -> list[list[tuple[int, int, int, int]]]:
+    """Changes whose context lines would touch, together."""
+    groups: list[list[tuple[int, int, int, int]]] = []
+    for change in found:
+        if groups and change[0] - groups[-1][-1][1] <= 2 * _NEAR:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    return f"{start + 1 if count else start}" + ("" if count == 1 else f",{count}")
+
+
+def _marked(sign: str, lines: list[str]) -> list[str]:
+    out = []
+    for line in lines:
+        out.append(sign + cut_line(line.rstrip("\r\n") if line.endswith("\n") else line))
+        if not line.endswith("\n"):
+            out.append("\\ No newline at end of file")
+    return out

@@ -1,0 +1,134 @@
+"""The user's formatter or linter, run after a file was edited; what it changed or found is told to the model.
+
+The setting `after_edit` maps globs of files to commands. They run in the root of the workspace, as commands of Bash
+do, once the edit itself is done: nothing that happens here makes the edit fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
+
+from agent_tools.base import Progress, ToolContext, ToolError
+from agent_tools.edit.change import Change
+from agent_tools.edit.diff import unified
+from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
+from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.shell.bash import find_bash
+from agent_tools.shell.env import command_env
+from agent_tools.text import HeadTail, shorten
+
+if TYPE_CHECKING:
+    from agent_tools.shell.process import Ending
+
+SECONDS = 60.0
+_MEMORY = 8 << 30
+_OUTPUT = 2_000
+_DIFF_LINES = 60
+_DIFF_WIDTH = 200
+
+
+Checked = tuple[tuple[Change, ...], str]
+
+
+def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
+    """Run what is set for the files of `changes`, which are made already.
+
+    Returns the changes as they stand now, and what the model should be told, "" for nothing.
+    """
+    table: dict[str, str] = ctx.settings.get("after_edit") or {}
+    said: list[str] = []
+    ran = False
+    for change in changes if table else ():
+        for command in _commands(table, change, ctx, said):
+            ran = True
+            said += yield from _run(command, ctx)
+    if not ran:
+        return tuple(changes), "".join(f"\n{text}" for text in said)
+    final = []
+    for change in changes:
+        now, told = _as_it_stands(change, ctx)
+        final.append(now)
+        said += told
+    return tuple(final), "".join(f"\n{text}" for text in said)
+
+
+def _commands(table: dict[str, str], change: Change, ctx: ToolContext, said: list[str]) -> list[str]:
+    """The commands whose glob fits the file, with its path put in."""
+    # Not needed by a run that edits nothing.
+    from shlex import quote
+
+    path, root = change.path, ctx.workspace.root
+    inside = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    found = []
+    for pattern, command in table.items():
+        try:
+            fits = compile_glob(pattern).match(str(path) if pattern.startswith("/") else inside)
+        except ToolError as error:
+            said.append(f"[after_edit: {error}]")
+            continue
+        if fits:
+            found.append(command.replace("{file}", quote(str(path))))
+    return found
+
+
+def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]:
+    """Run one command. Returns what to tell of it: nothing where it succeeded in silence."""
+    # With subprocess; a run without commands needs neither.
+    from agent_tools.shell.process import run_process
+
+    name = f"after_edit: `{shorten(command, 150)}`"
+    bash = find_bash(ctx)
+    if bash is None or ctx.cancel.cancelled:
+        return [f"[{name} was not run: {'the turn was interrupted' if bash else 'there is no bash'}]"]
+    env, _ = command_env(ctx)
+    kept = HeadTail(_OUTPUT // 2, _OUTPUT // 2)
+    try:
+        # Node and its kin have a right to much; only what would take all there is ends.
+        limited = f"ulimit -Sd {_MEMORY >> 10} 2>/dev/null\n{command}"
+        argv = [bash, "--noprofile", "--norc", "-c", limited]
+        running = run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
+        try:
+            while True:
+                yield Progress(next(running))
+        except StopIteration as stop:
+            ending: Ending = stop.value
+        finally:
+            running.close()
+    except (OSError, ValueError) as error:
+        return [f"[{name} could not be started: {error}]"]
+    output = kept.text("run it with Bash to see all").strip("\n")
+    how = _ending(ending)
+    return list(filter(None, (f"[{name}{how}]" if how or output else "", output)))
+
+
+def _ending(ending: Ending) -> str:
+    if ending.cause != "exit":
+        return " was interrupted" if ending.cause == "interrupted" else f" was ended after {SECONDS:g} s"
+    if ending.code < 0:
+        return f" was ended by signal {-ending.code}"
+    return f" failed with exit code {ending.code}" if ending.code else ""
+
+
+def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
+    """The change with what the file holds now, and a diff of what the commands did to it."""
+    name = ctx.workspace.spell(change.path)
+    try:
+        data = ctx.workspace.read_if_there(change.path)
+    except ToolError as error:
+        return change, [f"[After the commands of after_edit: {error}]"]
+    if data == change.after:
+        return change, []
+    text: TextFile | None = None if data is None else decode_text(data)
+    if data is None or text is None:
+        ctx.seen.pop(str(change.path), None)
+        return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'as no text file'}]"]
+    ctx.seen[str(change.path)] = fingerprint(data)
+    patch, added, removed = unified(change.new, text.content)
+    told = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit what is there now:]"]
+    lines = [re.sub(rf"(?s)(.{{{_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
+    told += lines[:_DIFF_LINES]
+    if len(lines) > _DIFF_LINES:
+        told.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; Read the file to see it]")
+    return change.but(after=data, new=text.content), told

@@ -1,0 +1,259 @@
+"""Whole lines that are equal once blanks at their ends, typography and one indentation difference are disregarded.
+
+What an edit leaves alone inside such a match keeps the file's own characters and line ends; what it adds is moved
+along with the indentation.
+
+When two lines count as equal for an edit: all but blanks at both ends, typography and Unicode form is the same.
+Text that was escaped once too often, as when a model writes JSON in JSON: `\"` for `"`, `\n` for a line end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import accumulate, pairwise
+from math import gcd
+
+from agent_tools.base import ToolError
+from agent_tools.edit.diff import changes, common_start
+from agent_tools.fs.encoding import line_end, split_lines
+from agent_tools.record import Value
+
+_ALIKE = {ord(c): "'" for c in "‘’‚‛′"} | {ord(c): '"' for c in "“”„‟″"}
+_ALIKE |= {ord(c): "-" for c in "‐‑‒–—―−"}
+_ALIKE |= {ord(c): " " for c in "\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000"}
+
+
+def plain_line(line: str) -> str:
+    """A line with typographic quotes, dashes and blanks as on a keyboard; character for character."""
+    return line if line.isascii() else line.translate(_ALIKE)
+
+
+def core_of(line: str) -> str:
+    """What two lines must have in common to count as equal: all but blanks at both ends and typography."""
+    if line.isascii():
+        return line.strip()
+    from unicodedata import normalize
+
+    return normalize("NFC", plain_line(line)).strip()
+
+
+def indent_of(line: str) -> str:
+    """The blanks that a line begins with, as they are spelled."""
+    found = re.match(r"[ \t]*", plain_line(line))
+    return line[: found.end()] if found else ""
+
+
+Shift = Callable[[str], str | None]
+# In characters squared: beyond that, what was changed inside a line is taken as it was written.
+_COMPARED = 4_000_000
+
+
+class Fit(Value):
+    """A place whose whole lines, `raw`, fit. `shift` makes the file's indentation from that of what was sought."""
+
+    at: int
+    start: int
+    raw: str
+    shift: Shift
+
+
+class Lines:
+    """A text in lines, made ready for looking up others in it."""
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+        self.raw = split_lines(content)
+        self.cores = [core_of(line) for line in self.raw]
+        self._starts = [0, *accumulate(map(len, self.raw))]
+        self._known_unit = 0
+
+    def fits(self, old: str, new: str = "") -> list[Fit]:
+        """Every place where all lines of `old` fit under one and the same shift. None for an `old` of blanks only.
+
+        new: what is to be put there, which shows how whoever wrote both indents.
+        """
+        sought = [line.rstrip("\r\n") for line in split_lines(old)]
+        cores = [core_of(line) for line in sought]
+        anchor = next((n for n, core in enumerate(cores) if core), None)
+        tab = gcd(*(len(indent_of(line)) for line in [*sought, *split_lines(new)] if line.strip())) or 4
+        found: list[Fit] = []
+        at = -1 if anchor is None else anchor - 1
+        while anchor is not None:
+            try:
+                at = self.cores.index(cores[anchor], at + 1)
+            except ValueError:
+                break
+            first = at - anchor
+            last = first + len(cores)
+            if self.cores[first:last] != cores:
+                continue
+            shift = _shift([line.rstrip("\r\n") for line in self.raw[first:last]], sought, tab, self._unit())
+            if shift is not None:
+                found.append(Fit(first, self._starts[first], "".join(self.raw[first:last]), shift))
+        return found
+
+    def _unit(self) -> int:
+        if self._known_unit == 0:
+            self._known_unit = _step(self.raw)
+        return self._known_unit
+
+
+def put_in(content: str, fit: Fit, old: str, new: str) -> tuple[int, int, str]:
+    """The characters of a place that are replaced, from and to, and what by. Raises ToolError; see `carry`."""
+    raw = fit.raw
+    if not old.endswith("\n"):
+        raw = raw.removesuffix("\n").removesuffix("\r")
+    elif not raw.endswith("\n"):
+        # The file's last line has no end, and keeps none.
+        old, new = old.removesuffix("\n"), new.removesuffix("\n").removesuffix("\r")
+    return fit.start, fit.start + len(raw), carry(raw, old, new, ending_at(content, fit.start), fit.shift)
+
+
+def ending_at(content: str, start: int) -> str:
+    """The line end in use at a place; in the last line, which may have none, that of most lines."""
+    at = content.find("\n", start)
+    if at < 0:
+        return line_end(content)
+    return "\r\n" if content[at - 1 : at] == "\r" else "\n"
+
+
+def _shift(lines: list[str], sought: list[str], tab: int, unit: int) -> Shift | None:
+    """How to get from the indentation of `sought` to the file's, alike for every line; None if there is no such way.
+
+    tab: the blanks that stand for a tab of the file in `sought`. unit: those of the file that stand for a tab in it.
+    """
+    pairs = [(indent_of(f), indent_of(s)) for f, s in zip(lines, sought, strict=True) if core_of(s)]
+    if (moved := _offset(pairs)) is not None:
+        return moved
+    tabs = any("\t" in ours for _, ours in pairs)
+    for size in dict.fromkeys((unit if tabs else tab, 4, 2, 8, 3)):
+        spelled = _respelled("\t" if tabs else " " * size, " " * size if tabs else "\t")
+        if (moved := _offset([(theirs, spelled(ours)) for theirs, ours in pairs])) is not None:
+            return _both(spelled, moved)
+    return None
+
+
+def _offset(pairs: list[tuple[str, str]]) -> Shift | None:
+    """What makes each first indentation from the second by putting one and the same in front or taking it away."""
+    theirs, ours = pairs[0]
+    more, less = theirs.removesuffix(ours), ours.removesuffix(theirs)
+    ways: tuple[Shift, ...] = (
+        lambda i: i,
+        lambda i: more + i,
+        lambda i: i.removeprefix(less) if i.startswith(less) else None,
+    )
+    return next((way for way in ways if all(way(o) == t for t, o in pairs)), None)
+
+
+def _respelled(one: str, other: str) -> Callable[[str], str]:
+    return lambda indent: indent.replace(one, other)
+
+
+def _both(first: Callable[[str], str], second: Shift) -> Shift:
+    return lambda indent: second(first(indent))
+
+
+def _step(lines: Iterable[str]) -> int:
+    """The blanks by which most lines are indented more than the one before; 4 where none are."""
+    widths = [len(indent_of(line)) for line in lines if line.strip()]
+    steps = Counter(b - a for a, b in pairwise([0, *widths]) if b > a)
+    return steps.most_common(1)[0][0] if steps else 4
+
+
+def carry(raw: str, old: str, new: str, ending: str, shift: Shift) -> str:
+    """`new` in the file's own clothes: lines it shares with `old` stay as they are in `raw`, others are shifted.
+
+    Raises ToolError for a new line with too little indentation to be shifted.
+    """
+    raw_lines = split_lines(raw)
+    old_lines, new_lines = (split_lines(text.replace("\r\n", "\n")) for text in (old, new))
+    out: list[str] = []
+    for same, (i1, i2), (j1, j2) in _blocks(old_lines, new_lines):
+        if same:
+            out += raw_lines[i1:i2]
+            continue
+        paired = i2 - i1 == j2 - j1
+        for n, line in enumerate(new_lines[j1:j2]):
+            body = line.removesuffix("\n")
+            end = ending if line.endswith("\n") else ""
+            indent = indent_of(body)
+            moved = shift(indent) if body.strip() else indent
+            if moved is None:
+                raise ToolError(
+                    f"old_string fits only with other indentation, and this line of new_string has too little of it "
+                    f"to be moved along: {body[:120]!r}. Read the place again and use the file's own indentation."
+                )
+            rest = body[len(indent) :]
+            if paired:
+                rest = _blend(raw_lines[i1 + n], old_lines[i1 + n], rest)
+            out.append(moved + rest + end)
+    return "".join(out)
+
+
+def _blocks(old: list[str], new: list[str]) -> list[tuple[bool, tuple[int, int], tuple[int, int]]]:
+    """Ranges of lines in order, each equal in both or not."""
+    if len(old) <= 1 and len(new) <= 1:
+        return [(old == new, (0, len(old)), (0, len(new)))]
+    differing = [(0, 0, 0, 0), *changes(old, new), (len(old), len(old), len(new), len(new))]
+    out: list[tuple[bool, tuple[int, int], tuple[int, int]]] = []
+    for (_, i1, _, j1), (i2, i3, j2, j3) in pairwise(differing):
+        out += [(True, (i1, i2), (j1, j2)), (False, (i2, i3), (j2, j3))]
+    return out
+
+
+def _blend(raw: str, old: str, new: str) -> str:
+    """`new` with the file's typographic characters wherever it is the same as `old`, which has plain ones."""
+    raw, old = raw.strip(), old.strip()
+    if raw == old or len(raw) != len(old):
+        return new
+    head = common_start(old, new)
+    tail = common_start(old[head:][::-1], new[head:][::-1])
+    one, other, theirs = (text[head : len(text) - tail] for text in (old, new, raw))
+    if len(one) * len(other) < _COMPARED:
+        from difflib import SequenceMatcher
+
+        codes = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+        other = "".join(theirs[i1:i2] if tag == "equal" else other[j1:j2] for tag, i1, i2, j1, j2 in codes)
+    return raw[:head] + other + raw[len(raw) - tail :]
+
+
+def disregarded(raw: str, old: str) -> set[str]:
+    """What had to be disregarded for `raw` to fit, in words."""
+    lines, sought = ([line.rstrip("\r\n") for line in split_lines(text)] for text in (raw, old))
+    pairs = [(f, s) for f, s in zip(lines, sought, strict=True) if core_of(s)]
+    seen = set()
+    if any(indent_of(f) != indent_of(s) for f, s in pairs):
+        seen.add("indentation (new_string was moved along)")
+    if any(f.strip() != s.strip() for f, s in pairs):
+        seen.add("typographic characters")
+    return seen
+
+
+_MEANS = {"n": "\n", "t": "\t", "r": "\r"}
+# Whoever escapes line ends escapes backslashes too.
+_LEVELS = ("", "\\", "\\ntr")
+_QUOTES = ("", '"', "'", "\"'")
+
+
+def unescaped_variants(old: str, new: str) -> dict[str, set[str | None]]:
+    """What `old` may have been before it was escaped, and with each what `new` was: None where it has no such form."""
+    found: dict[str, set[str | None]] = {}
+    if "\\" not in old:
+        return found
+    for level in _LEVELS:
+        for quotes in _QUOTES:
+            plain = _taken_away(old, quotes, level) if quotes or level else None
+            if plain is not None and plain != old:
+                found.setdefault(plain, set()).add(_taken_away(new, quotes, level))
+    return found
+
+
+def _taken_away(text: str, quotes: str, level: str) -> str | None:
+    """`text` with one level of escaping taken away, None where it cannot have been escaped in this way."""
+    escape = r"\\([" + re.escape(quotes + level) + "])"
+    bare = quotes + level[:1] + ("\n" if "n" in level else "")
+    if any(char in bare for char in re.sub(escape, "", text)):
+        return None
+    return re.sub(escape, lambda match: _MEANS.get(match[1], match[1]), text)

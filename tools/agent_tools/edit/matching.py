@@ -1,0 +1,144 @@
+"""Finding the text that an edit means, and splicing the new text in.
+
+First the text itself, whatever its line ends. Where it is not there: whole lines that are all equal once trailing
+blanks, typographic quotes, dashes and blanks, and one indentation difference common to all lines are disregarded. Where
+those are not there either: the same with one level of escaping taken away from old and new text alike. Exactly one
+place must fit. Nothing is ever matched by its first and last lines, by likeness, or as "the first of several": that is
+how editors of this kind damage files.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import pairwise
+
+from agent_tools.base import ToolError
+from agent_tools.edit.line_match import Fit, Lines, carry, disregarded, ending_at, put_in, unescaped_variants
+from agent_tools.edit.suggestions import half_escaped, several, unfound
+from agent_tools.record import Value
+
+
+class Splice(Value):
+    """One replacement: the characters from `start` to `end` become `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+class EditedText(Value):
+    """A text after an edit. `note` says what had to be disregarded to find the place."""
+
+    content: str
+    splices: tuple[Splice, ...]
+    note: str = ""
+
+
+def replace(content: str, old: str, new: str, everywhere: bool = False) -> EditedText:
+    """`content` with `old` replaced by `new`: at its one place, or wherever it stands if `everywhere`.
+
+    Raises ToolError, worded for the model, where `old` is missing or in several places, or nothing would change.
+    """
+    if old == new:
+        raise ToolError("old_string and new_string are the same: there is nothing to change.")
+    places = _literal(content, old)
+    if len(places) > 1 and not everywhere:
+        raise several(content, [start for start, _ in places], "spelled exactly so")
+    note = ""
+    if places:
+        splices = tuple(Splice(s, e, _fresh(content, s, e, old, new)) for s, e in _apart(places))
+    else:
+        splices, note = _loosely(Lines(content), old, new, everywhere)
+    parts, at = [], 0
+    for splice in splices:
+        parts += [content[at : splice.start], splice.new]
+        at = splice.end
+    after = "".join(parts) + content[at:]
+    if after == content:
+        raise ToolError("The edit would change nothing: the file holds the new text already.")
+    return EditedText(after, splices, note)
+
+
+def _literal(content: str, old: str) -> list[tuple[int, int]]:
+    """Where `old` stands, overlapping places included. A "\\n" in it stands for either line end of the file."""
+    if "\r\n" not in content:
+        sought = old if old in content else old.replace("\r\n", "\n")
+        return [(at, at + len(sought)) for at in _starts(content, sought)]
+    # Sought in the same text with plain line ends; `pairs` says by how much each place there is shifted.
+    sought = old.replace("\r\n", "\n")
+    plain = [(at, at + len(sought)) for at in _starts(content.replace("\r\n", "\n"), sought)]
+    pairs = [m.start() - n for n, m in enumerate(re.finditer("\r\n", content))] if plain else []
+    return [(s + bisect_left(pairs, s), e + bisect_left(pairs, e)) for s, e in plain]
+
+
+def _starts(content: str, part: str) -> list[int]:
+    found, at = [], content.find(part)
+    while at >= 0:
+        found.append(at)
+        at = content.find(part, at + 1)
+    return found
+
+
+def _apart(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    kept: list[tuple[int, int]] = []
+    for start, end in places:
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+def _fresh(content: str, start: int, end: int, old: str, new: str) -> str:
+    """The new text for a literal match, with the line ends of its place; untouched in a file without "\\r\\n"."""
+    if "\r\n" not in content:
+        return new if content[start:end] == old else new.replace("\r\n", "\n")
+    return carry(content[start:end], old, new, ending_at(content, start), lambda indent: indent)
+
+
+def _loosely(lines: Lines, old: str, new: str, everywhere: bool) -> tuple[tuple[Splice, ...], str]:
+    """The splices for the whole lines that are equal to `old` but for what may be disregarded, and a note of that.
+
+    Everywhere, each place is shifted by itself; places that overlap are refused.
+    """
+    fits = lines.fits(old, new)
+    if not fits:
+        return _unescaped(lines, old, new)
+    starts = [fit.start for fit in fits]
+    if len(fits) > 1 and not everywhere:
+        raise several(lines.content, starts, _without(_reasons(fits, old)))
+    splices = tuple(Splice(*put_in(lines.content, fit, old, new)) for fit in fits)
+    if any(one.end > other.start for one, other in pairwise(splices)):
+        raise ToolError(
+            "old_string fits in places that overlap one another; nothing was changed. Take more or fewer lines, or "
+            "make one edit for each place."
+        )
+    return splices, f"old_string fits the file only {_without(_reasons(fits, old))}."
+
+
+def _unescaped(lines: Lines, old: str, new: str) -> tuple[tuple[Splice, ...], str]:
+    """The one splice that fits once a level of escaping is taken away. Raises ToolError for none, and for several."""
+    found: dict[Splice, str] = {}
+    places: list[Fit] = []
+    for plain, meanings in unescaped_variants(old, new).items():
+        fits = lines.fits(plain, new)
+        if len(fits) > 1:
+            raise several(lines.content, [fit.start for fit in fits])
+        places += fits
+        for meant in meanings - {None} if fits else ():
+            reasons = ["one level of escaping (taken away from new_string too)", *_reasons(fits, plain)]
+            found[Splice(*put_in(lines.content, fits[0], plain, meant or ""))] = _without(reasons)
+    if not places:
+        raise unfound(lines, old, new)
+    if len(found) != 1:
+        raise half_escaped(places[0].at)
+    ((splice, without),) = found.items()
+    return (splice,), f"old_string fits the file only {without}."
+
+
+def _reasons(fits: list[Fit], old: str) -> list[str]:
+    return sorted(set().union(*(disregarded(fit.raw, old) for fit in fits)))
+
+
+def _without(reasons: Iterable[str]) -> str:
+    return "without regard to " + (" and ".join(reasons) or "blanks at line ends")

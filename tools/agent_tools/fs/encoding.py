@@ -1,0 +1,192 @@
+"""Bytes and text: which encoding a file has, how its lines end, and back to the very same bytes.
+
+A file is decoded only where encoding the text again gives the bytes it came from; everything else counts as binary.
+Line ends are part of the text and never touched here: whoever changes text decides about them.
+
+Which encoding a text without a mark is in, where its bytes are no UTF-8.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from agent_tools.base import ToolError
+from agent_tools.record import Value
+
+_LOOKED_AT = 65_536
+_KANA = "".join(map(chr, range(0x3041, 0x30FD)))
+_KOREAN = "이다는을의가에한고도하지로은를기사어서자시나인대리그일수정아보제해부전스과주만있"
+_SIMPLIFIED = "的一是不了在有人我他这个们中来上大为和国地到以说时要就出会可也你对生能而子用文件数据"
+_TRADITIONAL = "的一是不了在有人我他這個們中來上大為和國地到以說時要就出會可也你對生能而子用文件數據"
+_RUSSIAN = "оеаинтсрвлкмдпуязьыбгчй"
+# For each encoding: characters that its texts are full of, and how large a part of all beyond ASCII they make up.
+_SIGNS = (
+    ("cp932", _KANA, 0.25),
+    ("euc_jp", _KANA, 0.25),
+    ("cp949", _KOREAN, 0.25),
+    ("gb18030", _SIMPLIFIED, 0.08),
+    ("big5", _TRADITIONAL, 0.08),
+    ("cp1251", _RUSSIAN, 0.6),
+    ("koi8-r", _RUSSIAN, 0.6),
+)
+# A letter beyond ASCII that stands alone between others, as in Western European words and never in Cyrillic ones.
+_ALONE = rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])"
+# Letters beyond ASCII, and those of them that stand in one word with ASCII letters, as no Cyrillic ones do.
+_RUNS = rb"[\x80-\xff]+"
+_MIXED = rb"[A-Za-z][\x80-\xff]+|[\x80-\xff]+(?=[A-Za-z])"
+
+
+def guess(data: bytes) -> str:
+    """The name of the encoding that `data`, which has bytes beyond ASCII, seems to be in; "" for Western European."""
+    head = data[:_LOOKED_AT]
+    high = len(head) - len(head.translate(None, bytes(range(128, 256))))
+    alone = len(re.findall(_ALONE, head))
+    mixed = len(re.findall(_MIXED, head)) > 0.3 * len(re.findall(_RUNS, head))
+    best, most = "", 1.0
+    for encoding, signs, least in _SIGNS:
+        if signs is _RUSSIAN and (mixed or alone > high * 0.2):
+            continue
+        beyond = [c for c in _decoded(head, encoding) if c > "\x7f"]
+        found = [c for c in beyond if c in signs]
+        if len(set(found)) >= 3 and (weight := len(found) / len(beyond) / least) > most:
+            best, most = encoding, weight
+    return best or ("gb18030" if _in_pairs(head) else "")
+
+
+def unmarked_utf16(data: bytes) -> str:
+    """ "utf-16-le" or "utf-16-be" where `data`, which has zero bytes, seems to be that without a mark; else ""."""
+    from unicodedata import category
+
+    head = data[:4096]
+    halves = {"utf-16-le": (head[1::2], head[::2]), "utf-16-be": (head[::2], head[1::2])}
+    for encoding, (upper, lower) in halves.items():
+        text = _decoded(head, encoding)
+        mostly_ascii = upper.count(0) > len(upper) * 0.7 and lower.count(0) == 0
+        # Without ASCII it takes some length and a blank, for binary data may happen to be letters.
+        if not mostly_ascii and (len(text) < 20 or not any(c in " \n\u3000" for c in text)):
+            continue
+        if text and all(c in "\t\r\n\f" or category(c)[0] != "C" for c in text):
+            return encoding
+    return ""
+
+
+def _decoded(head: bytes, encoding: str) -> str:
+    """The text of the beginning of a file, whose last character may be cut; "" where it cannot be in `encoding`."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return ""
+
+
+def _in_pairs(head: bytes) -> bool:
+    """Whether the bytes beyond ASCII all come in pairs, different ones, that are common characters of GB 2312."""
+    runs = re.findall(rb"[\x80-\xff]+", head[:-1])
+    if any(len(run) % 2 for run in runs[:-1]):
+        return False
+    pairs = [run[n : n + 2] for run in runs for n in range(0, len(run) - 1, 2)]
+    common = [pair for pair in pairs if 0xB0 <= pair[0] <= 0xD7 and pair[1] >= 0xA1]
+    return len(set(common)) >= 3 and len(common) >= 0.8 * len(pairs)
+
+
+# UTF-32 before UTF-16: its little-endian mark begins with the shorter one.
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Control bytes that no text file has, except tab, line ends, form feed, backspace and escape.
+CONTROLS = bytes(b for b in range(32) if b not in b"\t\n\r\f\b\x1b")
+NAMES = {
+    b"\x89PNG": "a PNG image", b"\xff\xd8\xff": "a JPEG image", b"GIF8": "a GIF image", b"%PDF": "a PDF",
+    b"II*\0": "a TIFF image", b"MM\0*": "a TIFF image", b"\0\0\1\0": "an icon",
+    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\x1f\x8b": "gzip data", b"BZh": "bzip2 data",
+    b"\xfd7zXZ": "xz data", b"\x28\xb5\x2f\xfd": "zstd data", b"SQLite format": "a database",
+    b"\x7fELF": "a program", b"MZ": "a program", b"\xcf\xfa\xed\xfe": "a program", b"\0asm": "a WebAssembly program",
+    b"\xca\xfe\xba\xbe": "a program", b"wOFF": "a font", b"wOF2": "a font", b"OggS": "audio or video",
+    b"fLaC": "audio", b"ID3": "audio",
+}  # fmt: skip
+
+
+class TextFile(Value):
+    """A decoded file: its characters without the byte order mark, and what it takes to encode them again."""
+
+    content: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+
+    def encode(self, content: str) -> bytes:
+        """`content` as bytes in this file's encoding. Raises ToolError naming the first character it lacks."""
+        try:
+            return self.mark + content.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            where = content.count("\n", 0, error.start) + 1
+            raise ToolError(
+                f"The character {content[error.start]!r} (line {where}) cannot be written in the file's encoding "
+                f"({self.encoding}). Use characters of that encoding, or convert the file first."
+            ) from None
+
+
+def fingerprint(data: bytes) -> str:
+    """A short hash that tells whether a file's bytes are the ones that were read."""
+    # Not needed by a run that touches no file, and it takes longer to load than all of this package's values.
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def decode_text(data: bytes) -> TextFile | None:
+    """The text in `data`, or None where it is binary: UTF-8, UTF-16 and -32, else one of the older encodings."""
+    for mark, encoding in MARKS:
+        if data.startswith(mark):
+            return _attempt(data, encoding, mark)
+    if b"\0" in data:
+        wide = unmarked_utf16(data)
+        text = _attempt(data, wide) if wide and len(data) % 2 == 0 else None
+        return text if text is not None and "\0" not in text.content else None
+    if (text := _attempt(data, "utf-8")) is not None:
+        return text
+    if looks_binary(data):
+        return None
+    if (older := guess(data)) and (text := _attempt(data, older)) is not None:
+        return text
+    # Bytes 0x80-0x9f are typographic quotes in the one and control characters in the other.
+    return _attempt(data, "cp1252") or _attempt(data, "latin-1")
+
+
+def looks_binary(data: bytes) -> bool:
+    """Whether there are bytes that no text in a one-byte encoding has."""
+    return len(data.translate(None, CONTROLS)) < len(data)
+
+
+def _attempt(data: bytes, encoding: str, mark: bytes = b"") -> TextFile | None:
+    try:
+        content = data[len(mark) :].decode(encoding)
+        return TextFile(content, encoding, mark) if mark + content.encode(encoding) == data else None
+    except UnicodeError:
+        return None
+
+
+def kind_of(data: bytes) -> str:
+    """What binary data seems to be, in words: "a PNG image", "binary data"."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "a WebP image"
+    if data[4:8] == b"ftyp":
+        return "a HEIC or AVIF image" if data[8:11] in (b"hei", b"avi", b"mif") else "audio or video"
+    return next((name for magic, name in NAMES.items() if data.startswith(magic)), "binary data")
+
+
+def line_end(text: str) -> str:
+    """The line end that most lines of `text` have; "\\n" where there is none."""
+    pairs = text.count("\r\n")
+    return "\r\n" if pairs and pairs * 2 >= text.count("\n") else "\n"
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of `text` with their ends. Only "\\n" ends a line, as for grep and editors' line numbers."""
+    lines = text.split("\n")
+    last = lines.pop()
+    kept = [line + "\n" for line in lines]
+    return [*kept, last] if last else kept

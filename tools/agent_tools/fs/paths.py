@@ -1,0 +1,109 @@
+"""Words about files: the one line that names a call's path, and the names a mistaken path may have meant."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.fs.files import failed, not_a_directory
+from agent_tools.fs.nofollow import lstat_resolved, open_directory
+from agent_tools.text import one_line, shorten
+
+_MOST_NAMED = 3
+
+
+def display_path(text: str, ctx: ToolContext) -> str:
+    """The path that an argument means, short and on one line, for a summary. Never raises."""
+    try:
+        return shorten(ctx.workspace.show(ctx.workspace.resolve(text)))
+    except ToolError:
+        return shorten(text) or "(no path)"
+
+
+def stat_or_error(path: Path, ctx: ToolContext) -> os.stat_result:
+    """The state of what is at a resolved path. Raises ToolError where nothing is, or it cannot be looked at."""
+    try:
+        state = lstat_resolved(path)
+        if stat.S_ISLNK(state.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return state
+    except FileNotFoundError:
+        raise not_found_error(path, ctx) from None
+    except OSError as error:
+        raise failed(path, error) from None
+
+
+def demand_directory(path: Path, ctx: ToolContext) -> None:
+    """Raises ToolError where a resolved path leads to no directory, saying what is there."""
+    mode = stat_or_error(path, ctx).st_mode
+    if not stat.S_ISDIR(mode):
+        raise ctx.workspace.advised(not_a_directory(ctx.workspace.spell(path), mode))
+
+
+def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
+    """The error for a file that is not there, with the names that are nearest to it."""
+    from difflib import get_close_matches
+
+    workspace, spell = ctx.workspace, ctx.workspace.spell
+    if path == workspace.cwd:
+        where = one_line(str(path))
+        return ToolError(f"The working directory {where} is gone. Use absolute paths; Bash goes back to the root.")
+    parent = path.parent
+    there = parent.is_dir()
+    said = f"{spell(path)} does not exist"
+    if not there:
+        known = next((p for p in parent.parents if p.is_dir()), Path("/"))
+        said += f", nor does its directory; the nearest that does is {spell(known)!r}"
+    if same := _of_that_name(path, ctx):
+        have = "has that name" if len(same) == 1 else "have that name"
+        return ToolError(f"{said}. {' and '.join(map(spell, same))} {have}.")
+    if not there:
+        return ToolError(f"{said}.{workspace.advice('LS Glob', 'Use {} to find the right path.')}")
+    names = _names_in(parent)
+    lowered = {name.lower(): name for name in names}
+    close = [lowered[n] for n in get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)]
+    close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
+    if close:
+        return ToolError(f"{said}. Near it: {', '.join(spell(parent / name) for name in close)}.")
+    return ToolError(
+        f"{said}.{workspace.advice('Glob', f'{{}} **/{_braced(shorten(path.name, 60))} may find where it is.')}"
+    )
+
+
+def _names_in(folder: Path) -> list[str]:
+    """The names in the directory at a resolved path; none where it cannot be listed."""
+    try:
+        directory = open_directory(folder, listed=True)
+    except OSError:
+        return []
+    try:
+        return os.listdir(directory)  # noqa: PTH208 - a path has no method for descriptors
+    finally:
+        os.close(directory)
+
+
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(lstat_resolved(path).st_mode)
+    except OSError:
+        return False
+
+
+def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
+    """The few files of the workspace that have the name of one that is missing in it; ignored ones do not count."""
+    from agent_tools.search.ripgrep import files_named
+
+    root = ctx.workspace.root
+    if not path.is_relative_to(root):
+        return []
+    found = [root / name for name in files_named(path.name, root, ctx) if _is_file(root / name)]
+    if ctx.readable is not None:
+        found = [file for file in found if ctx.readable(file)]
+    return found if len(found) <= _MOST_NAMED else []

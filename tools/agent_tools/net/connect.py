@@ -1,0 +1,301 @@
+"""Getting a connected socket: the way there (proxy or not), name look-up, connect, tunnel, TLS.
+
+Every step is bounded by one deadline and ends within a few hundredths of a second once the token is cancelled. Names
+are looked up in a daemon thread, because nothing can interrupt the resolver; connecting polls in short slices; from
+then on the socket is shut down by the canceller, which ends any blocked call on it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import ipaddress
+import os
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
+from urllib.parse import unquote, urlsplit
+
+from agent_tools.cancel import CancelToken
+from agent_tools.record import Value
+
+SLICE = 0.05
+
+
+class DialError(Exception):
+    """There is no connection, and the message says why. `retryable`: another try may succeed."""
+
+    def __init__(self, message: str, *, retryable: bool = True) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class Proxy(Value):
+    """Where to go through, with the value of the Proxy-Authorization header, if any."""
+
+    host: str
+    port: int
+    authorization: str = ""
+
+
+class Route(Value):
+    """How a server is reached. `proxy` is None for a direct connection."""
+
+    host: str
+    port: int
+    tls: bool
+    proxy: Proxy | None = None
+
+
+def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Proxy | None:
+    """The proxy that the environment names for a server. Raises DialError for one that cannot be used."""
+    address = _variable(env, f"{scheme}_proxy")
+    # In a CGI program HTTP_PROXY is the client's "Proxy:" header, not a setting.
+    if scheme == "http" and "REQUEST_METHOD" in env:
+        address = env.get("http_proxy", "")
+    address = address or _variable(env, "all_proxy")
+    if not address or bypassed(host, port, _variable(env, "no_proxy")):
+        return None
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        proxy_host, proxy_port = parts.hostname, parts.port
+    except ValueError:
+        parts, proxy_host, proxy_port = None, None, None
+    if parts is None or not proxy_host:
+        raise DialError("The proxy set in the environment is not a usable address.", retryable=False)
+    if parts.scheme != "http":
+        message = f"A proxy of type {parts.scheme}:// is not supported; set an http:// proxy or NO_PROXY."
+        raise DialError(message, retryable=False)
+    authorization = ""
+    if parts.username:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
+    return Proxy(proxy_host, proxy_port or 80, authorization)
+
+
+def _variable(env: Mapping[str, str], name: str) -> str:
+    return env.get(name) or env.get(name.upper()) or ""
+
+
+def bypassed(host: str, port: int, no_proxy: str) -> bool:
+    """Whether NO_PROXY names the host: `*`, a name or domain, with or without a port, an address, a network."""
+    number = _address(host)
+    for entry in no_proxy.replace(",", " ").lower().split():
+        if entry == "*":
+            return True
+        if number and "/" in entry:
+            try:
+                if number in ipaddress.ip_network(entry, strict=False):
+                    return True
+            except ValueError:
+                pass
+            continue
+        name, _, wanted = entry.rpartition(":") if entry.count(":") == 1 else (entry, "", "")
+        if wanted and wanted != str(port):
+            continue
+        name = name.lstrip("*").lstrip(".")
+        if name and (host == name or host.endswith("." + name)):
+            return True
+    return False
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
+    """The system's certificates, or those that SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE name.
+
+    Raises DialError naming the variable when what it names cannot be read.
+    """
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        if bundle := env.get(name):
+            path = Path(bundle)
+            try:
+                if path.is_dir():
+                    return ssl.create_default_context(capath=bundle)
+                return ssl.create_default_context(cafile=bundle)
+            except OSError as error:
+                reason = error.strerror or "not a certificate bundle"
+                raise DialError(f"{name} names {bundle}, which cannot be used: {reason}.", retryable=False) from error
+    # OpenSSL reads SSL_CERT_DIR by itself.
+    return ssl.create_default_context()
+
+
+def dial(
+    route: Route,
+    context: ssl.SSLContext | None,
+    seconds: float,
+    cancel: CancelToken,
+    check: Callable[[str], None] | None = None,
+) -> socket.socket:
+    """A socket connected to the route's server, tunnelled and encrypted as the route says.
+
+    seconds: for everything together; 0 means no limit. check: is given every address that the host has, before any is
+    connected to, and raises for one that must not be; without a proxy only, as that looks the host up by itself.
+    Raises DialError or CancelledError.
+    """
+    until = monotonic() + seconds if seconds else float("inf")
+    if route.proxy:
+        sock = _connect(route.proxy.host, route.proxy.port, until, cancel, None)
+    else:
+        sock = _connect(route.host, route.port, until, cancel, check)
+
+    # Wrapping moves the descriptor to a new object, so the canceller looks the current one up.
+    def wake() -> None:
+        shut_down(sock)
+
+    forget = cancel.on_cancel(wake)
+    try:
+        cancel.check()
+        sock.settimeout(_left(until))
+        if route.proxy and route.tls:
+            _open_tunnel(sock, route)
+        if context is not None:
+            sock = context.wrap_socket(sock, server_hostname=route.host, do_handshake_on_connect=False)
+            cancel.check()
+            sock.settimeout(_left(until))
+            sock.do_handshake()
+        return sock
+    except BaseException as error:  # also an interrupt: no socket is left open; the caller tells what it was
+        sock.close()
+        cancel.check()
+        if isinstance(error, OSError):
+            raise _explained(error, route) from error
+        raise
+    finally:
+        forget()
+
+
+def shut_down(sock: socket.socket) -> None:
+    """End both directions, so that whoever is blocked on the socket returns. Closing alone does not do that."""
+    with contextlib.suppress(OSError):
+        # Not SSLSocket.shutdown: that drops the TLS state under the feet of a thread that is reading.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _left(until: float) -> float | None:
+    return None if until == float("inf") else max(until - monotonic(), 0.001)
+
+
+def _explained(error: OSError, route: Route) -> DialError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = (error.verify_message or "not trusted").rstrip(".")
+        message = (
+            f"The certificate of {route.host} was not accepted ({reason}). "
+            "If your network has its own certificate authority, point SSL_CERT_FILE to its bundle."
+        )
+        return DialError(message, retryable=False)
+    if isinstance(error, TimeoutError):
+        return DialError(f"{route.host} did not finish the connection in time.")
+    reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror or str(error)
+    return DialError(f"The connection to {route.host} failed: {reason}.")
+
+
+def _connect(
+    host: str, port: int, until: float, cancel: CancelToken, check: Callable[[str], None] | None
+) -> socket.socket:
+    addresses = look_up(host, port, until, cancel)
+    if check is not None:
+        for found in addresses:
+            check(str(found[4][0]))
+    reason = "no address"
+    for position, (family, kind, protocol, _, address) in enumerate(addresses):
+        # A dead address must not use up the time of those after it.
+        share = monotonic() + (until - monotonic()) / (len(addresses) - position)
+        try:
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            continue
+        try:
+            code = _connect_one(sock, address, share, cancel)
+        except BaseException:  # as above
+            sock.close()
+            raise
+        if not code:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        sock.close()
+        reason = "no answer in time" if code == errno.ETIMEDOUT else os.strerror(code).lower()
+    raise DialError(f"Could not connect to {host}:{port}: {reason}.")
+
+
+def _connect_one(sock: socket.socket, address: tuple[object, ...], until: float, cancel: CancelToken) -> int:
+    """Connect; the result is 0 or an errno."""
+    cancel.check()
+    sock.setblocking(False)
+    code = sock.connect_ex(address)
+    if code not in (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR):
+        return code
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    while not poll.poll(SLICE * 1000):
+        cancel.check()
+        if monotonic() >= until:
+            return errno.ETIMEDOUT
+    cancel.check()
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+
+Addresses = list[tuple[int, int, int, str, tuple[object, ...]]]
+
+
+def look_up(host: str, port: int, until: float, cancel: CancelToken) -> Addresses:
+    """The addresses of a host, as `getaddrinfo` gives them. Raises DialError or CancelledError."""
+    found: Addresses = []
+    problem: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            # As bytes: a str makes Python load its IDNA tables.
+            name = host.encode("ascii") if host.isascii() else host
+            found.extend(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            problem.append(error)
+
+    if host == "localhost" or _address(host):
+        ask()
+    else:
+        thread = threading.Thread(target=ask, name="look-up", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(SLICE)
+            cancel.check()
+            if monotonic() >= until:
+                raise DialError(f"Looking up {host} took too long.")
+    if problem:
+        error = problem[0]
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a valid name"
+        raise DialError(f"Could not find the host {host}: {reason}.") from error
+    return found
+
+
+def _open_tunnel(sock: socket.socket, route: Route) -> None:
+    assert route.proxy is not None
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    head = f"CONNECT {host}:{route.port} HTTP/1.1\r\nHost: {host}:{route.port}\r\n"
+    if route.proxy.authorization:
+        head += f"Proxy-Authorization: {route.proxy.authorization}\r\n"
+    sock.sendall((head + "\r\n").encode("latin-1", "replace"))
+    answer = bytearray()
+    # Byte by byte: what follows the blank line belongs to TLS.
+    while not answer.endswith(b"\r\n\r\n") and len(answer) < 65536:
+        byte = sock.recv(1)
+        if not byte:
+            break
+        answer += byte
+    status = bytes(answer).split(b"\r\n", 1)[0].decode("latin-1")
+    words = status.split(None, 2)
+    if len(words) < 2 or words[1] != "200":
+        said = " ".join(words[1:]) or "no answer"
+        proxy = f"{route.proxy.host}:{route.proxy.port}"
+        raise DialError(f"The proxy {proxy} refused to connect to {route.host}: {said}.", retryable=False)

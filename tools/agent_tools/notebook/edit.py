@@ -1,0 +1,215 @@
+"""NotebookEdit: one cell of a notebook replaced, inserted or deleted; all else in the file stays as it is.
+
+What an edit makes of a notebook's text: valid nbformat 4, and outside the cell the very same characters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.display import Diff
+from agent_tools.fs.paths import display_path, not_found_error
+from agent_tools.notebook.json_patch import Piece, Pieces, Style
+from agent_tools.notebook.notebook import Notebook, source_of
+from agent_tools.notebook.read import cell_words, has_notebooks
+from agent_tools.record import Value
+from agent_tools.schema import FILE_NAMES
+
+if TYPE_CHECKING:
+    from agent_tools.edit.change import Change
+
+
+class NotebookEditArgs(Value):
+    """The arguments of NotebookEdit."""
+
+    ALIASES: ClassVar = {"notebook_path": ("file_path", *FILE_NAMES), "new_source": ("source",)}
+
+    notebook_path: Annotated[str, "Absolute path, or relative to the working directory"]
+    cell_id: Annotated[
+        str | None, "The cell's id, or cell-N by place from 0; for insert, the cell before the new one"
+    ] = None
+    new_source: Annotated[str | None, "The cell's whole source; not for delete"] = None
+    cell_type: Annotated[Literal["code", "markdown", "raw"] | None, "Default: as it is; code for a new cell"] = None
+    edit_mode: Annotated[Literal["replace", "insert", "delete"], "Default replace"] = "replace"
+
+
+class NotebookEdit(Tool[NotebookEditArgs]):
+    """Changes one cell of a notebook that the model has read."""
+
+    name = "NotebookEdit"
+    Args = NotebookEditArgs
+    paths = ("notebook_path",)
+    file_argument = "notebook_path"
+    changes_files = True
+    composed = True
+    rule_names = "path"
+    rule_covers = ("write",)
+
+    def available(self, ctx: ToolContext) -> bool:
+        return has_notebooks(ctx)
+
+    def effects(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        path = str(ctx.workspace.resolve(args.notebook_path))
+        return (Effect("read", path), Effect("write", path))
+
+    def summary(self, args: NotebookEditArgs, ctx: ToolContext) -> str:
+        verb = {"replace": "Edit", "insert": "Insert a cell in", "delete": "Delete a cell of"}[args.edit_mode]
+        behind = f" after{cell_words(args.cell_id)[1:]}" if args.cell_id and args.edit_mode == "insert" else None
+        return f"{verb} {display_path(args.notebook_path, ctx)}{behind or cell_words(args.cell_id)}"
+
+    def preview(self, args: NotebookEditArgs, ctx: ToolContext) -> Diff:
+        change, label = self._change(args, ctx)
+        return _diff(change, label, ctx)
+
+    def run(self, args: NotebookEditArgs, ctx: ToolContext) -> ToolResult:
+        change, label = self._change(args, ctx)
+        diff = _diff(change, label, ctx)
+        change.make(ctx)
+        name = ctx.workspace.spell(change.path)
+        did = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}[args.edit_mode]
+        said = f"{did} cell {label} of {name} (+{diff.added} -{diff.removed})."
+        return ToolResult(" ".join(filter(None, (said, change.note))), diff)
+
+    def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
+        """What the call will do, and the label of the cell that it is about."""
+        # Few conversations edit a notebook, and every start loads this file.
+        from agent_tools.edit.change import Change, current_text
+        from agent_tools.notebook.notebook import parse_notebook
+
+        path = ctx.workspace.resolve(args.notebook_path)
+        before, text = current_text(path, ctx, "edit")
+        if before is None:
+            raise not_found_error(path, ctx)
+        if args.new_source is None and args.edit_mode != "delete":
+            raise ToolError(f"{args.edit_mode} needs new_source, the whole source of the cell.")
+        notebook = parse_notebook(text.content, ctx.workspace.spell(path))
+        changed = change_cell(
+            text.content, notebook, args.edit_mode, args.cell_id, args.cell_type, args.new_source or ""
+        )
+        after = text.encode(changed.content)
+        return Change(path, before, after, changed.old, changed.new, changed.note), changed.label
+
+
+def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:
+    """The change of the cell's source as a user sees it."""
+    diff = change.diff(ctx)
+    return diff.but(path=f"{diff.path}, cell {label}")
+
+
+Kind = Literal["code", "markdown", "raw"]
+
+
+class Changed(Value):
+    """The notebook's new text. label: of the cell; old and new: its source. note: what else the model should know."""
+
+    content: str
+    label: str
+    old: str
+    new: str
+    note: str = ""
+
+
+def change_cell(
+    content: str,
+    notebook: Notebook,
+    mode: Literal["replace", "insert", "delete"],
+    cell_id: str | None,
+    kind: Kind | None,
+    source: str,
+) -> Changed:
+    """`content`, the text of `notebook`, with one cell changed.
+
+    Raises ToolError where there is no such cell, or nothing would change.
+    """
+    if cell_id is None and mode != "insert":
+        labels = ", ".join(notebook.label(n) for n in range(min(30, len(notebook.cells)))) or "none"
+        raise ToolError(f"{mode} needs cell_id, the cell that is meant. The cells are: {labels}.")
+    at = notebook.find(cell_id) if cell_id is not None else -1
+    outer, style = Pieces(content), Style(content)
+    member = outer.get("cells")
+    assert member is not None  # or `parse` would have refused it
+    cells = Pieces(member.raw)
+    if mode == "insert":
+        changed = _insert(cells, notebook, at + 1, kind or "code", source, style)
+    elif mode == "delete":
+        cells.remove(at)
+        changed = Changed("", notebook.label(at), source_of(notebook.cells[at]), "")
+    else:
+        changed = _replace(cells.pieces[at], notebook, at, kind, source, style)
+    member.raw = cells.text
+    note = changed.note
+    if mode != "replace" and not notebook.has_ids and at + 1 < len(notebook.cells):
+        note = f"{note} The cells after it have new numbers.".strip()
+    return changed.but(content=content[: outer.start] + outer.text + content[outer.end :], note=note)
+
+
+def _insert(cells: Pieces, notebook: Notebook, at: int, kind: Kind, source: str, style: Style) -> Changed:
+    as_list = not notebook.cells or isinstance(notebook.cells[0]["source"], list)
+    cell: dict[str, Any] = {"cell_type": kind}
+    if kind == "code":
+        cell["execution_count"] = None
+    if notebook.has_ids:
+        cell["id"] = _new_id(notebook, at, source)
+    cell["metadata"] = {}
+    if kind == "code":
+        cell["outputs"] = []
+    cell["source"] = _as_source(source, as_list)
+    if cells.pieces:
+        cells.insert(at, style.dump(cell, cells.pieces[0].lead))
+    else:
+        cells.pieces.append(Piece(style.lead(2), "", "", style.dump(cell, style.lead(2))))
+        cells.tail = style.lead(1)
+    return Changed("", cell.get("id") or f"cell-{at}", "", source, f"It is {_nth(at)}, a {kind} cell.")
+
+
+def _replace(piece: Piece, notebook: Notebook, at: int, kind: Kind | None, source: str, style: Style) -> Changed:
+    cell = notebook.cells[at]
+    old, was = source_of(cell), cell["cell_type"]
+    new_kind = kind or was
+    if old == source and new_kind == was:
+        raise ToolError(f"Cell {notebook.label(at)} reads exactly so already; nothing was changed.")
+    members = Pieces(piece.raw)
+    lead = members.pieces[0].lead
+    members.put("source", style.dump(_as_source(source, isinstance(cell["source"], list)), lead))
+    if new_kind != was:
+        members.put("cell_type", style.dump(new_kind, lead))
+    if notebook.has_ids and "id" not in cell:
+        members.put("id", style.dump(_new_id(notebook, at, source), lead))
+    if "metadata" not in cell:
+        members.put("metadata", "{}")
+    note = ""
+    if new_kind == "code":
+        # What it put out belongs to the source that it had.
+        note = "Its outputs were cleared." if cell.get("outputs") else ""
+        members.put("outputs", "[]")
+        members.put("execution_count", "null")
+        members.drop("attachments")
+    else:
+        members.drop("outputs")
+        members.drop("execution_count")
+    piece.raw = members.text
+    if new_kind != was:
+        note = f"It is a {new_kind} cell now. {note}".strip()
+    return Changed("", notebook.label(at), old, source, note)
+
+
+def _as_source(source: str, as_list: bool) -> str | list[str]:
+    """A source as the format has it: in lines as Jupyter divides them, or whole where the file has it so."""
+    return source.splitlines(keepends=True) if as_list else source
+
+
+def _new_id(notebook: Notebook, at: int, source: str) -> str:
+    """An id like Jupyter's that no cell has. The same call gets the same one, as the preview must show what is run."""
+    from hashlib import blake2b
+
+    taken = {cell.get("id") for cell in notebook.cells}
+    for attempt in range(len(taken) + 1):
+        made = blake2b(f"{attempt}\0{at}\0{len(taken)}\0{source}".encode("utf-8", "replace"), digest_size=4).hexdigest()
+        if made not in taken:
+            break
+    return made
+
+
+def _nth(at: int) -> str:
+    return "the first cell" if at == 0 else f"number {at} counted from 0"

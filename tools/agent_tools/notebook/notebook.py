@@ -1,0 +1,248 @@
+"""Notebooks (nbformat 4): read as JSON, and which cell a word means.
+
+A notebook as a model reads it: cells with their sources and outputs, images beside the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from binascii import Error as NotBase64
+from binascii import a2b_base64
+from collections.abc import Iterator
+from typing import Any
+
+from agent_tools.base import ToolContext, ToolError, ToolResult
+from agent_tools.display import FileView
+from agent_tools.documents.images import show_image, sniff
+from agent_tools.media import Media
+from agent_tools.record import Value
+from agent_tools.text import counted, cut_line, fit, one_line, sanitize_output, shorten
+
+KINDS = ("code", "markdown", "raw")
+
+
+class Notebook(Value):
+    """A notebook's cells as they are in the file. minor: of the format, 5 for 4.5."""
+
+    cells: list[dict[str, Any]]
+    minor: int
+    language: str
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether cells have ids in this version of the format, as they do from 4.5 on."""
+        return self.minor >= 5
+
+    def label(self, index: int) -> str:
+        """What a cell is called: by its id, else "cell-3" by its place, counted from 0."""
+        own = self.cells[index].get("id")
+        return one_line(own) if isinstance(own, str) and own else f"cell-{index}"
+
+    def find(self, word: str) -> int:
+        """The place of the cell with the id `word`, or of that number ("cell-3", "3"). Raises ToolError for none."""
+        found = [n for n, cell in enumerate(self.cells) if word and cell.get("id") == word]
+        if len(found) > 1:
+            places = ", ".join(f"cell-{n}" for n in found)
+            raise ToolError(f"Several cells have the id {shorten(word)}. Name one by its place: {places}.")
+        if found:
+            return found[0]
+        number = re.fullmatch(r"(?:cell-)?([0-9]{1,9})", word)
+        if number is not None and int(number[1]) < len(self.cells):
+            return int(number[1])
+        labels = [self.label(n) for n in range(len(self.cells))]
+        more = f" and {len(labels) - 30} more" if len(labels) > 30 else ""
+        have = f"The cells are: {', '.join(labels[:30])}{more}." if labels else "It has no cells."
+        raise ToolError(f"There is no cell {shorten(word) or '(empty)'}. {have}")
+
+
+def parse_notebook(content: str, name: str) -> Notebook:
+    """The notebook in a file's text. Raises ToolError, which begins with `name`, where it is none of version 4."""
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{name} is not a notebook: its JSON is broken ({shorten(str(error))}).") from None
+    version = data.get("nbformat") if isinstance(data, dict) else None
+    if version in (1, 2, 3):
+        raise ToolError(
+            f"{name} is a notebook of version {version}, which is too old. Convert it in Bash: "
+            "jupyter nbconvert --to notebook --nbformat 4 --inplace FILE"
+        )
+    cells = data.get("cells") if version == 4 else None
+    if not isinstance(cells, list):
+        raise ToolError(f"{name} is not a notebook: it has no nbformat 4 or no list of cells.")
+    for n, cell in enumerate(cells):
+        if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS or joined_text(cell.get("source")) is None:
+            raise ToolError(f"{name} is not a sound notebook: cell-{n} has no known cell_type or no source.")
+    minor = data.get("nbformat_minor")
+    return Notebook(cells, minor if isinstance(minor, int) else 0, _language(data.get("metadata")))
+
+
+def joined_text(text: Any) -> str | None:
+    """A text of the format, which may be a list of lines; None for anything else."""
+    if isinstance(text, str):
+        return text
+    if isinstance(text, list) and all(isinstance(line, str) for line in text):
+        return "".join(text)
+    return None
+
+
+def source_of(cell: dict[str, Any]) -> str:
+    """The source of a cell that `parse` let pass."""
+    return joined_text(cell["source"]) or ""
+
+
+def _language(metadata: Any) -> str:
+    for key, field in (("language_info", "name"), ("kernelspec", "language")):
+        part = metadata.get(key) if isinstance(metadata, dict) else None
+        if isinstance(part, dict) and isinstance(part.get(field), str):
+            return shorten(part[field], 40)
+    return ""
+
+
+CHARACTERS = 100_000
+# Of one output: among others, and of a cell that was asked for by itself.
+BRIEF = 4_000
+FULL = 50_000
+IMAGES = 4
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# The forms of one output that are text, the most readable first.
+_TEXTS = ("text/markdown", "text/plain", "text/latex", "application/json", "image/svg+xml", "text/html")
+
+
+class _Picture(Value):
+    """An image among the outputs: the line that stands for it, and its base64."""
+
+    line: int
+    data: str
+    name: str
+
+
+def show_notebook(
+    notebook: Notebook, name: str, shown: str, ctx: ToolContext, first: int, limit: int, only: int | None = None
+) -> ToolResult:
+    """Lines of the view, at most `limit` from `first`, which counts from 1.
+
+    name and shown: the file for the model and for the user. only: the one cell that is wanted, at greater length.
+    Raises ToolError for a line past the end.
+    """
+    view = _View(BRIEF if only is None else FULL)
+    if only is None:
+        language = f", {notebook.language}" if notebook.language else ""
+        view.lines.append(f"[notebook, {counted(len(notebook.cells), 'cell')}{language}]")
+    for n in range(len(notebook.cells)) if only is None else (only,):
+        view.cell(notebook, n)
+    total = len(view.lines)
+    if first > total:
+        raise ToolError(f"{name} has only {total:,} lines as it is shown; offset {first} is past its end.")
+    part = [cut_line(line) for line in view.lines[first - 1 : first - 1 + limit]]
+    last = first - 1 + fit(part, CHARACTERS)
+    media, notes = _attach([p for p in view.pictures if first <= p.line <= last], ctx)
+    if last < total:
+        how = f"continue with Read and offset={last + 1}" if only is None else "jq in Bash shows the rest"
+        notes.insert(0, f"lines {first}-{last} of {total:,} as shown here; {how}")
+    note = f"\n[{'; '.join(notes)}]" if notes else ""
+    text = "\n".join(part[: last - first + 1]) + note
+    return ToolResult(text, FileView(shown, first, last - first + 1, total), media=media)
+
+
+class _View:
+    """The lines of a view, and the images that some of them stand for. room: characters of one output."""
+
+    def __init__(self, room: int) -> None:
+        self.lines: list[str] = []
+        self.pictures: list[_Picture] = []
+        self._room = room
+
+    def cell(self, notebook: Notebook, n: int) -> None:
+        """Add a cell with everything that belongs to it."""
+        cell, label = notebook.cells[n], notebook.label(n)
+        count = cell.get("execution_count")
+        run = f" run {count}" if isinstance(count, int) else ""
+        self.lines.append(f"--- cell {n} [{cell['cell_type']}] id={label}{run} ---")
+        self._text(source_of(cell))
+        attachments = cell.get("attachments")
+        for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
+            self.lines.append(f"--- attachment {one_line(name)} of {label} ---")
+            self._bundle(bundle, label)
+        outputs = cell.get("outputs")
+        for output in outputs if isinstance(outputs, list) else ():
+            if isinstance(output, dict):
+                self._output(output, label)
+
+    def _output(self, output: dict[str, Any], label: str) -> None:
+        kind = output.get("output_type")
+        what = one_line(str(output.get("name", "stream"))) if kind == "stream" else "error" if kind == "error" else ""
+        self.lines.append(f"--- output of {label}{f' ({what})' if what else ''} ---")
+        if kind == "stream":
+            self._clipped(joined_text(output.get("text")) or "")
+        elif kind == "error":
+            lines = output.get("traceback")
+            trace = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
+            self._clipped(trace or f"{output.get('ename', 'error')}: {output.get('evalue', '')}")
+        else:
+            self._bundle(output.get("data"), label)
+
+    def _bundle(self, bundle: Any, label: str) -> None:
+        """One thing in several forms: the image, and the most readable text."""
+        forms = bundle if isinstance(bundle, dict) else {}
+        images = [mime for mime in _IMAGES if joined_text(forms.get(mime)) is not None]
+        for mime in images[:1]:
+            data = joined_text(forms[mime]) or ""
+            self.lines.append(f"[{mime}, {len(data) * 3 // 4:,} bytes]")
+            self.pictures.append(_Picture(len(self.lines), data, f"{label}-{len(self.pictures) + 1}"))
+        for mime in [mime for mime in _TEXTS if mime in forms][:1]:
+            text = joined_text(forms[mime])
+            if mime not in ("text/plain", "text/markdown"):
+                self.lines.append(f"[{mime}]")
+            self._clipped(text if text is not None else json.dumps(forms[mime], ensure_ascii=False, indent=1))
+        if not images and not any(mime in forms for mime in _TEXTS):
+            self.lines.append(f"[{', '.join(map(one_line, forms)) or 'nothing'}]")
+
+    def _clipped(self, text: str) -> None:
+        cut = len(text) - self._room
+        if cut <= 0:
+            return self._text(sanitize_output(text))
+        head = self._room * 3 // 4
+        hint = "; NotebookRead with its cell_id shows more" if self._room < FULL else ""
+        self._text(sanitize_output(text[:head]))
+        self.lines.append(f"[… {cut:,} of {len(text):,} characters cut here{hint} …]")
+        return self._text(sanitize_output(text[head + cut :]))
+
+    def _text(self, text: str) -> None:
+        if text:
+            self.lines += [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ...], list[str]]:
+    """The images for a model that takes them, and what there is to say about images."""
+    if not pictures:
+        return (), []
+    if "image" not in ctx.takes:
+        return (), ["images are not shown: this model takes none"]
+    media: list[Media] = []
+    notes: list[str] = []
+    for said, item in _images(pictures[:IMAGES]):
+        notes.append(said)
+        media += [item] if item is not None else []
+    if len(pictures) > IMAGES:
+        notes.append(f"{len(pictures) - IMAGES} more images not shown, NotebookRead with a cell_id shows a cell's")
+    return tuple(media), notes
+
+
+def _images(pictures: list[_Picture]) -> Iterator[tuple[str, Media | None]]:
+    for picture in pictures:
+        try:
+            data = a2b_base64(picture.data)
+        except (NotBase64, ValueError):
+            data = b""
+        image = sniff(data)
+        if image is None:
+            yield f"{picture.name}: a damaged image", None
+            continue
+        try:
+            item, said = show_image(data, image, picture.name)
+        except ToolError as error:
+            yield str(error).rstrip("."), None
+        else:
+            yield said, item

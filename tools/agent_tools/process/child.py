@@ -1,0 +1,200 @@
+"""Programs of our own (git, ripgrep, parsers, clipboards): each has a clock, a bound on its output and on its memory.
+
+Commands of the user have `process.py` and the settings of Bash. Memory is bounded as RLIMIT_DATA, what a process
+allocates: RLIMIT_AS would count the files that git and ripgrep map and what Go and Node reserve without using it. It is
+set on the running process, as nothing may run between fork and exec in a program with threads; where the system cannot
+do that (macOS), there is no such bound.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from agent_tools.record import Value
+
+if TYPE_CHECKING:
+    import subprocess
+
+# More than git or ripgrep needs for the largest repositories; a .gitignore of some GB makes them take all there is.
+MEMORY = 2 << 30
+OUTPUT = 16 << 20
+_ERRORS = 1 << 20
+# A program that has not ended by then may be waiting for something that will never come.
+PATIENCE = 2.0
+
+
+class StuckError(Exception):
+    """The process waits for something that will never come; the text says what."""
+
+
+class Finished(Value):
+    """How a program ended, and what it printed. code: negative for a signal."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Output:
+    """What a process printed. cause: "" where it ended by itself, else "time-out", "output" or what it waits for."""
+
+    def __init__(self, out: bytes, err: bytes, cause: str) -> None:
+        self.out, self.err, self.cause = out, err, cause
+
+
+def start_child(
+    argv: list[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    memory: int | None = MEMORY,
+    brief: bool = False,
+    **how: Any,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a process group of its own, unless `how`, as of Popen, says otherwise. Raises OSError.
+
+    env: all its variables; None for ours. brief: it cannot last, so nobody need end it where we are killed.
+    """
+    import subprocess  # 8 ms; most runs start nothing
+
+    from agent_tools.process.reaper import REAPER
+
+    group = {} if how.keys() & {"start_new_session", "process_group"} else {"process_group": 0}
+    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen if brief else REAPER.popen
+    process = start(argv, env=os.environ if env is None else env, **(group | how))
+    if memory is not None:
+        limit_memory(process.pid, memory)
+    return process
+
+
+def limit_memory(pid: int, most: int) -> None:
+    """Bound what a process, and what it starts from now on, may allocate, as far as the system can."""
+    with suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        _, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
+
+
+def run_child(
+    argv: list[str],
+    *,
+    seconds: float,
+    feed: bytes = b"",
+    most: int = OUTPUT,
+    memory: int | None = MEMORY,
+    **how: Any,
+) -> Finished:
+    """Run a program to its end. how: as of Popen, such as `cwd` and `env`.
+
+    Raises OSError where it cannot be started, TimeoutError, and OverflowError for more than `most` bytes of output; its
+    whole group is killed then.
+    """
+    import subprocess
+
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes["stdin"] = subprocess.PIPE if feed else subprocess.DEVNULL
+    process = start_child(argv, memory=memory, **(pipes | how))
+    out, err = collect(process, feed, seconds, most)
+    return Finished(process.returncode, out, err)
+
+
+def collect(
+    process: subprocess.Popen[bytes],
+    feed: bytes,
+    seconds: float,
+    most: int,
+    stuck: Callable[[], str] | None = None,
+) -> tuple[bytes, bytes]:
+    """What a process prints, on both streams, until it ends. See `follow`.
+
+    Raises TimeoutError, OverflowError for more than `most` bytes, and StuckError.
+    """
+    done = follow(process, feed, seconds, most, stuck)
+    if done.cause == "time-out":
+        raise TimeoutError
+    if done.cause == "output":
+        raise OverflowError
+    if done.cause:
+        raise StuckError(done.cause)
+    return done.out, done.err
+
+
+def follow(
+    process: subprocess.Popen[bytes],
+    feed: bytes,
+    seconds: float,
+    most: int,
+    stuck: Callable[[], str] | None = None,
+) -> Output:
+    """Read a process, the leader of its group, until it ends; it never outlives this call.
+
+    most: bytes of standard output; of errors the first MB stays. stuck: asked once, when it takes long, what it may
+    be waiting for; "" for nothing.
+    """
+    import selectors
+    from subprocess import TimeoutExpired
+
+    now = time.monotonic()
+    until, patience = now + seconds, now + PATIENCE if stuck else float("inf")
+    parts: dict[Any, list[bytes]] = {process.stdout: [], process.stderr: []}
+    sizes = dict.fromkeys(parts, 0)
+    left, cause = memoryview(feed), ""
+    try:
+        with selectors.DefaultSelector() as ready:
+            for stream in parts:
+                if stream is not None:
+                    ready.register(stream, selectors.EVENT_READ)
+            if left:
+                ready.register(process.stdin, selectors.EVENT_WRITE)  # type: ignore[arg-type]
+            elif process.stdin is not None:
+                process.stdin.close()
+            while ready.get_map() and not cause:
+                now = time.monotonic()
+                if now >= patience and stuck is not None:
+                    patience, cause = float("inf"), stuck()
+                elif now >= until:
+                    cause = "time-out"
+                for key, _ in ready.select(max(min(until, patience) - now, 0)) if not cause else ():
+                    if key.fileobj is process.stdin:
+                        with suppress(BrokenPipeError):
+                            left = left[os.write(key.fd, left[:4096]) :]
+                            if left:
+                                continue
+                        ready.unregister(key.fileobj)
+                        process.stdin.close()
+                    elif part := os.read(key.fd, 1 << 16):
+                        sizes[key.fileobj] += len(part)
+                        if key.fileobj is process.stdout or sizes[key.fileobj] <= _ERRORS:
+                            parts[key.fileobj].append(part)
+                        if sizes[process.stdout] > most:
+                            cause = "output"
+                    else:
+                        ready.unregister(key.fileobj)
+        if not cause:
+            process.wait(max(until - time.monotonic(), 0.1))
+    except TimeoutExpired:
+        cause = "time-out"
+    finally:
+        if process.poll() is None:
+            kill_group(process, signal.SIGKILL)
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+    return Output(b"".join(parts[process.stdout]), b"".join(parts[process.stderr]), cause)
+
+
+def kill_group(process: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a process that was not waited for, and to its group where it leads one."""
+    with suppress(OSError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)

@@ -1,0 +1,277 @@
+"""The one place that makes a git process ready and starts it: on which repository, with which configuration and limits.
+
+A repository may name programs in its configuration, attributes and hooks, and may lead git elsewhere. So each run is
+one of these, and says so by the function that makes it:
+
+- `nowhere`: no repository is read, nor anybody's configuration.
+- `store`: a git folder of this program's own; nothing of the user's or the repository's configuration is read.
+- `checked`: the user's repository as it was looked at (`Checkout`); its folder and work tree are fixed, and nothing is
+  started but, where it is trusted, the filters that it is configured with.
+- `as_user`: what the user asked for by name, as their own git would do it, hooks and all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_tools.fs.ignore_files import find_obstacle, known_obstacle
+from agent_tools.process.child import MEMORY, StuckError, collect, start_child
+from agent_tools.record import Value
+
+if TYPE_CHECKING:
+    import subprocess
+
+SECONDS = 60.0
+LARGEST = 256 << 20
+# By name: what would start a program, contact somebody or enter another repository. These hold over the repository's
+# own configuration, and are handed on to a git that git starts.
+SAFE = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.editor": "false",
+    "core.sshCommand": "false",
+    "core.askPass": "false",
+    "core.attributesFile": "/dev/null",
+    "core.alternateRefsCommand": "false",
+    "core.untrackedCache": "false",
+    "safe.bareRepository": "explicit",
+    "protocol.allow": "never",
+    "credential.helper": "",
+    "log.showSignature": "false",
+    # A format of the repository's own may ask for signatures.
+    "gpg.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.x509.program": "false",
+    "diff.autoRefreshIndex": "false",
+    "diff.submodule": "short",
+    "diff.ignoreSubmodules": "all",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "stash.showPatch": "false",
+    "stash.showIncludeUntracked": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+_CALM = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    # Versions that do not know that variable would fetch what a partial clone lacks.
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+_SILENT = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "GIT_EDITOR": "false"}
+_NO_CONFIG = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
+_NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
+_NOT_NESTED = "--ignore-submodules=all"
+# What has no setting, or one that the repository's own files beat.
+_OPTIONS = {
+    "diff": (*_NO_PROGRAMS, _NOT_NESTED),
+    "log": _NO_PROGRAMS,
+    "show": _NO_PROGRAMS,
+    "status": (_NOT_NESTED,),
+    "grep": ("--no-textconv", "--no-recurse-submodules"),
+}
+# Variables that make git look elsewhere than at the folder it is started in.
+ASTRAY = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
+)  # fmt: skip
+
+
+class GitError(Exception):
+    """Git could not be started, did not answer in time, or failed; the text says why. code: 0 where it did not end."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Checkout(Value):
+    """A repository as it was looked at: the work tree's root, its git folder and the common one, as resolved paths."""
+
+    root: str
+    folder: str
+    common: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What makes git use just these folders, whatever stands in them or above by then."""
+        found = {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.root}
+        # A folder above may be a repository that nobody looked at.
+        found["GIT_CEILING_DIRECTORIES"] = os.path.dirname(self.root)  # noqa: PTH120
+        if self.common != self.folder:
+            found["GIT_COMMON_DIR"] = self.common
+        return found
+
+
+class GitRun:
+    """How git is started. program: absolute. cwd: where. env: all of its variables. settings: over all others.
+
+    memory: bytes that it may allocate; None for any number, where it runs programs of the user.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        cwd: str,
+        env: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+        memory: int | None = MEMORY,
+    ) -> None:
+        self.program, self.cwd, self.env = program, cwd, dict(env)
+        self._settings = dict(settings or {})
+        self.memory = memory
+
+    def but(self, settings: Mapping[str, str]) -> GitRun:
+        """The same with more settings."""
+        return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings), self.memory)
+
+    def argv(self, *words: str) -> list[str]:
+        """The whole command line. A word of git's own (`--literal-pathspecs`) may stand before the subcommand."""
+        before = [word for word in words[:1] if word.startswith("-")]
+        name, rest = words[len(before) : len(before) + 1], words[len(before) + 1 :]
+        if not self._settings:
+            return [self.program, *before, *name, *rest]
+        options = _OPTIONS.get("".join(name), ())
+        given = [part for key, value in self._settings.items() for part in ("-c", f"{key}={value}")]
+        return [self.program, "--no-pager", *given, *before, *name, *options, *rest]
+
+    def tree(self, env: Mapping[str, str] | None = None) -> str:
+        """The work tree whose files it may open; "" for none."""
+        tree = {**self.env, **(env or {})}.get("GIT_WORK_TREE", "")
+        return "" if tree == "/" else tree
+
+    def stuck(self, env: Mapping[str, str] | None = None) -> Callable[[], str] | None:
+        """What tells why a git that takes long may never end."""
+        tree = self.tree(env)
+        return (lambda: find_obstacle(tree)) if tree else None
+
+    def start(
+        self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None, **how: Any
+    ) -> subprocess.Popen[bytes]:
+        """A running git, in a process group of its own. env: beside the variables of the run. Raises GitError."""
+        import subprocess  # 8 ms; most runs start no git
+
+        if why := known_obstacle(self.tree(env)):
+            raise GitError(why)
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        try:
+            # In its own group: Ctrl-C is for the turn, and what git is at, it finishes.
+            return start_child(
+                self.argv(*words),
+                cwd=cwd or self.cwd,
+                env={**self.env, **(env or {})},
+                memory=self.memory,
+                **(pipes | how),
+            )
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise GitError(f"git cannot be started in {cwd or self.cwd}: {said}") from None
+
+    def run(
+        self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = LARGEST,
+        env: Mapping[str, str] | None = None, fine: Collection[int] = (0,),
+    ) -> bytes:  # fmt: skip
+        """What git prints. fine: exit codes that are no failure. Raises GitError, also for more than `most` bytes."""
+        named = next((word for word in words if not word.startswith("-")), "git")
+        process = self.start(*words, cwd=cwd, env=env)
+        try:
+            out, err = collect(process, feed, seconds, most, self.stuck(env))
+        except StuckError as error:
+            raise GitError(str(error)) from None
+        except TimeoutError:
+            raise GitError(f"git {named} took more than {seconds:.3g} s") from None
+        except OverflowError:
+            raise GitError(f"git {named} printed more than {most:,} bytes") from None
+        if process.returncode not in fine:
+            said = err.decode("utf-8", "replace").strip().splitlines()
+            last = next((line for line in said if line.startswith("fatal: ")), said[-1] if said else "")
+            why = last.removeprefix("fatal: ") or f"git {named} failed"
+            raise GitError(why, process.returncode)
+        return out
+
+
+def find_git(path: str, root: str) -> str:
+    """The absolute program, looked for in absolute folders outside the project only. Raises GitError."""
+    for folder in path.split(os.pathsep):
+        file = os.path.join(folder, "git")
+        inside = os.path.realpath(file).startswith(f"{root.rstrip('/')}/")
+        if folder.startswith("/") and not inside and os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113
+            return file
+    raise GitError("git is not installed")
+
+
+def nowhere(program: str) -> GitRun:
+    """A git that reads no repository and no configuration."""
+    return GitRun(
+        program, "/", {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": "/dev/null"} | _SILENT | _NO_CONFIG
+    )
+
+
+def store(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
+    """A git on a folder of ours. objects: folders of objects that need not be kept again."""
+    env = {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": folder, "GIT_LITERAL_PATHSPECS": "1"}
+    env |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_REPLACE_OBJECTS": "1"}
+    env |= _SILENT | _NO_CONFIG
+    if objects:
+        env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_quoted, objects))
+    return GitRun(program, "/", env)
+
+
+def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> GitRun:
+    """A git on the user's repository, as it was looked at; filters that are configured run (see `without_filters`).
+
+    env: the user's, for PATH and where their settings are. locks: it may change the repository.
+    """
+    names = ("HOME", "XDG_CONFIG_HOME", "SUDO_UID")
+    found = {name: env[name] for name in names if env.get(name)} | _SILENT | _CALM | checkout.variables
+    # A relative folder would be looked up in the repository.
+    found["PATH"] = os.pathsep.join(p for p in env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/"))
+    found["GIT_OPTIONAL_LOCKS"] = "1" if locks else "0"
+    return GitRun(program, checkout.root, found, SAFE)
+
+
+def without_filters(run: GitRun) -> dict[str, str]:
+    """Settings that switch off all filters that are configured for a run. Raises GitError."""
+    from_git = run.run("config", "--list", "-z", "--name-only", seconds=5.0).decode("utf-8", "surrogateescape")
+    found: dict[str, str] = {}
+    for key in from_git.split("\0"):
+        if key.startswith("filter.") and key.count(".") >= 2:
+            name = key.rpartition(".")[0]
+            found |= {f"{name}.{part}": "" for part in ("clean", "smudge", "process")} | {f"{name}.required": "false"}
+    if odd := next((key for key in found if "=" in key or "\n" in key), ""):
+        raise GitError(f"the filter {odd} cannot be switched off")
+    return found
+
+
+def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings for a git that somebody else starts."""
+    found = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+def hardening(root: str, checkout: Checkout | None, off: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which a git of a command only reads what was looked at at `root`. off: see `without_filters`."""
+    fixed = checkout.variables if checkout is not None else {"GIT_CEILING_DIRECTORIES": os.path.dirname(root)}  # noqa: PTH120
+    return {**_CALM, **fixed, **as_variables(SAFE | dict(off))}
+
+
+def as_user(program: str, checkout: Checkout, env: Mapping[str, str]) -> GitRun:
+    """A git that does what the user asked for by name, with the hooks and programs that are configured."""
+    fixed = {"GIT_DIR": checkout.folder, "GIT_WORK_TREE": checkout.root, "GIT_LITERAL_PATHSPECS": "1"}
+    rest = {key: value for key, value in env.items() if key not in ASTRAY}
+    fixed |= {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
+    return GitRun(program, checkout.root, rest | fixed, memory=None)
+
+
+def _quoted(path: str) -> str:
+    if os.pathsep not in path and not path.startswith('"') and "\n" not in path:
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

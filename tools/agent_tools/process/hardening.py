@@ -1,0 +1,63 @@
+"""This process made unreadable to the programs that it starts, which run as the same user: on Linux.
+
+`/proc/PID/environ` shows the environment that a process began with, `/proc/PID/mem` and a debugger all that it holds.
+Without this, a command that is given no keys could read them from its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from agent_tools.secret_patterns import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SET_DUMPABLE = 4
+# Of the fields of /proc/self/stat after the name: where the environment begins and ends in memory.
+_ENVIRONMENT = slice(47, 49)
+
+
+def protect() -> None:
+    """Hide the secrets in the environment that this process began with, and its memory. Call it before any thread or
+    child is started; `os.environ`, and what children inherit, stay as they are.
+
+    What a kernel does not support is left out. A core dump, a debugger or profiler that attaches later, and a list of
+    open files then need root's rights. Programs that are started are not affected.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError):
+            _hide_secrets(os.environ)
+        _forbid_reading()
+
+
+def _hide_secrets(env: Mapping[str, str]) -> None:
+    secrets = {os.fsencode(name): value for name, value in env.items() if value and is_secret(name, value)}
+    if not secrets:
+        return
+    with open("/proc/self/stat", "rb") as file:
+        start, end = map(int, file.read().rpartition(b")")[2].split()[_ENVIRONMENT])
+    memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        block = os.pread(memory, end - start, start)
+        at = start
+        for entry in block.split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if value and name in secrets:
+                # The C library's copy moves elsewhere first: it is what children inherit.
+                os.putenv(name, os.fsencode(secrets[name]))
+                os.pwrite(memory, bytes(len(value)), at + len(name) + 1)
+            at += len(entry) + 1
+    finally:
+        os.close(memory)
+
+
+def _forbid_reading() -> None:
+    # The whole of ctypes takes 3 ms to import, which every short run would wait for.
+    with suppress(ImportError, AttributeError, OSError):
+        from _ctypes import call_function, dlopen, dlsym
+
+        call_function(dlsym(dlopen(None, 2), "prctl"), (_SET_DUMPABLE, 0, 0, 0, 0))  # type: ignore[arg-type]

@@ -1,0 +1,176 @@
+"""The sandbox by bubblewrap: namespaces of its own for files, processes, network and messages.
+
+Root stays the root of the machine in it, without a user namespace, so that files of other owners in the workspace can
+still be written; of its capabilities it keeps only what that takes. Everyone else gets a user namespace, as bubblewrap
+makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import stat
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from agent_tools.base import ToolError
+from agent_tools.record import Value
+from agent_tools.sandbox.landlock import launcher
+from agent_tools.sandbox.mounts import MountPlan, mount_arguments, plan_mounts
+from agent_tools.sandbox.placeholders import Placeholders
+from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.seccomp import filter_program, supported
+from agent_tools.sandbox.wrapped import Wrapped, memory_file
+
+_PLACES = ("/usr/bin", "/bin", "/usr/local/bin")
+_ALWAYS = (
+    "--unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try --die-with-parent --new-session --cap-drop ALL"
+)
+# The rest of the file system is as it should be already.
+_AS_MOUNTED = ["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]
+_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+# How long the processes of an ended sandbox may take to be gone.
+_GONE = 2.0
+
+
+class SpaceEntry(Value):
+    """The way into what a session shares. words: those before bubblewrap; given: descriptors that they need.
+
+    mounted: whether the mounts of the plan have been made there.
+    """
+
+    words: tuple[str, ...] = ()
+    given: tuple[int, ...] = ()
+    mounted: bool = False
+
+
+class Shared(Value):
+    """What the commands of a session share.
+
+    network: theirs has no way out. caches: directories that may be written, and what stands there. enter: the way in
+    for a command that needs these mounts; its descriptors are the caller's.
+    """
+
+    network: bool = False
+    caches: Mapping[Path, Path] = MappingProxyType({})
+    enter: Callable[[MountPlan], SpaceEntry] | None = None
+
+
+NOTHING_SHARED = Shared()
+
+
+def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str | None:
+    """Bubblewrap where the system has it, else the first on PATH that no command could have put there."""
+    searched = [p for p in env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
+    for place in (*_PLACES, *searched):
+        path = Path(os.path.realpath(f"{place}/bwrap"))
+        if os.access(path, os.X_OK) and not any(path.is_relative_to(w) for w in writable):
+            return str(path)
+    return None
+
+
+def obstacle(profile: Profile) -> str:
+    """Why a profile cannot be kept; "" where it can.
+
+    A protected path that is a symbolic link, or leads through one, could be exchanged: no mount can lie on a link.
+    """
+    if Path("/") in profile.writable:
+        return "the workspace is the whole machine"
+    fine = set(profile.writable)
+    for path in (*profile.protected, *profile.personal):
+        for place in (path, *path.parents):
+            if place in fine:
+                break
+            fine.add(place)
+            if place.is_symlink():
+                return f"{place} is a symbolic link, which cannot be protected"
+    return ""
+
+
+def prepare_bubblewrap(
+    bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile, shared: Shared = NOTHING_SHARED
+) -> Wrapped:
+    """The command, wrapped. shared: what it has in common with the other commands of a session.
+
+    Raises ToolError where something cannot be protected.
+    """
+    if reason := obstacle(profile):
+        raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
+    holders = Placeholders((*profile.protected, *profile.personal))
+    given: list[int] = []
+
+    def blank() -> int:
+        given.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        return given[-1]
+
+    try:
+        given += os.pipe()
+        heard = given[0]
+        guarded = (*profile.protected, *profile.personal)
+        there = {*holders.paths, *(path for path in guarded if os.path.lexists(path))}
+        plan = plan_mounts(profile, there, shared.caches)
+        entry = shared.enter(plan) if shared.enter else SpaceEntry()
+        given += entry.given
+        options = _options(given[1], own_network=not profile.network and not shared.network)
+        mounts = _AS_MOUNTED if entry.mounted else mount_arguments(plan.whole(), blank)
+        words = [bwrap, *options, *mounts, "--chdir", str(cwd), "--", *argv]
+        if supported():
+            given.append(memory_file("filter", filter_program(network=profile.network, contained=True)))
+            words[1:1] = ["--seccomp", str(given[-1])]
+        if profile.network and not (os.geteuid() and Path(bwrap).stat().st_mode & stat.S_ISUID):
+            # The network namespace is what contains abstract sockets; without one Landlock does, where it is there.
+            first, spec = launcher({})
+            words, given = [*first, *words], [*given, spec]
+        words = [*entry.words, *words]
+    except BaseException:  # whatever stops it, no descriptor stays open; the call that it was for tells it
+        holders.release()
+        for descriptor in given:
+            os.close(descriptor)
+        raise
+    env = env | {name: "/tmp" for name in ("TMPDIR", "TMP", "TEMP") if name in env}
+    return Wrapped("bubblewrap", words, env, tuple(given[1:]), partial(_finish, heard, holders))
+
+
+def _options(status: int, *, own_network: bool) -> list[str]:
+    """The options of bubblewrap beside the mounts. status: the descriptor to which it writes how it goes."""
+    words = [*_ALWAYS.split(), "--json-status-fd", str(status)]
+    if own_network:
+        words.append("--unshare-net")
+    if os.geteuid() == 0:
+        words += [word for capability in _OF_ROOT for word in ("--cap-add", capability)]
+    return words
+
+
+def _finish(heard: int, holders: Placeholders) -> None:
+    """See to it that no process is left inside, which could fill the place of a placeholder; then remove these.
+
+    Bubblewrap's first process ends with bubblewrap itself, and all others with it; but not where bubblewrap was killed
+    while it was still building.
+    """
+    os.set_blocking(heard, False)
+    with suppress(OSError, ValueError, LookupError):
+        told = json.loads(os.read(heard, 4_096).splitlines()[0])
+        _end(told["child-pid"], told["pid-namespace"])
+    os.close(heard)
+    holders.release()
+
+
+def _end(process: int, namespace: int) -> None:
+    """End the first process of a sandbox, and wait until it is gone."""
+    handle = os.pidfd_open(process)
+    try:
+        with suppress(OSError):
+            # The number could be another's by now.
+            if Path(f"/proc/{process}/ns/pid").stat().st_ino == namespace:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        select.select([handle], [], [], _GONE)
+        # In a container this program may be the one that inherits it.
+        with suppress(ChildProcessError):
+            os.waitpid(process, os.WNOHANG)
+    finally:
+        os.close(handle)

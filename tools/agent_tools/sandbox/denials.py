@@ -1,0 +1,101 @@
+"""Whether a command failed because of the sandbox, as far as its output tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from agent_tools.sandbox.launch import FAILED, MARK
+from agent_tools.sandbox.wrapped import Kind
+from agent_tools.text import one_line
+
+# Programs say it at the end; a long log may have all kinds of words in it.
+_LOOKED_AT = 4_000
+_WRITING = r"Read-only file system|\bEROFS\b"
+_PINNED = r"Device or resource busy|\bEBUSY\b"
+_NETWORK = (
+    r"Network is unreachable|No route to host|[Cc]ould not resolve|[Uu]nable to resolve|[Ff]ailed to resolve"
+    r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
+    r"|\b(?:ENETUNREACH|EHOSTUNREACH|EAI_AGAIN|ENOTFOUND)\b|no such host|getaddrinfo"
+)
+_CALLS = r"Bad system call|\bSIGSYS\b"
+_RIGHTS = r"Operation not permitted|Permission denied|\b(?:EPERM|EACCES)\b|PermissionError"
+
+
+_SOCKETS = r"/[\w./-]*\.sock\b|Cannot connect to the Docker daemon|/run/[\w./-]+"
+_MISSING = re.compile(r"(/[^\s'\"’:]+)['\"’]?: No such file or directory|No such file or directory: ['\"]?(/[^\s'\"]+)")
+_LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[?::1\]?)(?:[\"']?,? ?(?:port|:)?[ :/]?(\d{2,5}))?")
+_REFUSED = r"[Cc]onnection refused|\bECONNREFUSED\b|Failed to connect|Could not connect|Couldn't connect"
+_HOST = re.compile(
+    r"(?:resolve(?: host(?:name)?)?:? ['\"]?|ENOTFOUND |EAI_AGAIN |lookup |host=['\"]|dns error: )"
+    r"((?:[\w-]+\.)+[a-z]{2,})",
+    re.I,
+)
+_SIGNING = r"gpg failed to sign|error: .{0,40}sign(?:ing)? (?:key|failed)|No secret key|cannot open .*gpg"
+_KEYS = (
+    r"Permission denied \(publickey|Could not read from remote repository|could not read Username|Host key verification"
+)
+
+
+def sandbox_refusal(
+    kind: Kind,
+    output: str,
+    code: int,
+    *,
+    network: bool,
+    hosts: Sequence[str] = (),
+    hides: Callable[[str], bool] = lambda path: False,
+) -> str:
+    """One line for the model where the sandbox is, or may be, why a command failed; "" where nothing says so.
+
+    code: the exit code, negative for a signal. network: whether the command could use it. hosts: those that the
+    sandbox's proxy refused while it ran. hides: whether a path is there but not seen inside.
+    """
+    if kind == "none" or code == 0:
+        return ""
+    text = output[-_LOOKED_AT:]
+    if reason := _not_begun(text, code):
+        return f"[the sandbox could not be set up: {reason}; ask to run the command outside the sandbox]"
+    if hosts:
+        named = ", ".join(dict.fromkeys(hosts))
+        return _told("refused", f"{named}: not in the user's setting sandbox.domains")
+    if re.search(_SIGNING, text) or re.search(_KEYS, text):
+        return _told("refused", "keys and passwords are hidden in it")
+    if re.search(_WRITING, text) or (kind == "bubblewrap" and re.search(_PINNED, text)):
+        return _told("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
+    if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
+        why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"
+        return _told("refused", why)
+    if re.search(_SOCKETS, text) and re.search(rf"{_REFUSED}|{_RIGHTS}|No such file|Cannot connect", text):
+        return _told("refused", "the socket of a service; the user's setting sandbox.sockets can allow it")
+    if not network and re.search(_NETWORK, text):
+        host = _HOST.search(text)
+        named = f" ({host[1]}); the user's setting sandbox.domains can allow a host" if host else ""
+        return _told("refused", f"there is no network in it{named}")
+    if not network and kind == "bubblewrap" and re.search(_REFUSED, text) and (local := _LOCAL.search(text)):
+        port = f" ({local[1]})" if local[1] else ""
+        why = f"its loopback is its own; the user's setting sandbox.ports can allow a port of this machine{port}"
+        return _told("may have refused", why)
+    if code == -31 or re.search(_CALLS, text):
+        return _told("refused", "a system call")
+    if re.search(_RIGHTS, text):
+        what = "writing" if kind == "landlock" else "a protected or hidden file"
+        return _told("may have refused", f"{what}, {'' if network else 'the network, '}or a system call")
+    return ""
+
+
+def _path_of(text: str) -> str:
+    """The path that could not be written, where the output names it."""
+    found = re.search(rf"['\"‘]?(/[^\s'\"’:]+)['\"’]?: (?:{_WRITING}|{_PINNED})", text)
+    return f" ({found[1]})" if found else ""
+
+
+def _told(verb: str, what: str) -> str:
+    return f"[the sandbox {verb} this: {what}; ask to run it outside the sandbox]"
+
+
+def _not_begun(text: str, code: int) -> str:
+    """Why the command did not run at all."""
+    start = {1: "bwrap: ", FAILED: MARK}.get(code)
+    lines = text.strip().splitlines()
+    return one_line(lines[-1].removeprefix(start)) if start and lines and lines[-1].startswith(start) else ""

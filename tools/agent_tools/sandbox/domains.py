@@ -1,0 +1,108 @@
+"""Which hosts sandboxed commands may reach: the patterns of the setting `sandbox.domains`.
+
+pypi.org            this host, on ports 80 and 443
+*.npmjs.org         every name below npmjs.org, and not npmjs.org itself
+git.example:8443    this host, on this port only
+10.1.2.3, [::1]:80  an address; no pattern of names ever covers one
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from agent_tools.base import ToolError
+from agent_tools.net.urls import split_url
+from agent_tools.record import Value
+
+USUAL_PORTS = (80, 443)
+_HOW = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
+
+
+class DomainPattern(Value):
+    """A pattern as it was read. port: 0 for the usual ones. subdomains: it covers what is below the host, not the host.
+
+    network: the addresses that it covers, where `host` is none.
+    """
+
+    host: str
+    port: int = 0
+    subdomains: bool = False
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
+
+    def covers(self, host: str, port: int) -> bool:
+        """Whether a host, spelled as `spell_host` does, may be reached on a port."""
+        if port != self.port if self.port else port not in USUAL_PORTS:
+            return False
+        if self.network is not None:
+            return is_address(host) and ipaddress.ip_address(host) in self.network
+        return host.endswith(f".{self.host}") if self.subdomains else host == self.host
+
+
+@lru_cache(maxsize=1024)
+def parse_domain(text: str) -> DomainPattern:
+    """Read one pattern. Raises ValueError with a sentence that says what is wrong and how to write it."""
+    if network := re.fullmatch(r"([0-9A-Fa-f.:]+/\d{1,3})(?::(\d{1,5}))?", text, re.ASCII):
+        number = _port(network[2], text)
+        try:
+            return DomainPattern(network[1], number, network=ipaddress.ip_network(network[1], False))
+        except ValueError:
+            raise ValueError(f'"{text}" is not a network: {_HOW}.') from None
+    if re.search(r"[/?#@\\]", text):
+        raise ValueError(f'"{text}" has a scheme, a path or a user name: {_HOW}.')
+    name, port = text.removeprefix("*."), ""
+    if name.startswith("[") or name.count(":") == 1:
+        name, _, port = name.rpartition(":") if re.search(r":\d{1,5}$", name, re.ASCII) else (name, "", "")
+    try:
+        host = spell_host(name)
+    except ValueError:
+        raise ValueError(f'"{text}" is not a domain: {_HOW}.') from None
+    subdomains = text.startswith("*.")
+    if subdomains and is_address(host):
+        raise ValueError(f'"{text}" has "*." in front of an address: {_HOW}.')
+    return DomainPattern(host, _port(port, text), subdomains)
+
+
+def _port(written: str | None, text: str) -> int:
+    if written and not 0 < int(written) < 65536:
+        raise ValueError(f'"{text}" has no valid port: {_HOW}.')
+    return int(written or 0)
+
+
+def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
+    """Whether one of the patterns covers a host on a port; False for what is not a host.
+
+    Raises ValueError for a pattern that is none.
+    """
+    patterns = [parse_domain(text) for text in domains]
+    try:
+        spelled = spell_host(host)
+    except ValueError:
+        return False
+    return any(pattern.covers(spelled, port) for pattern in patterns)
+
+
+def domain_entry(host: str, port: int) -> str:
+    """What has to be added to the patterns for a host to be reached on a port."""
+    if port in USUAL_PORTS:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def spell_host(host: str) -> str:
+    """The one spelling of a host: lower case, punycode, no final dot, no brackets. Raises ValueError."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    # Without what a URL may have beside its host, so that nothing of the text is left out.
+    if not bare or re.search(r"[/?#@\[\]\s]", bare):
+        raise ValueError(host)
+    try:
+        return split_url(f"https://[{bare}]/" if ":" in bare else f"https://{bare}/").host
+    except ToolError:
+        raise ValueError(host) from None
+
+
+def is_address(host: str) -> bool:
+    """Whether a host in its one spelling is an IP address."""
+    return ":" in host or host.rpartition(".")[2].isdigit()

@@ -1,0 +1,162 @@
+"""The file system as the sandbox shows it: a list of mounts in the order in which bubblewrap makes them.
+
+The host's tree, read-only, is the ground. On it lie, the outer before the inner: empty directories over the home folder
+and what is hidden, what is shown of it, the private temporary directory, the directories that may be written, and on
+these what is protected, bound on itself read-only. A directory between the two is bound on itself as well: what is
+mounted on cannot be renamed or removed, so that the way to a protected path cannot be exchanged, nor a secret moved to
+where the next command does not know it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from agent_tools.record import Value
+from agent_tools.sandbox.profile import Profile, below
+
+# closed: a device that cannot be opened, which git and most programs pass over. link: a symbolic link to the source.
+What = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
+Mount = tuple[What, Path, Path]
+
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
+# Sockets of the system's services are here: through them a command could have others act for it.
+RUN = Path("/run")
+_OF_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
+_RESOLVER = Path("/etc/resolv.conf")
+_NULL = Path("/dev/null")
+_UNIX = Path("/proc/net/unix")
+_LISTENS = 0x10000  # __SO_ACCEPTCON
+
+
+class MountPlan(Value):
+    """The mounts, in two parts, each in order.
+
+    view: what is the same for every command, until something of it is replaced; it can be made once. guards: what lies
+    on it, and is found anew for each command.
+    """
+
+    view: tuple[Mount, ...]
+    guards: tuple[Mount, ...]
+
+    def whole(self) -> tuple[Mount, ...]:
+        """All of them."""
+        return _by_depth((*self.view, *self.guards))
+
+
+def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path]) -> MountPlan:
+    """The mounts for a command. guarded: what is to be read-only within what can be written, and is there.
+
+    caches: the directories that may be written, and what stands there for them.
+    """
+    plan: dict[Path, Mount] = {}
+    guards: dict[Path, Mount] = {}
+
+    def add(what: What, target: Path, source: Path | None = None) -> None:
+        plan[target] = (what, target, source or target)
+
+    for path in TEMPORARY:
+        if path.is_dir() and not path.is_symlink():
+            add(*(("bind", path, profile.temp) if profile.temp else ("empty", path)))
+    for path in (RUN, *profile.covered):
+        if path.is_dir():
+            add("empty", path)
+    covered = tuple(plan)
+    seen = list(profile.writable)
+    kept = [RUN / name for name in _OF_RUN] + ([_RESOLVER] if profile.network else [])
+    for path in (*kept, *profile.sockets, *profile.shown):
+        real = Path(os.path.realpath(path))
+        if not os.path.lexists(real):
+            continue
+        if real != path and (link := _first_link(path, profile.covered)) and not below(link, seen):
+            add("link", link, Path(os.path.realpath(link)))
+        if real not in covered and below(real, covered) and not below(real, seen):
+            add("read-only", real)
+            seen.append(real)
+    for target, source in caches.items():
+        add("bind", target, source)
+        seen.append(target)
+
+    def shown(path: Path) -> bool:
+        """Whether the host's file is to be seen there at all."""
+        return not below(path, covered) or below(path, seen)
+
+    for path in profile.hidden:
+        if shown(path):
+            add("empty" if path.is_dir() else "blank", path)
+    for path in profile.writable:
+        add("bind", path)
+    own = tuple(target for target, source in caches.items() if target == source)
+    for path in filter(shown, profile.hidden):
+        for between in _between(path, (*profile.writable, *own)):
+            plan.setdefault(between, ("bind", between, between))
+    for path in filter(shown, sockets(profile)):
+        guards[path] = ("closed", path, path)
+    for path in guarded:
+        if path in plan or not below(path, profile.writable):
+            continue
+        for between in _between(path, profile.writable):
+            if between not in plan:
+                guards.setdefault(between, ("bind", between, between))
+        guards[path] = ("closed" if stat.S_ISSOCK(os.lstat(path).st_mode) else "read-only", path, path)
+    return MountPlan(_by_depth(plan.values()), _by_depth(guards.values()))
+
+
+def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
+    """The directories between a path and the innermost of the writable ones that it lies in."""
+    around = [w for w in writable if path.is_relative_to(w)]
+    root = max(around, key=lambda w: len(w.parts), default=path)
+    return [place for place in path.parents if place != root and place.is_relative_to(root)]
+
+
+def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
+    """The outer before the inner."""
+    return tuple(sorted(found, key=lambda mount: len(mount[1].parts)))
+
+
+def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str]:
+    """The plan in the words of bubblewrap. Empty directories are closed at the end: others may be mounted in them.
+
+    blank: makes a descriptor, to be inherited, from which nothing is read.
+    """
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    closed = []
+    for what, target, source in plan:
+        if what == "empty":
+            open_ = target in TEMPORARY
+            words += ["--perms", "1777" if open_ else "0755", "--tmpfs", str(target)]
+            closed += [] if open_ else ["--remount-ro", str(target)]
+        elif what == "blank":
+            words += ["--ro-bind-data", str(blank()), str(target)]
+        elif what == "link":
+            words += ["--symlink", str(source), str(target)]
+        else:
+            from_ = _NULL if what == "closed" else source
+            words += ["--bind" if what == "bind" else "--ro-bind", str(from_), str(target)]
+    # What root may write there without any capability changes the whole machine.
+    return [*words, *closed, "--remount-ro", "/proc"]
+
+
+def sockets(profile: Profile) -> list[Path]:
+    """Sockets of running servers in the file system that could be reached, but those of the workspace."""
+    try:
+        lines = _UNIX.read_bytes().splitlines()[1:]
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        words = line.split(None, 7)
+        if len(words) == 8 and words[7].startswith(b"/") and int(words[3], 16) & _LISTENS:
+            path = Path(os.path.realpath(os.fsdecode(words[7])))
+            if not below(path, (*profile.writable, *profile.hidden, *profile.sockets)) and os.access(path, os.W_OK):
+                found.append(path)
+    return found
+
+
+def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
+    """The first part of a path below a covered directory that is a symbolic link."""
+    inside = (p for p in (*reversed(path.parents), path) if any(c in p.parents for c in covered))
+    return next((p for p in inside if p.is_symlink()), None)

@@ -1,0 +1,283 @@
+"""The HTTP proxy by which sandboxed commands reach the hosts of `sandbox.domains`, and nothing else.
+
+It runs in this process, outside of the sandbox, and serves a socket that listens inside. A command talks to it as to
+any proxy: CONNECT for TLS, whole addresses for plain HTTP. Names are looked up here, once, and the address that was
+checked is the one that is connected to. The server name of a TLS connection and the Host of a request must be what
+was allowed. What is asked of a shared server inside of TLS, or in a tunnel without TLS, is not seen.
+
+The server name that a TLS client asks for (SNI), read from the first bytes that it sends.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
+from ipaddress import ip_address
+from time import monotonic
+
+from agent_tools.net.connect import DialError, Proxy, Route, dial, look_up, proxy_for
+from agent_tools.net.private_addresses import kind_of_address
+from agent_tools.net.relay import CONNECT_SECONDS, ConnectionServer, Filter, RefusedError, relay
+from agent_tools.sandbox.domains import domain_entry, host_matches, parse_domain, spell_host
+from agent_tools.sandbox.proxy_http import (
+    ProxyRequest,
+    RequestBody,
+    ResponseHead,
+    connect_target,
+    parse_request,
+    plain_url,
+    proxy_answer,
+    read_head,
+    request_head,
+)
+
+# RFC 8446, 5.1: of a record in the clear.
+MOST = 1 << 14
+_CHANGE_CIPHER, _HANDSHAKE, _HEARTBEAT = 20, 22, 24
+_CLIENT_HELLO = 1
+_SERVER_NAME = 0
+
+
+def server_name(data: bytes) -> str | None:
+    """The name in a ClientHello; "" where it has none or the bytes are not TLS; None where more bytes are needed.
+
+    Raises ValueError for a TLS connection that does not begin with a whole ClientHello in its first record: a name
+    could stand in the part that is not read.
+    """
+    if data and (not _CHANGE_CIPHER <= data[0] <= _HEARTBEAT or data[1:2] not in (b"", b"\x03")):
+        return ""
+    if len(data) < 5:
+        return None
+    size = int.from_bytes(data[3:5], "big")
+    if data[0] != _HANDSHAKE or not 4 <= size <= MOST or data[5:6] not in (b"", b"\x01"):
+        raise ValueError("no ClientHello")
+    if len(data) < 5 + size:
+        return None
+    return _name(_Cursor(data[5 : 5 + size]))
+
+
+def _name(record: _Cursor) -> str:
+    record.take(1)
+    hello = _Cursor(record.sized(3))
+    hello.take(2 + 32)
+    for width in (1, 2, 1):  # session, cipher suites, compression
+        hello.sized(width)
+    extensions = _Cursor(hello.sized(2) if hello.left else b"")
+    names = []
+    while extensions.left:
+        kind, data = extensions.number(2), extensions.sized(2)
+        if kind == _SERVER_NAME:
+            entries = _Cursor(_Cursor(data).sized(2))
+            while entries.left:
+                entries.take(1)
+                names.append(entries.sized(2).decode("ascii"))
+    if len(names) > 1:
+        raise ValueError("several server names")
+    return names[0] if names else ""
+
+
+class _Cursor:
+    """Reads bytes from the front. Raises ValueError where there are not enough."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, count: int) -> bytes:
+        if count > self.left:
+            raise ValueError("cut short")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(self.take(width), "big")
+
+    def sized(self, width: int) -> bytes:
+        """What follows a length of `width` bytes."""
+        return self.take(self.number(width))
+
+
+IDLE_SECONDS = 600.0
+# Behind another proxy a name is looked up only to be checked, and often cannot be.
+LOOK_UP_SECONDS = 3.0
+REMEMBERED = 100
+# A fatal alert: access_denied.
+_TLS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"
+
+
+def proxy_environment(port: int, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables by which usual programs use a proxy on a port of 127.0.0.1.
+
+    env: what they have without; options that it has for a Java tool are retained. For Java there is no variable that
+    makes every program use a proxy in silence (JAVA_TOOL_OPTIONS is reported on stderr by each), so the build tools
+    are set one by one.
+    """
+    address, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1,::1"
+    made = {"NO_PROXY": direct, "no_proxy": direct, "NODE_USE_ENV_PROXY": "1"}
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        made[name] = made[name.lower()] = address
+    # These read configuration files first, which may name a proxy that is out of reach.
+    made |= {"npm_config_proxy": address, "npm_config_https_proxy": address, "npm_config_noproxy": direct}
+    made["CARGO_HTTP_PROXY"] = address
+    java = " ".join(f"-D{s}.proxyHost=127.0.0.1 -D{s}.proxyPort={port}" for s in ("http", "https"))
+    for name in ("MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS"):
+        made[name] = f"{(env or {}).get(name, '')} {java}".strip()
+    return made
+
+
+class SandboxProxy(ConnectionServer):
+    """Serves a listening socket as a proxy until it is closed.
+
+    domains: patterns, as sandbox_domains describes them; ValueError for one that is none. env: the user's, which may
+    name a proxy to go through. on_refused: called with each host that is refused, from the thread that refuses it.
+    """
+
+    BUSY = proxy_answer(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections at once").reply
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        domains: Collection[str],
+        *,
+        env: Mapping[str, str],
+        on_refused: Callable[[str], None] = lambda entry: None,
+    ) -> None:
+        self._env = dict(env)
+        self._on_refused = on_refused
+        self._refused: dict[str, None] = {}
+        self._refused_lock = threading.Lock()
+        self._unknown: set[str] = set()
+        self.set_domains(domains)
+        super().__init__(listener, "sandbox-proxy")
+
+    def set_domains(self, domains: Collection[str]) -> None:
+        """Use other patterns from the next connection on. Raises ValueError for one that is none."""
+        for text in domains:
+            parse_domain(text)
+        self._domains = tuple(domains)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What would have to be in sandbox.domains, in the order in which it was refused, each once."""
+        with self._refused_lock:
+            return tuple(self._refused)
+
+    def take_refused(self) -> tuple[str, ...]:
+        """Return `refused` and empty it."""
+        with self._refused_lock:
+            taken = tuple(self._refused)
+            self._refused.clear()
+        return taken
+
+    def serve(self, client: socket.socket) -> None:
+        head, rest = read_head(client)
+        if not head:
+            return
+        request = parse_request(head)
+        try:
+            if request.method == "CONNECT":
+                self._tunnel(client, request, rest)
+            else:
+                self._pass_on(client, request, rest)
+        except DialError as error:
+            raise proxy_answer(HTTPStatus.BAD_GATEWAY, str(error)) from None
+
+    def _tunnel(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
+        host, port = connect_target(request.target)
+        server, _ = self._connect(host, port, tunnel=True)
+        with server:
+            client.settimeout(IDLE_SECONDS)
+            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            up = _ServerName(lambda name: self._check_server_name(name, host, port))
+            relay(client, server, self.cancel, up=up, first=rest, idle=IDLE_SECONDS)
+
+    def _pass_on(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
+        url = plain_url(request)
+        body = RequestBody(request)
+        server, upstream = self._connect(url.host, url.port, tunnel=False)
+        with server:
+            server.settimeout(IDLE_SECONDS)
+            server.sendall(request_head(request, url, upstream))
+            relay(client, server, self.cancel, up=body, down=ResponseHead(url.host), first=rest, idle=IDLE_SECONDS)
+
+    def _connect(self, host: str, port: int, *, tunnel: bool) -> tuple[socket.socket, Proxy | None]:
+        """A connection to an allowed host, and the proxy that it goes through."""
+        if not host_matches(host, self._domains, port):
+            raise self._refusal(domain_entry(host, port))
+        upstream = proxy_for("https" if tunnel else "http", host, port, self._env)
+        if upstream is not None:
+            self._check_behind_proxy(host, port)
+        # The route of dialing: with `tls`, a tunnel through the proxy where there is one.
+        route = Route(host, port, tunnel, upstream)
+        check = lambda text: self._check_address(host, port, text)  # noqa: E731
+        return dial(route, None, CONNECT_SECONDS, self.cancel, check), upstream
+
+    def _check_behind_proxy(self, host: str, port: int) -> None:
+        """The proxy looks the name up; what can be known of it here is checked."""
+        if host in self._unknown:
+            return
+        try:
+            found = look_up(host, port, monotonic() + LOOK_UP_SECONDS, self.cancel)
+        except DialError:
+            if len(self._unknown) < REMEMBERED:
+                self._unknown.add(host)
+            return
+        for each in found:
+            self._check_address(host, port, str(each[4][0]))
+
+    def _check_address(self, host: str, port: int, text: str) -> None:
+        """Refuse an address inside this machine or its network, which a name can be made to have by anyone."""
+        address = ip_address(text.partition("%")[0])
+        kind = kind_of_address(address)
+        if kind and not host_matches(str(address), self._domains, port):
+            entry = domain_entry(str(address), port)
+            raise self._refusal(entry, f"{host} leads to {entry}, {kind} address, which is not in sandbox.domains")
+
+    def _check_server_name(self, name: str, host: str, port: int) -> None:
+        try:
+            spelled = spell_host(name)
+        except ValueError:
+            raise RefusedError(_TLS_DENIED) from None
+        if spelled != host and not host_matches(spelled, self._domains, port):
+            self._refusal(domain_entry(spelled, port))
+            raise RefusedError(_TLS_DENIED)
+
+    def _refusal(self, entry: str, why: str = "") -> RefusedError:
+        """Note what was refused."""
+        with self._refused_lock:
+            new = entry not in self._refused and len(self._refused) < REMEMBERED
+            if new:
+                self._refused[entry] = None
+        if new:
+            self._on_refused(entry)
+        return proxy_answer(HTTPStatus.FORBIDDEN, why or f"{entry} is not in sandbox.domains")
+
+
+class _ServerName(Filter):
+    """Holds back what a client sends first until it is known whether it begins TLS, and for which name."""
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        self._check = check
+        self._held = b""
+        self._decided = False
+
+    def feed(self, data: bytes) -> bytes:
+        if self._decided:
+            return data
+        self._held += data
+        try:
+            name = server_name(self._held)
+        except ValueError:
+            raise RefusedError(_TLS_DENIED) from None
+        if name is None:
+            return b""
+        if name:
+            self._check(name)
+        self._decided = True
+        return self._held

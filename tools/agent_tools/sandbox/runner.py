@@ -1,0 +1,190 @@
+"""Commands put into the sandbox: which one is found out with the first command, and told where it is not the best."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent_tools.record import Value
+
+if TYPE_CHECKING:
+    from agent_tools.sandbox.profile import Profile
+    from agent_tools.sandbox.sandbox import Sandbox
+    from agent_tools.sandbox.session import SandboxSession
+    from agent_tools.sandbox.temp import Folder
+    from agent_tools.sandbox.wrapped import Wrapped
+
+OUTSIDE = "outside the sandbox"
+Caches = Literal["session", "shared", "off"]
+
+
+class Terms(Value):
+    """How one command is to run. env: variables that it must have. network: whether it may use the network.
+
+    vouched: a user or a rule allowed it, and not the sandbox alone. outside: why it runs outside the sandbox; "" for
+    inside.
+    """
+
+    env: dict[str, str] = {}  # noqa: RUF012 - never changed
+    network: bool = False
+    vouched: bool = True
+    outside: str = ""
+
+
+class SandboxLimits(Value):
+    """What the user's settings allow beside the profile.
+
+    landlock: use it where bubblewrap does not work. caches: where writes into caches of the home folder go: a layer of
+    the session, the caches themselves, or nowhere. domains: hosts that are reached through a proxy. ports: servers on
+    this machine that are reached.
+    """
+
+    landlock: bool = False
+    caches: Caches = "session"
+    domains: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+
+
+class Confined(Value):
+    """The sandbox as the gate sees it.
+
+    holds: whether commands run in bubblewrap; profile: what they may touch there. auto_allow: the user's setting.
+    outside: patterns of rules for commands that run outside. domains: hosts that are reached. sockets: services that
+    are reached.
+    """
+
+    holds: Callable[[], bool]
+    profile: Callable[[], Profile]
+    auto_allow: bool = False
+    outside: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
+
+
+class Confinement:
+    """The sandbox of a conversation. profile: makes the profile for the next command, from its private directory for
+    temporary files and whether it may use the network."""
+
+    def __init__(
+        self,
+        mode: Literal["auto", "require"],
+        profile: Callable[[Path, bool], Profile],
+        env: Mapping[str, str],
+        limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - never changed
+    ) -> None:
+        self._mode: Literal["auto", "require"] = mode
+        self._make_profile = profile
+        self._env = env
+        self._limits = limits
+        self._sandbox: Sandbox | None = None
+        self._folder: Folder | None = None
+        self._session: SandboxSession | None = None
+        self._first: Profile | None = None
+        self._told = False
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox that is used; the first look costs a process or two."""
+        if self._sandbox is None:
+            from agent_tools.sandbox.sandbox import choose  # with ctypes and subprocess
+
+            self._sandbox = choose(self._mode, self._made(network=False), self._env, landlock=self._limits.landlock)
+        return self._sandbox
+
+    @property
+    def known(self) -> Sandbox | None:
+        """The sandbox, where it was looked for already."""
+        return self._sandbox
+
+    @property
+    def session(self) -> SandboxSession | None:
+        """What the commands share, where there is bubblewrap; made with the first command."""
+        if self._session is None and self.is_boundary:
+            from agent_tools.sandbox.sandbox import try_bubblewrap
+            from agent_tools.sandbox.session import SandboxSession
+
+            profile = self._made(network=False)
+            session = SandboxSession(profile, self._place() / "layers", self._limits, self._env)
+            session.views = not try_bubblewrap(self.sandbox.program, profile, session.shared(network=False))
+            self._session = session
+        return self._session
+
+    def _place(self) -> Path:
+        if self._folder is None:
+            from agent_tools.sandbox.temp import Folder
+
+            self._folder = Folder()
+        return self._folder.path
+
+    def _made(self, *, network: bool) -> Profile:
+        temp = self._place() / "tmp"
+        temp.mkdir(exist_ok=True)
+        return self._make_profile(temp, network)
+
+    @property
+    def profile(self) -> Profile:
+        """What a command may touch, as it was when this was first asked."""
+        if self._first is None:
+            self._first = self._made(network=False)
+        return self._first
+
+    @property
+    def holds(self) -> bool:
+        """Whether commands really run in one."""
+        return self.sandbox.kind != "none"
+
+    @property
+    def is_boundary(self) -> bool:
+        """Whether it holds a command that nobody looked at: only bubblewrap protects hooks and settings inside."""
+        return self.sandbox.kind == "bubblewrap"
+
+    def prepare(self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool) -> Wrapped:
+        """The command made ready; close it afterwards. Raises ToolError where it must not run."""
+        session = self.session
+        profile = self._made(network=network)
+        if session is None:
+            return self.sandbox.prepare(argv, cwd, env, profile)
+        env = env | session.environment(network=profile.network)
+        return self.sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
+
+    def hides(self, path: str) -> bool:
+        """Whether something is there that a command does not see."""
+        return os.path.lexists(path) and not self.profile.shows(Path(path))
+
+    def refused(self) -> tuple[str, ...]:
+        """The hosts that the proxy has refused since this was last asked."""
+        return self._session.refused() if self._session is not None else ()
+
+    def closed_ports(self) -> list[int]:
+        """The ports of servers that commands have started and that this machine does not reach."""
+        return self._session.closed_ports() if self._session is not None else []
+
+    def show_ports(self, running: Callable[[], bool]) -> None:
+        """Let this machine reach the servers that a background command starts, as long as it runs."""
+        if self._session is not None:
+            self._session.show_ports(running)
+
+    def shortfall(self) -> str:
+        """What the model should know once: that there is no sandbox though one was required."""
+        if self._told or self._mode == "auto" or self.holds:
+            return ""
+        self._told = True
+        return f"[sandbox: {self.sandbox.text()}]"
+
+    def close(self) -> None:
+        """End what the commands shared, and remove the temporary files."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+
+def unconfined(argv: list[str], env: dict[str, str]) -> Wrapped:
+    """A command that runs with the user's own rights."""
+    from agent_tools.sandbox.wrapped import Wrapped
+
+    return Wrapped("none", argv, env)

@@ -1,0 +1,145 @@
+"""The sandbox for commands: which one works on this machine, and a command made ready for it.
+
+Bubblewrap where it works, else Landlock with seccomp where the user wants that, else none. Whether one
+works is found out by running `true` in it, which costs a process: ask when the first command comes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from agent_tools.base import ToolError
+from agent_tools.record import Value
+from agent_tools.sandbox import bwrap, seccomp
+from agent_tools.sandbox import landlock as sandbox_landlock
+from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.wrapped import Kind, Wrapped
+from agent_tools.text import one_line
+
+Mode = Literal["auto", "require", "off"]
+_SECONDS = 10
+_NAMES = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none": "none"}
+
+
+class Sandbox(Value):
+    """The sandbox that commands run in. program: bubblewrap's path. why: why it is not a better one.
+
+    limits: what this one cannot do that a better one can.
+    """
+
+    kind: Kind
+    mode: Mode = "auto"
+    program: str = ""
+    why: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The sandbox in one line: "Landlock and seccomp, not bubblewrap: it is not installed"."""
+        if self.mode == "off":
+            return "off: commands run with your rights"
+        if self.kind == "none":
+            so = "no command will run" if self.mode == "require" else "commands run with your rights"
+            return f"none, so {so}: {'; '.join(self.why)}"
+        return "; ".join((_NAMES[self.kind], *(f"not {reason}" for reason in self.why)))
+
+    def obstacle(self, profile: Profile) -> str:
+        """Why nothing can run in the sandbox with this profile; "" where it can, or where there is none."""
+        return bwrap.obstacle(profile) if self.kind == "bubblewrap" else ""
+
+    def prepare(
+        self,
+        argv: list[str],
+        cwd: Path,
+        env: dict[str, str],
+        profile: Profile,
+        shared: bwrap.Shared = bwrap.NOTHING_SHARED,
+    ) -> Wrapped:
+        """What to start in place of `argv`; close it afterwards. Without a sandbox, `argv` itself.
+
+        shared: what it has in common with other commands, where bubblewrap runs them.
+        Raises ToolError where a sandbox is required and there is none, or where it cannot protect what it has to.
+        """
+        if self.kind == "bubblewrap":
+            return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared)
+        if self.kind == "landlock":
+            return sandbox_landlock.prepare_landlock(argv, env, profile)
+        if self.mode == "require":
+            raise ToolError(
+                f"Commands run in a sandbox only (sandbox.mode is require), and there is none: {'; '.join(self.why)}."
+            )
+        return Wrapped("none", argv, env)
+
+
+def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False) -> Sandbox:
+    """The best sandbox that works here, with this profile. Starts up to two processes.
+
+    landlock: whether Landlock may be used, which protects less.
+    """
+    if mode == "off":
+        return Sandbox("none", mode)
+    if sys.platform != "linux":
+        return Sandbox("none", mode, why=("there is one for Linux only, and none for macOS yet",))
+    program = bwrap.find_bwrap(env, profile.writable)
+    reason = try_bubblewrap(program, profile) if program else "it is not installed"
+    if program and not reason:
+        return Sandbox("bubblewrap", mode, program)
+    why = f"bubblewrap: {reason}"
+    if not landlock:
+        return Sandbox("none", mode, why=(why,))
+    if reason := try_landlock(profile):
+        return Sandbox("none", mode, why=(why, f"Landlock: {reason}"))
+    return Sandbox("landlock", mode, why=(why,), limits=sandbox_landlock.LIMITS)
+
+
+def try_bubblewrap(program: str, profile: Profile, shared: bwrap.Shared = bwrap.NOTHING_SHARED) -> str:
+    """Why bubblewrap does not work here, with what is shared; "" where it does."""
+    bare = _bare(profile)
+    return _trial(lambda: bwrap.prepare_bubblewrap(program, [_true()], Path("/"), {}, bare, shared))
+
+
+def try_landlock(profile: Profile) -> str:
+    """Why Landlock with seccomp does not work here; "" where it does."""
+    if not seccomp.supported():
+        return f"there is no filter of system calls for {os.uname().machine}"
+    return _trial(lambda: sandbox_landlock.prepare_landlock([_true()], {}, _bare(profile)))
+
+
+def trial_profile() -> Profile:
+    """A profile to find out with whether there is a sandbox, before there is a workspace."""
+    return Profile(())
+
+
+def _bare(profile: Profile) -> Profile:
+    """For a trial, nothing is put into the workspace."""
+    return profile.but(protected=(), personal=())
+
+
+def _true() -> str:
+    return next((t for t in ("/usr/bin/true", "/bin/true") if os.access(t, os.X_OK)), "true")
+
+
+def _trial(make: Callable[[], Wrapped]) -> str:
+    """Run `true` in it for real; "" where that works, else what went wrong."""
+    try:
+        with make() as wrapped:
+            done = subprocess.run(
+                wrapped.argv,
+                cwd="/",
+                env=wrapped.env,
+                pass_fds=wrapped.pass_fds,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+    except (OSError, ToolError, subprocess.TimeoutExpired) as error:
+        return one_line(str(error))
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return one_line(said[-1]) if said else f"it ends with {done.returncode}"

@@ -1,0 +1,231 @@
+"""From a model's JSON to a tool's arguments, and from an arguments class to its JSON schema.
+
+The common case, arguments that fit, is read without any library. Anything else goes to pydantic, which repairs what
+is unambiguous ("5" for 5) and words the mistake. An arguments class may declare two tables:
+
+    ALIASES: ClassVar = {"command": ("cmd",)}       names that other programs have for an argument; accepted
+    SCHEMA_NAMES: ClassVar = {"ignore_case": "-i"}  the model's name for an argument, where that is no Python name
+
+Case, "_" and "-" make no difference between names (`filePath`). Any other name is a mistake.
+
+Schemas come from pydantic too; those of the built-in tools are generated once into schemas.json (`make schemas`) and
+held to their classes by a test, because importing pydantic costs more than a whole one-shot run otherwise does.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from agent_tools.fs.safe_read import read_text
+from agent_tools.record import DecodeError, Value, from_plain, hints_of
+
+# What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
+FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
+# a directory, and the two texts of an edit.
+DIRECTORY_NAMES = ("directory", "dir", "dir_path", "target_directory")
+OLD_NAMES = ("old_str", "old_text", "search")
+NEW_NAMES = ("new_str", "new_text", "replace")
+_MOST_MISTAKES = 5
+_generated: dict[str, Any] = {}
+_names: dict[type, ArgumentNames] = {}
+
+
+class ToolError(Exception):
+    """The call failed for a reason the model can act on; the message is what it reads."""
+
+
+class ArgumentNames:
+    """What the arguments of a class are called. own: field to the schema's name. nested: the classes in its fields."""
+
+    def __init__(self, cls: type[Value]) -> None:
+        self.own: dict[str, str] = {field: field for field in cls._fields} | getattr(cls, "SCHEMA_NAMES", {})
+        self.nested = {field: inner for field, hint in hints_of(cls).items() if (inner := _class_in(hint)) is not None}
+        self._exact = {name: field for field, name in self.own.items()} | {field: field for field in self.own}
+        self._loose = {_folded(field): field for field in self.own}
+        self._aliases = {
+            _folded(alias): field for field, aliases in getattr(cls, "ALIASES", {}).items() for alias in aliases
+        }
+        self.listed = ", ".join(n if f in cls._required else f"{n}?" for f, n in self.own.items()) or "none"
+
+    def field(self, name: str) -> str | None:
+        """The field that a name means; None for a name that is unknown."""
+        folded = _folded(name)
+        return self._exact.get(name) or self._loose.get(folded) or self._aliases.get(folded)
+
+    def nearest(self, name: str) -> str:
+        """The schema's name that an unknown one resembles; "" where none does."""
+        from difflib import get_close_matches
+
+        for known, cutoff in ((self._loose, 0.6), (self._aliases, 0.75)):
+            if near := get_close_matches(_folded(name), known, n=1, cutoff=cutoff):
+                return self.own[known[near[0]]]
+        return ""
+
+
+def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
+    """An instance of `cls` from a decoded JSON object.
+
+    Raises ToolError with a sentence per mistake, for the model to read.
+    """
+    try:
+        return from_plain(cls, data)
+    except DecodeError:
+        return _repair(cls, data)
+
+
+def canonical(cls: type[Value], data: dict[str, Any]) -> dict[str, Any]:
+    """The arguments under the schema's names; as they are where `read_arguments` will object to the names."""
+    mistakes: list[str] = []
+    named = _renamed(cls, data, mistakes, schema=True)
+    return data if mistakes else named
+
+
+def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
+    mistakes: list[str] = []
+    named = _renamed(cls, data, mistakes, schema=False)
+    if not mistakes:
+        try:
+            return from_plain(cls, named)
+        except DecodeError:
+            pass
+    from pydantic import ValidationError
+
+    names = _names_of(cls)
+    try:
+        kind = _model(cls).model_validate(named)
+        if not mistakes:
+            return from_plain(cls, kind.model_dump(exclude_unset=True, exclude_none=True))
+    except ValidationError as error:
+        for e in error.errors():
+            first, *rest = e["loc"]
+            mistakes.append(f"{'.'.join(map(str, (names.own.get(str(first), first), *rest)))}: {e['msg']}.")
+    if len(mistakes) > _MOST_MISTAKES:
+        mistakes[_MOST_MISTAKES:] = [f"There are {len(mistakes) - _MOST_MISTAKES} more mistakes."]
+    raise ToolError(f"Invalid arguments. {' '.join(mistakes)} The arguments are: {names.listed}.") from None
+
+
+def _renamed(
+    cls: type[Value], data: dict[str, Any], mistakes: list[str], *, schema: bool, place: str = ""
+) -> dict[str, Any]:
+    """The arguments by field, or by the schema's names; names that cannot be used go into `mistakes`."""
+    names = _names_of(cls)
+    found: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for key, value in data.items():
+        field = names.field(key)
+        if field is None:
+            # What is null was not given.
+            if value is not None:
+                mistakes.append(_unknown(names, key, place))
+            continue
+        if (inner := names.nested.get(field)) is not None:
+            value = _renamed_within(inner, value, mistakes, schema, f"{place}{key}.")
+        name = names.own[field] if schema else field
+        if found.get(name) is None:
+            found[name], given[name] = value, key
+        elif value is not None and value != found[name]:
+            mistakes.append(f"{given[name]!r} and {key[:60]!r} mean the same argument and differ: give one of them.")
+    return found
+
+
+def _renamed_within(cls: type[Value], value: Any, mistakes: list[str], schema: bool, place: str) -> Any:
+    if isinstance(value, dict):
+        return _renamed(cls, value, mistakes, schema=schema, place=place)
+    if isinstance(value, list):
+        return [_renamed_within(cls, v, mistakes, schema, f"{place}{n}.") for n, v in enumerate(value)]
+    return value
+
+
+def _unknown(names: ArgumentNames, key: str, place: str) -> str:
+    near = names.nearest(key)
+    return f"There is no argument {place + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
+
+
+def _names_of(cls: type[Value]) -> ArgumentNames:
+    if cls not in _names:
+        _names[cls] = ArgumentNames(cls)
+    return _names[cls]
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _class_in(hint: Any) -> type[Value] | None:
+    """The arguments class that a field's type is, or has a list of."""
+    bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    inner = [a for a in (bare, *get_args(bare)) if isinstance(a, type) and issubclass(a, Value)]
+    return inner[0] if inner else None
+
+
+def _model(cls: type[Value]) -> Any:
+    from pydantic import create_model
+
+    fields: dict[str, Any] = {}
+    for name, hint in hints_of(cls).items():
+        fields[name] = (_model_hint(hint), getattr(cls, name) if hasattr(cls, name) else ...)
+    return create_model(cls.__name__, __config__={"coerce_numbers_to_str": True}, **fields)
+
+
+def _model_hint(hint: Any) -> Any:
+    """The same type with every nested `Value` class turned into a pydantic model."""
+    bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    inner = _class_in(hint)
+    if inner is None:
+        return bare
+    if inner is bare:
+        return _model(inner)
+    origin = get_origin(bare)
+    if origin in (tuple, list):
+        return tuple[_model(inner), ...] if origin is tuple else list[_model(inner)]  # type: ignore[misc]
+    return _model(inner) | None
+
+
+def build_schema(cls: type[Value]) -> dict[str, Any]:
+    """The JSON schema of an arguments class (draft 2020-12 subset that providers take). Imports pydantic."""
+    raw = _model(cls).model_json_schema()
+    definitions = raw.pop("$defs", {})
+    schema: dict[str, Any] = _plain_schema(raw, definitions)
+    back = _names_of(cls).own
+    described = {}
+    for name, hint in hints_of(cls).items():
+        entry = schema.get("properties", {})[name]
+        notes = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, str)]
+        described[back[name]] = {**entry, "description": notes[0]} if notes else entry
+    schema["properties"] = described
+    schema["additionalProperties"] = False
+    return schema
+
+
+def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:
+    """Without titles, references and null alternatives: fewer tokens, and every provider takes it."""
+    if isinstance(node, list):
+        return [_plain_schema(n, definitions) for n in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _plain_schema(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
+    choices = [c for c in node.get("anyOf", ()) if c != {"type": "null"}]
+    if len(choices) == 1:
+        rest = {k: v for k, v in node.items() if k not in ("anyOf", "default")}
+        return _plain_schema({**rest, **choices[0]}, definitions)
+    dropped = {"title", "default"} if not isinstance(node.get("title"), dict) else set()
+    return {
+        k: (
+            {n: _plain_schema(s, definitions) for n, s in v.items()}
+            if k == "properties"
+            else _plain_schema(v, definitions)
+        )
+        for k, v in node.items()
+        if k not in dropped
+    }
+
+
+def schema_of(name: str, cls: type[Value]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments: generated ahead for built-in tools, made now for others."""
+    if not _generated:
+        _generated.update(json.loads(read_text(Path(__file__).parent / "schemas.json", 4 << 20)))
+    ready: dict[str, Any] | None = _generated.get(name)
+    return ready or build_schema(cls)

@@ -1,0 +1,143 @@
+"""Glob: files by name pattern, newest first."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.display import Listing
+from agent_tools.fs.glob_patterns import asks_for_hidden, compile_glob, split_base
+from agent_tools.fs.nofollow import state_below
+from agent_tools.fs.paths import demand_directory
+from agent_tools.fs.workspace import ResolvedPath
+from agent_tools.record import Value
+from agent_tools.schema import DIRECTORY_NAMES
+from agent_tools.search.ripgrep import WITHOUT, find_rg, plainly, run_rg, search_root, walk_files
+from agent_tools.text import shorten
+
+MOST = 100
+
+
+class GlobArgs(Value):
+    """The arguments of Glob."""
+
+    ALIASES: ClassVar = {"pattern": ("glob_pattern", "query"), "path": DIRECTORY_NAMES}
+
+    pattern: Annotated[str, "E.g. **/*.py or src/**/*.{ts,tsx}"]
+    path: Annotated[str | None, "Directory to search (default: working directory)"] = None
+
+
+class Glob(Tool[GlobArgs]):
+    """Finds files by name; ignored files are left out, and hidden ones unless the pattern names them."""
+
+    name = "Glob"
+    Args = GlobArgs
+    repeatable = True
+    rule_names = "path"
+    side_by_side = True
+
+    def resolved(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
+        return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)[0]))
+
+    def effects(self, args: GlobArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("read", str(_start(args, ctx)[0])),)
+
+    def summary(self, args: GlobArgs, ctx: ToolContext) -> str:
+        where = f" in {shorten(args.path, 60)}" if args.path else ""
+        return f"Find {shorten(args.pattern, 60)}{where}"
+
+    def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
+        top, pattern, anywhere = _start(args, ctx)
+        demand_directory(top, ctx)
+        fits = compile_glob(pattern, anywhere).match
+        everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
+        with search_root(top) as directory:
+            names, note = _list(top, directory, pattern, ctx)
+            found = names if everything else [name for name in names if fits(name)]
+            newest = _newest(directory, found)
+        paths = [ctx.workspace.spell(top / name) for name in newest]
+        view = Listing(args.pattern, tuple(ctx.workspace.show(top / n) for n in newest), len(found) - len(paths))
+        if not found:
+            hint = (
+                "Ignored and hidden files are left out; ** means any depth."
+                if "**" in pattern
+                else "** means any depth."
+            )
+            text = f"No file fits {args.pattern!r} in {ctx.workspace.spell(top)!r}. {hint}"
+        else:
+            text = "\n".join(paths)
+            if view.more:
+                text += f"\n[{view.more:,} more, older; narrow the pattern or the path to see them]"
+        return ToolResult(f"{text}\n{note}" if note else text, view)
+
+
+def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
+    """Relative paths of the files below `top` that the pattern may fit, the newest first; and what is to be noted."""
+    hidden = asks_for_hidden(pattern)
+    rg = find_rg(ctx)
+    if rg is None:
+        return sorted(walk_files(top, hidden, ctx), key=lambda name: _age(directory, name) or 0), ctx.once(WITHOUT)
+    options = ["--hidden", "--glob=!.git"] if hidden else []
+    options += ["--null", "--no-require-git", "--sortr=modified", *of_last_name(pattern)]
+    ran = run_rg(rg, ["--files", *options], directory, ctx)
+    names = os.fsdecode(ran.out).split("\0")[:-1]
+    if not hidden and (ran.out.startswith(b".") or b"\0." in ran.out or b"/." in ran.out):
+        names = [name for name in names if "/." not in f"/{name}"]
+    if ran.cut:
+        return names, "[too many files to look at all of them; give a path]"
+    return names, f"[not everything could be looked at: {plainly(ran.errors, directory)}]" if ran.code > 1 else ""
+
+
+def of_last_name(pattern: str) -> list[str]:
+    """Options that make ripgrep list only files whose own name fits the last part of a pattern.
+
+    A file type of our own does that: unlike --glob it brings back nothing that .gitignore leaves out. It does bring
+    back hidden files. Nothing for a last part that ripgrep might read otherwise than `compile_glob` does.
+    """
+    folders, _, last = pattern.rpartition("/")
+    plain = r"[\w.*+@=-]+"
+    simple = re.fullmatch(rf"(?:{plain}|\{{{plain}(?:,{plain})*\}})+", last, re.ASCII)
+    if simple is None or "**" in last or last == "*" or "{" in folders:
+        return []
+    return [f"--type-add=wanted:{last}", "--type=wanted"]
+
+
+def _newest(directory: int, names: list[str]) -> list[str]:
+    """The first of names that are in order, those of the same age by name; only of files that are there, without a
+    link on the way: ripgrep may have followed one that was put there while it ran."""
+    aged: list[tuple[int, str]] = []
+    for name in names:
+        age = _age(directory, name)
+        if age is None:
+            continue
+        if len(aged) >= MOST and age > aged[-1][0]:
+            break
+        aged.append((age, name))
+    return [name for _, name in sorted(aged)[:MOST]]
+
+
+def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
+    """Where the search begins, links followed; the pattern that is left; whether it fits at any depth."""
+    if not args.pattern.strip():
+        raise ToolError("The pattern is empty.")
+    base, pattern = split_base(args.pattern)
+    if ".." in pattern.split("/"):
+        raise ToolError("'..' may only stand at the beginning of a pattern. Give the directory as path.")
+    if isinstance(args.path, ResolvedPath):
+        return args.path.path, pattern, not base
+    # An absolute base in the pattern wins over path, as it does when joining paths.
+    start = "/".join(filter(None, (args.path, base))) if base[:1] not in ("/", "~") else base
+    return ctx.workspace.resolve(start or "."), pattern, not base
+
+
+def _age(directory: int, name: str) -> int | None:
+    """A number that is less for a newer file; None for what is no file."""
+    try:
+        state = state_below(directory, name)
+    except OSError:
+        return None
+    return -state.st_mtime_ns if stat.S_ISREG(state.st_mode) else None

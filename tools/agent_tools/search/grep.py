@@ -1,0 +1,271 @@
+"""Grep: the content of files, by regular expression, through ripgrep."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.display import Listing
+from agent_tools.fs.files import not_a_file
+from agent_tools.fs.glob_patterns import asks_for_hidden
+from agent_tools.fs.paths import stat_or_error
+from agent_tools.fs.workspace import ResolvedPath
+from agent_tools.record import Value
+from agent_tools.schema import DIRECTORY_NAMES
+from agent_tools.search.containment import Steady
+from agent_tools.search.ripgrep import (
+    WITHOUT,
+    Hit,
+    find_rg,
+    hit_line,
+    ordered,
+    parse_hits,
+    path_of,
+    paths_of,
+    plainly,
+    run_rg,
+    search_root,
+)
+from agent_tools.text import counted, cut_line, fit, sanitize_output, shorten
+
+MOST = 250
+CHARACTERS = 30_000
+WIDTH = 500
+# How many files are open at a time.
+_AT_ONCE = 100
+
+
+class GrepArgs(Value):
+    """The arguments of Grep."""
+
+    # Claude Code's names, those of grep's own options.
+    SCHEMA_NAMES: ClassVar = {
+        "ignore_case": "-i",
+        "line_numbers": "-n",
+        "after": "-A",
+        "before": "-B",
+        "context": "-C",
+    }
+    ALIASES: ClassVar = {
+        "pattern": ("query", "regex"),
+        "path": (*DIRECTORY_NAMES, "file", "file_path"),
+        "glob": ("include", "include_pattern", "file_pattern"),
+    }
+
+    pattern: Annotated[str, "Regular expression (Rust syntax)"]
+    path: Annotated[str | None, "File or directory (default: working directory)"] = None
+    glob: Annotated[str | None, "Only these files, e.g. *.{ts,tsx}"] = None
+    type: Annotated[str | None, "Only this kind of file, e.g. py, js, rust"] = None
+    output_mode: Annotated[Literal["files_with_matches", "content", "count"], "Default files_with_matches"] = (
+        "files_with_matches"
+    )
+    ignore_case: Annotated[bool, "Ignore case"] = False
+    line_numbers: Annotated[bool, "Line numbers with content (default true)"] = True
+    after: Annotated[int | None, "Lines after each match"] = None
+    before: Annotated[int | None, "Lines before each match"] = None
+    context: Annotated[int | None, "Lines before and after"] = None
+    multiline: Annotated[bool, "Let . and the pattern span lines"] = False
+    head_limit: Annotated[int | None, "Show at most this many lines or files (default 250, 0 for all)"] = None
+    offset: Annotated[int | None, "Leave out this many first"] = None
+
+
+class Grep(Tool[GrepArgs]):
+    """Searches file contents; ignored and hidden files are left out."""
+
+    name = "Grep"
+    Args = GrepArgs
+    repeatable = True
+    searches_content = True
+    rule_names = "path"
+    side_by_side = True
+
+    def resolved(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
+        return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)))
+
+    def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("read", str(_start(args, ctx))),)
+
+    def summary(self, args: GrepArgs, ctx: ToolContext) -> str:
+        where = " ".join(f"in {shorten(part, 60)}" for part in (args.glob or args.type, args.path) if part)
+        return f"Search {shorten(args.pattern, 60)!r} {where}".rstrip()
+
+    def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
+        _check(args, ctx)
+        start = _start(args, ctx)
+        mode = stat_or_error(start, ctx).st_mode
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise ctx.workspace.advised(not_a_file(start, mode))
+        rg = find_rg(ctx)
+        top = start if stat.S_ISDIR(mode) else start.parent
+        if rg is None:
+            from agent_tools.search.grep_fallback import search_slowly
+
+            hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
+            return _result(args, _allowed(args, hits, notes, top, ctx), notes, top, ctx)
+        with search_root(top) as directory:
+            steady = Steady(directory)
+            hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
+            hits = _allowed(args, hits, notes, top, ctx)
+            return _result(args, _confirmed(rg, args, hits, notes, steady, ctx), notes, top, ctx)
+
+
+def _start(args: GrepArgs, ctx: ToolContext) -> Path:
+    return args.path.path if isinstance(args.path, ResolvedPath) else ctx.workspace.resolve(args.path or ".")
+
+
+def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
+    """The hits in files that may be shown, in order; to the notes is added how many files are left out."""
+    if ctx.readable is not None:
+        start_of = f"{top}/".replace("//", "/")
+        barred = {raw for raw, path in paths_of(hits).items() if not ctx.readable(start_of + path)}
+        if barred:
+            hits = [hit for hit in hits if hit[0] not in barred]
+            files = counted(len(barred), "file")
+            notes.append(f"[{files} left out: reading needs the user's approval, or a rule denies it]")
+    return ordered(hits, args.output_mode, top)
+
+
+def _confirmed(
+    rg: str, args: GrepArgs, hits: list[Hit], notes: list[str], steady: Steady, ctx: ToolContext
+) -> list[Hit]:
+    """The hits, where those that are shown are certain to be in files of the tree; see `search_check.py`.
+
+    Where something changed on the way to a file, the file is opened without following links, and searched once more.
+    """
+    sure: set[bytes] = set()
+    lost = 0
+    while names := paths_of([hit for hit in _shown(args, hits) if hit[0] not in sure]):
+        sure |= names.keys()
+        firm = steady.files(names.values())
+        doubtful = {raw: name for raw, name in names.items() if name not in firm}
+        if not doubtful:
+            continue
+        again = _search_opened(rg, args, doubtful, steady, ctx)
+        there = {hit[0] for hit in again}
+        lost += len(doubtful.keys() - there)
+        if args.output_mode == "files_with_matches":
+            hits = [hit for hit in hits if hit[0] not in doubtful or hit[0] in there]
+        else:
+            hits = sorted([*(hit for hit in hits if hit[0] not in doubtful), *again], key=itemgetter(0))
+    if lost:
+        notes.append(f"[{counted(lost, 'file')} left out: changed during the search]")
+    return hits
+
+
+def _search_opened(rg: str, args: GrepArgs, names: dict[bytes, str], steady: Steady, ctx: ToolContext) -> list[Hit]:
+    """The hits in some files, by their descriptors."""
+    found: list[Hit] = []
+    every = list(names.items())
+    for at in range(0, len(every), _AT_ONCE):
+        with steady.opened(dict(every[at : at + _AT_ONCE])) as files:
+            places = [f"/dev/fd/{descriptor}" for descriptor in files]
+            words = [*_options(args), f"--regexp={args.pattern}", "--", *places]
+            ran = run_rg(rg, words, steady.top, ctx, files=tuple(files)) if files else None
+            names_of = {os.fsencode(place): raw for place, raw in zip(places, files.values(), strict=True)}
+            hits = parse_hits(ran.out, args.output_mode) if ran else []
+            found += [(names_of[place], rest) for place, rest in hits if place in names_of]
+    return found
+
+
+def _check(args: GrepArgs, ctx: ToolContext) -> None:
+    if not args.pattern:
+        raise ToolError(f"The pattern is empty.{ctx.workspace.advice('Glob LS', 'To list files, use {}.')}")
+    counts = (args.after, args.before, args.context, args.head_limit, args.offset)
+    if any(count is not None and count < 0 for count in counts):
+        raise ToolError("-A, -B, -C, head_limit and offset cannot be negative.")
+
+
+def _options(args: GrepArgs) -> list[str]:
+    """Options of ripgrep for what is a match, and for how it is printed."""
+    # With the NUL after each name, names with ":" or "-" in them cannot be mistaken.
+    options = ["--no-require-git", "--null", "--with-filename"]
+    if args.output_mode == "files_with_matches":
+        options.append("--files-with-matches")
+    elif args.output_mode == "count":
+        options.append("--count-matches" if args.multiline else "--count")
+    else:
+        options += ["--no-heading", "--line-number", f"--max-columns={WIDTH}", "--max-columns-preview"]
+        for flag, count in (("-A", args.after), ("-B", args.before), ("-C", args.context)):
+            if count:
+                options.append(f"{flag}{count}")
+    if args.ignore_case:
+        options.append("--ignore-case")
+    if args.multiline:
+        options += ["--multiline", "--multiline-dotall"]
+    return options
+
+
+def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
+    """The hits below the open directory, or in its file `where`; and notes."""
+    options = _options(args)
+    # A glob overrides .gitignore for what it names; a leading **/ changes nothing but would name every directory.
+    glob = args.glob
+    while glob and glob.startswith("**/"):
+        glob = glob[3:]
+    if glob and glob not in ("*", "**"):
+        options.append(f"--glob={glob}")
+    if glob and asks_for_hidden(glob):
+        options += ["--hidden", "--glob=!.git"]
+    if args.type:
+        options.append(f"--type={args.type}")
+    ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
+    hits = parse_hits(ran.out, args.output_mode)
+    if ran.code > 1 and not hits and not ran.cut and (where != "." or not _of_parts(ran.errors)):
+        raise _failure(args, ran.errors)
+    notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
+    if ran.code > 1 and ran.errors:
+        notes.append(f"[not everything could be searched: {plainly(ran.errors, directory)}]")
+    return hits, notes
+
+
+def _of_parts(errors: str) -> bool:
+    """Whether only files or directories below the one searched could not be opened, or vanished meanwhile."""
+    return all(re.fullmatch(r"rg: \./.*\(os error \d+\)", line) for line in errors.splitlines())
+
+
+def _failure(args: GrepArgs, errors: str) -> ToolError:
+    said = sanitize_output(errors).strip().removeprefix("rg: ")[:1_000]
+    if "parsing glob" in said:
+        return ToolError(f"The glob cannot be used: {said}. Use *, ?, [abc], ** and {{a,b}}.")
+    if "unrecognized file type" in said:
+        return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
+    if "No such file" in said or "Permission denied" in said:
+        return ToolError(f"The search failed: {plainly(said)}.")
+    if "\\n" in said and not args.multiline:
+        return ToolError(f"{said}\nSet multiline to true to match across lines.")
+    return ToolError(f"The pattern cannot be used: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
+
+
+def _shown(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
+    """The part of the hits that was asked for."""
+    skipped = args.offset or 0
+    limit = MOST if args.head_limit is None else args.head_limit or len(hits)
+    return hits[skipped : skipped + limit]
+
+
+def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
+    if not hits:
+        hint = " Hidden and ignored files are left out." if not args.path else ""
+        text = f"No matches for {args.pattern!r}.{hint}"
+        return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
+    skipped = args.offset or 0
+    shown = []
+    for hit in _shown(args, hits):
+        name = ctx.workspace.spell(top / path_of(hit[0]))
+        shown.append(cut_line(hit_line(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
+    shown = shown[: fit(shown, CHARACTERS)]
+    more = len(hits) - skipped - len(shown)
+    what = "lines" if args.output_mode == "content" else "files"
+    if args.output_mode == "count":
+        total = sum(int(count) for _, count in hits)
+        notes.insert(0, f"[{total:,} matches in {len(hits):,} files]")
+    if not shown:
+        notes.insert(0, f"[offset {skipped} is past the last of {len(hits):,} {what}]")
+    elif more > 0:
+        notes.insert(0, f"[{more:,} more {what}; continue with offset={skipped + len(shown)}, or narrow the search]")
+    return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))

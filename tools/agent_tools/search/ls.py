@@ -1,0 +1,128 @@
+"""LS: a directory as a tree, as much of it as is worth reading."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from agent_tools.base import Effect, Tool, ToolContext, ToolResult
+from agent_tools.display import Listing
+from agent_tools.fs.files import failed
+from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.fs.nofollow import open_directory
+from agent_tools.fs.paths import demand_directory, display_path
+from agent_tools.record import Value
+from agent_tools.schema import DIRECTORY_NAMES
+from agent_tools.search.ripgrep import HEAVY
+from agent_tools.text import one_line
+
+MOST = 250
+PER_DIRECTORY = 60
+DEPTH = 4
+
+
+class LSArgs(Value):
+    """The arguments of LS."""
+
+    ALIASES: ClassVar = {"path": DIRECTORY_NAMES}
+
+    path: Annotated[str, "The directory"]
+    ignore: Annotated[tuple[str, ...], "Patterns to leave out, e.g. *.pyc"] = ()
+
+
+class LS(Tool[LSArgs]):
+    """Lists a directory and what is below it, hidden files included."""
+
+    name = "LS"
+    Args = LSArgs
+    paths = ("path",)
+    repeatable = True
+    rule_names = "path"
+    side_by_side = True
+
+    def effects(self, args: LSArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("read", str(ctx.workspace.resolve(args.path))),)
+
+    def summary(self, args: LSArgs, ctx: ToolContext) -> str:
+        return f"List {display_path(args.path, ctx)}"
+
+    def run(self, args: LSArgs, ctx: ToolContext) -> ToolResult:
+        top = ctx.workspace.resolve(args.path)
+        demand_directory(top, ctx)
+        ignored = [compile_glob(pattern) for pattern in args.ignore]
+        tree = _Tree(top, lambda path: any(i.match(path) for i in ignored), ctx)
+        lines = tree.lines()
+        text = "\n".join([f"{ctx.workspace.spell(top).rstrip('/')}/", *lines])
+        if not lines:
+            text += "\n(empty)"
+        if tree.unopened:
+            search = ctx.workspace.advice("Glob", "or {},")
+            how = f"LS one of them,{search}" if search else "LS one of them"
+            text += f"\n[{tree.unopened} directories not opened; {how} to see more]"
+        return ToolResult(text, Listing(ctx.workspace.show(top), tuple(lines), tree.unopened))
+
+
+class _Tree:
+    """Opens directories nearest first until enough entries are known, so that the top is always complete."""
+
+    def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext) -> None:
+        self._top = top
+        self._ignored = ignored
+        self._known: dict[str, tuple[list[tuple[str, str]], int]] = {}
+        self.unopened = 0
+        count = 0
+        waiting = deque([("", 0)])
+        while waiting:
+            ctx.cancel.check()
+            place, depth = waiting.popleft()
+            if place and (count >= MOST or depth > DEPTH or Path(place).name in HEAVY | {".git"}):
+                self.unopened += 1
+                continue
+            try:
+                entries, more = self._scan(place)
+            except OSError as error:
+                if not place:
+                    raise failed(top, error) from None
+                entries, more = [("(cannot be opened)", "")], 0
+            self._known[place] = entries, more
+            count += len(entries)
+            waiting += [(f"{place}/{name}".lstrip("/"), depth + 1) for name, sign in entries if sign == "/"]
+
+    def _scan(self, place: str) -> tuple[list[tuple[str, str]], int]:
+        directory = open_directory(f"{self._top}/{place}", listed=True)
+        try:
+            found = list(self._entries(directory, place))
+        finally:
+            os.close(directory)
+        found.sort(key=lambda f: (f[1] == "/", f[0]))
+        return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)
+
+    def _entries(self, directory: int, place: str) -> Iterator[tuple[str, str]]:
+        """What is in an open directory, name and sign."""
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if self._ignored(f"{place}/{entry.name}".lstrip("/")):
+                    continue
+                try:
+                    if entry.is_symlink():
+                        sign = f" -> {one_line(os.readlink(entry.name, dir_fd=directory))}"
+                    else:
+                        sign = "/" if entry.is_dir(follow_symlinks=False) else ""
+                except OSError:  # gone since it was listed
+                    continue
+                yield entry.name, sign
+
+    def lines(self, place: str = "", indent: str = "  ") -> list[str]:
+        """The tree below `place`: files first, then each directory with what is in it."""
+        entries, more = self._known[place]
+        out = []
+        for name, sign in entries:
+            inner = f"{place}/{name}".lstrip("/")
+            closed = sign == "/" and inner not in self._known
+            out.append(f"{indent}{one_line(name)}{sign}{' ...' if closed else ''}")
+            if sign == "/" and not closed:
+                out += self.lines(inner, indent + "  ")
+        return [*out, f"{indent}[{more:,} more entries]"] if more else out

@@ -1,0 +1,277 @@
+"""Bash: one command in a fresh shell, waited for or in the background."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Generator
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.display import CommandOutput, Note
+from agent_tools.record import Value
+from agent_tools.sandbox.runner import OUTSIDE, Terms, unconfined
+from agent_tools.shell.env import EXCEPTIONS, command_env
+from agent_tools.shell.notes import LEFT, exit_of, took
+from agent_tools.shell.state import MOST, Channel, imposed, parse_exports
+from agent_tools.text import HeadTail, one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_tools.sandbox.wrapped import Wrapped
+    from agent_tools.shell.jobs import Job
+    from agent_tools.shell.process import Ending
+
+SECONDS = 120.0
+LONGEST = 600.0
+# How long a background command may show how it begins.
+MOMENT = 0.5
+HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
+
+
+class BashArgs(Value):
+    """The arguments of Bash."""
+
+    ALIASES: ClassVar = {
+        "command": ("cmd", "shell_command"),
+        "timeout": ("timeout_ms",),
+        "run_in_background": ("is_background",),
+    }
+
+    command: Annotated[str, "The command"]
+    description: Annotated[str | None, "What it does, in 5-10 words"] = None
+    timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
+    run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
+    dangerouslyDisableSandbox: Annotated[bool, "Only where the sandbox refused it"] = False  # noqa: N815 - a known name
+
+
+class Bash(Tool[BashArgs]):
+    """Runs a command in a fresh bash without start-up files, in the working directory."""
+
+    name = "Bash"
+    Args = BashArgs
+    example: ClassVar = {"command": "echo hello"}
+    command_argument = "command"
+    repeatable = True
+    editable = "command"
+    editable_in_line = True
+    rule_names = "command"
+    rule_covers = ("run",)
+
+    def available(self, ctx: ToolContext) -> bool:
+        return find_bash(ctx) is not None
+
+    def effects(self, args: BashArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        try:
+            os.fsencode(args.command)
+        except UnicodeEncodeError:
+            raise ToolError("The command contains half a surrogate pair, no character. Leave it out.") from None
+        outside = (Effect("call", OUTSIDE),) if args.dangerouslyDisableSandbox and ctx.sandbox is not None else ()
+        return (Effect("run", args.command), *outside)
+
+    def summary(self, args: BashArgs, ctx: ToolContext) -> str:
+        how = " in the background" if args.run_in_background else ""
+        if args.dangerouslyDisableSandbox and ctx.sandbox is not None:
+            how += f" {OUTSIDE}"
+        return f"Run{how}: {shorten(args.command, 200)}"
+
+    def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        bash = find_bash(ctx)
+        if bash is None:
+            raise ToolError("There is no bash on this machine, so commands cannot be run.")
+        if not args.command.strip() or "\0" in args.command:
+            raise ToolError("The command is empty." if not args.command.strip() else "The command contains a NUL.")
+        argv = [bash, "--noprofile", "--norc", "-c", args.command]
+        seconds = time_limit(args, ctx)
+        ctx.cancel.check()
+        moved = ensure_directory(ctx)
+        try:
+            if args.run_in_background:
+                result = yield from _in_background(argv, args, seconds, ctx)
+            else:
+                result = yield from _waited_for(argv, args, seconds, ctx)
+        except (OSError, ValueError) as error:
+            raise _not_started(error, ctx) from None
+        return result.but(text=f"{result.text}\n{moved}") if moved else result
+
+
+def _waited_for(
+    argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
+) -> Generator[Progress, None, ToolResult]:
+    # With subprocess; a run without commands needs neither.
+    from agent_tools.shell.process import run_process
+
+    base, withheld = command_env(ctx)
+    kept = HeadTail(scratch=ctx.workspace.scratch)
+    channel: Channel | None = None
+    # Where no descriptor is to be had, nothing carries over.
+    with suppress(OSError):
+        channel = Channel()
+    try:
+        env = ctx.shell.applied(base) | (channel.env if channel else {})
+        terms = ctx.terms(args.command)
+        with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
+            apart = imposed(env, wrapped.env)
+            inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
+            running = run_process(wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited)
+            try:
+                while True:
+                    yield Progress(next(running))
+            except StopIteration as stop:
+                ending: Ending = stop.value
+            finally:
+                running.close()
+            ending = ending.but(code=wrapped.code(ending.code))
+        carried = carry_over(channel, base, apart, ctx) if channel and ending.cause == "exit" else []
+    finally:
+        kept.close()
+        if channel:
+            channel.close()
+    output = kept.text(HINT).rstrip("\n")
+    note = _note(ending, seconds, ctx.cancel.reason)
+    failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
+    lines = [output or "(no output)", f"[{note}]", *carried]
+    lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
+    if failed and ending.cause == "exit" and withheld:
+        lines.append(f"[withheld from commands because they look like secrets: {', '.join(withheld)}; {EXCEPTIONS}]")
+    code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
+    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note)
+    return ToolResult("\n".join(lines), display, failed)
+
+
+def _in_background(
+    argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
+) -> Generator[Progress, None, ToolResult]:
+    base, _ = command_env(ctx)
+    terms = ctx.terms(args.command)
+    env = ctx.shell.applied(base) | terms.env
+    wrapped = _confined(argv, args, env, ctx, terms)
+    job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped)
+    if terms.vouched and wrapped.kind == "bubblewrap" and ctx.sandbox is not None:
+        ctx.sandbox.show_ports(lambda: job.running)
+    job.vouched = terms.vouched or wrapped.kind != "bubblewrap"
+    job.await_end(MOMENT)
+    kept, ended = job.take()
+    output = kept.text(HINT).rstrip("\n")
+    if output:
+        yield Progress(f"{output}\n")
+    if ended:
+        said = f"{job.id} has ended already: {job.state}, {took(job.elapsed)}"
+    else:
+        said = f"{job.id} runs in the background: BashOutput shows its output, KillShell ends it"
+    failed = ended and job.state != "exit code 0"
+    ports = closed_ports(job, ctx)
+    said = "\n".join(filter(None, (said, ports)))
+    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
+
+
+def closed_ports(job: Job, ctx: ToolContext) -> str:
+    """What is to be said of the servers of a background command; "" for nothing."""
+    return "" if job.vouched or ctx.sandbox is None else job.closed_ports(ctx.sandbox.closed_ports())
+
+
+def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: Terms) -> Wrapped:
+    """The command made ready for the sandbox, where there is to be one. Raises ToolError where it must not run."""
+    if ctx.sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
+        return unconfined(argv, env)
+    return ctx.sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
+
+
+def _answered(command: str, code: int) -> bool:
+    from agent_tools.shell.exit_status import is_answer  # with a lexer, for commands that did not exit with 0
+
+    return is_answer(command, code)
+
+
+def _sandbox_notes(wrapped: Wrapped, output: str, ending: Ending, ctx: ToolContext, *, network: bool) -> list[str]:
+    """What the sandbox had to do with the way a command ended, in lines."""
+    if ctx.sandbox is None:
+        return []
+    from agent_tools.sandbox.denials import sandbox_refusal
+
+    hosts = ctx.sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    said = (
+        sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=ctx.sandbox.hides)
+        if ending.cause == "exit"
+        else ""
+    )
+    return [line for line in (said, ctx.sandbox.shortfall()) if line]
+
+
+def find_bash(ctx: ToolContext) -> str | None:
+    """The first bash on the PATH of commands, as they have it at first, else the system's."""
+    return _bash_on(ctx.env.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _bash_on(path: str) -> str | None:
+    places = [p for p in path.split(os.pathsep) if p.startswith("/")]
+    return next((b for p in [*places, "/bin", "/usr/bin"] if os.access(b := f"{p}/bash", os.X_OK)), None)
+
+
+def time_limit(args: BashArgs, ctx: ToolContext) -> float:
+    """The seconds a command may take: as asked, or the setting `shell.timeout`; in the background only as asked."""
+    usual = float(ctx.settings.get("shell_timeout") or SECONDS)
+    if args.timeout is None:
+        return math.inf if args.run_in_background else usual
+    if args.timeout <= 0:
+        raise ToolError("timeout is in milliseconds and must be positive.")
+    return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(LONGEST, usual))
+
+
+def ensure_directory(ctx: ToolContext) -> str:
+    """Where the working directory is gone, go back to the root of the workspace; what to say of it."""
+    gone = ctx.workspace.cwd
+    if gone.is_dir() or not ctx.workspace.root.is_dir():
+        return ""
+    ctx.workspace.cwd = ctx.workspace.root
+    return f"[{one_line(str(gone))} is gone: this ran in {one_line(str(ctx.workspace.cwd))}]"
+
+
+def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ctx: ToolContext) -> list[str]:
+    """Take over where a command ended and what it exports; what the model should know of that, in lines.
+
+    apart: variables that were imposed on this command.
+    """
+    data = channel.read()
+    if not data or (data, apart) == ctx.shell.known:
+        return []
+    where, exported = parse_exports(data)
+    before = ctx.workspace.cwd
+    lines = []
+    if not ctx.shell.learn(exported, base, apart):
+        lines.append(f"[not carried over: the exported variables, because they have more than {MOST:,} characters]")
+    elif where == before:
+        ctx.shell.known = (data, apart)
+    if where == before:
+        return lines
+    if where is not None and where.is_dir() and ctx.workspace.inside(where):
+        ctx.workspace.cwd = where
+        return [*lines, f"[working directory now: {one_line(str(where))}]"]
+    if not before.is_dir():
+        ctx.workspace.cwd = ctx.workspace.root
+    if where is not None and where.is_dir():
+        why = f"{one_line(str(where))} is outside the workspace; use absolute paths there"
+    else:
+        why = "the directory it ended in is gone"
+    return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
+
+
+def _note(ending: Ending, limit: float, reason: str) -> str:
+    if ending.cause == "time-out":
+        return (
+            f"timed out after {limit:g} s; the command and its children were ended. Give a longer timeout, or do less"
+        )
+    if ending.cause == "interrupted":
+        return f"{reason} after {took(ending.seconds)}; the command and its children were ended"
+    said = f"{exit_of(ending)}, {took(ending.seconds)}"
+    return f"{said}; {LEFT}" if ending.left else said
+
+
+def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
+    if isinstance(error, OSError) and error.errno == 7:
+        return ToolError("The command is too long for the system. Write it to a script file and run that.")
+    if not ctx.workspace.cwd.is_dir():
+        return ToolError(f"The working directory {one_line(str(ctx.workspace.cwd))} does not exist any more.")
+    return ToolError(f"The command could not be started: {error}")

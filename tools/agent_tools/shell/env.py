@@ -1,0 +1,70 @@
+"""The environment commands run in: no secrets, no startup code, and nothing that would wait for a user.
+
+CI=1 is not set, although it keeps many tools from asking: it also makes them behave otherwise (pnpm and yarn refuse to
+change a lock file, test runners write no snapshots, warnings become errors). Without a terminal and with nothing on
+standard input they do not wait either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_tools.secret_patterns import is_secret
+
+if TYPE_CHECKING:
+    from agent_tools.base import ToolContext
+
+# Bash reads these before the command, or they change what its words mean.
+STARTUP = frozenset(
+    "BASH_ENV ENV SHELLOPTS BASHOPTS BASH_XTRACEFD CDPATH GLOBIGNORE POSIXLY_CORRECT PS4 "
+    # A PWD that leads here by way of a link would make `cd ..` lead elsewhere than the gate thinks.
+    "PWD OLDPWD".split()
+)
+EXCEPTIONS = "the user can pass them with the setting shell.env_pass"
+_NO_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
+# Vim waits for ever where there is no terminal. Once it waits for a key, it ends; as a program of its commands it does
+# not wait. Setting this keeps it from reading its usual files, hence the first half.
+_VIM = (
+    "if has('nvim')|runtime! init.vim init.lua|elseif filereadable(expand('~/.vimrc'))|source ~/.vimrc|"
+    "else|runtime vimrc|endif|if has('timers')|exe \"au VimEnter * call timer_start(300, {-> execute("
+    "\\\"call writefile(['There is no terminal here to edit in.'], '/dev/stderr', 'a')|cquit\\\")})\"|endif"
+)
+CALM = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "EDITOR": "false",
+    "GCM_INTERACTIVE": "never",
+    # Empty: not even a window that asks for a password.
+    "GIT_ASKPASS": "",
+    "GIT_EDITOR": _NO_EDITOR,
+    "GIT_PAGER": "cat",
+    "GIT_SEQUENCE_EDITOR": _NO_EDITOR,
+    "GIT_TERMINAL_PROMPT": "0",
+    "HGEDITOR": "false",
+    "MANPAGER": "cat",
+    "PAGER": "cat",
+    "PIP_NO_INPUT": "1",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "SVN_EDITOR": "false",
+    "SYSTEMD_PAGER": "cat",
+    "TERM": "dumb",
+    "VIMINIT": _VIM,
+    "VISUAL": "false",
+}
+
+
+def command_env(ctx: ToolContext) -> tuple[dict[str, str], list[str]]:
+    """The environment that commands start from, and the names of the variables with secrets, which are withheld.
+
+    The setting `shell.env_pass` lists names that are passed on all the same.
+    """
+    allowed = set(ctx.settings.get("env_pass") or ())
+    env: dict[str, str] = {}
+    withheld = []
+    for name, value in ctx.env.items():
+        if name in STARTUP or name.startswith("BASH_FUNC_"):
+            continue
+        if name not in allowed and is_secret(name, value):
+            withheld.append(name)
+        else:
+            env[name] = value
+    return env | CALM, sorted(withheld)

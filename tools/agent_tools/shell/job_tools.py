@@ -1,0 +1,119 @@
+"""BashOutput and KillShell: looking at background commands, and ending them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from time import monotonic
+from typing import Annotated, ClassVar
+
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.display import Note
+from agent_tools.record import Value
+from agent_tools.shell.bash import HINT, closed_ports, find_bash
+from agent_tools.shell.notes import clock_duration
+from agent_tools.text import HeadTail, sanitize_output, shorten
+
+# How long a look waits for something new, so that looking again and again costs neither rounds nor money.
+WAIT = 5.0
+_LONGEST_LINE = 10_000
+
+
+class BashOutputArgs(Value):
+    """The arguments of BashOutput."""
+
+    ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
+
+    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+    filter: Annotated[str | None, "Regex: drop other lines"] = None
+
+
+class BashOutput(Tool[BashOutputArgs]):
+    """Tells what a background command has put out since the last look."""
+
+    name = "BashOutput"
+    Args = BashOutputArgs
+    composed = True
+
+    def available(self, ctx: ToolContext) -> bool:
+        return find_bash(ctx) is not None
+
+    def effects(self, args: BashOutputArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("state"),)
+
+    def summary(self, args: BashOutputArgs, ctx: ToolContext) -> str:
+        return f"Look at {shorten(args.shell_id, 20)}"
+
+    def run(self, args: BashOutputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        pattern = _compiled(args.filter)
+        job = ctx.jobs.find(args.shell_id)
+        until = monotonic() + WAIT
+        while not job.await_news(0.05) and monotonic() < until:
+            ctx.cancel.check()
+        kept, ended = job.take()
+        output = (_matching(kept, pattern, ctx) if pattern else kept).text(HINT).rstrip("\n")
+        if output:
+            yield Progress(f"{output}\n")
+        nothing = f"(no new line matches {args.filter})" if pattern and kept.total else "(nothing new)"
+        note = (
+            f"{job.id}: {job.state}, after {clock_duration(job.elapsed)}"
+            if ended
+            else f"{job.id} runs, {clock_duration(job.elapsed)}"
+        )
+        if pattern and not kept.complete:
+            note += "; there was too much output to search all of it"
+        if ports := closed_ports(job, ctx):
+            note += f"\n{ports}"
+        return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
+
+
+class KillShellArgs(Value):
+    """The arguments of KillShell."""
+
+    ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
+
+    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+
+
+class KillShell(Tool[KillShellArgs]):
+    """Ends a background command and everything that it started."""
+
+    name = "KillShell"
+    Args = KillShellArgs
+    composed = True
+
+    def available(self, ctx: ToolContext) -> bool:
+        return find_bash(ctx) is not None
+
+    def effects(self, args: KillShellArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("state"),)
+
+    def summary(self, args: KillShellArgs, ctx: ToolContext) -> str:
+        return f"End {shorten(args.shell_id, 20)}"
+
+    def run(self, args: KillShellArgs, ctx: ToolContext) -> ToolResult:
+        job = ctx.jobs.find(args.shell_id)
+        had_ended = not job.running
+        job.end()
+        output = job.take()[0].text(HINT).rstrip("\n")
+        how = "had ended before" if had_ended else "is ended"
+        note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
+        return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note))
+
+
+def _compiled(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error as error:
+        raise ToolError(f"The filter is no regex: {error}. Escape literal ( ) [ ] with a backslash.") from None
+
+
+def _matching(kept: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> HeadTail:
+    """The lines of an output that match; where it was spilled, of all of it."""
+    found = HeadTail(scratch=ctx.workspace.scratch)
+    for raw in kept.lines(_LONGEST_LINE):
+        line = sanitize_output(raw.decode("utf-8", "replace"))
+        if pattern.search(line.rstrip("\n")):
+            found.feed(f"{line.rstrip(chr(10))}\n".encode("utf-8", "replace"))
+    found.close()
+    return found

@@ -1,0 +1,249 @@
+"""Background commands: started, watched by a thread each, looked at, ended; none outlives the program.
+
+They are ended when the conversation closes, by Python's own exit, and, where the program is killed, as every process is
+(`reaper.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from agent_tools.schema import ToolError
+from agent_tools.shell.notes import LEFT, clock_duration, exit_of
+from agent_tools.text import HeadTail, shorten
+
+if TYPE_CHECKING:
+    from agent_tools.sandbox.wrapped import Wrapped
+    from agent_tools.shell.output_file import Scratch
+    from agent_tools.shell.process import Ending, Running
+
+MOST = 8
+# Ended ones that are still known.
+REMEMBERED = 50
+_PATIENCE = 5.0
+# The longest command that is written out as a rule.
+_RULE_LENGTH = 80
+
+
+class Job:
+    """One background command. Its output since the last look is kept within bounds.
+
+    owner: the context that started it. told: whether the model knows that it ended. vouched: a user or a rule allowed
+    it, so that this machine reaches its servers.
+    """
+
+    def __init__(self, number: int, command: str, owner: object, scratch: Scratch, seconds: float) -> None:
+        import threading
+
+        self.id = f"b{number}"
+        self.command = command
+        self.owner = owner
+        self.ending: Ending | None = None
+        self.told = False
+        self.vouched = True
+        self._named_ports: set[int] = set()
+        self.wrapped: Wrapped | None = None
+        self._scratch = scratch
+        self._started = monotonic()
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._kept = HeadTail(scratch=scratch)
+        self._stop = False
+        self._news = threading.Event()
+        self._ended = threading.Event()
+
+    @property
+    def running(self) -> bool:
+        return not self._ended.is_set()
+
+    @property
+    def pid(self) -> int:
+        return self._process.process.pid
+
+    @property
+    def state(self) -> str:
+        """Whether it runs, and how it ended, in words."""
+        if self.running or self.ending is None:
+            return "running"
+        if self.ending.cause == "exit":
+            return f"{exit_of(self.ending)}{f'; {LEFT}' if self.ending.left else ''}"
+        return f"timed out after {self._seconds:g} s" if self.ending.cause == "time-out" else "ended on request"
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that it has run, or ran."""
+        return self.ending.seconds if self.ending is not None else monotonic() - self._started
+
+    def begin(self, running: Running) -> None:
+        """Watch a started process to its end, in a thread."""
+        import threading
+
+        self._process = running
+        threading.Thread(target=self._work, args=(running,), name=self.id, daemon=True).start()
+
+    def _work(self, running: Running) -> None:
+        from agent_tools.shell.process import Ending
+
+        try:
+            while (cause := running.step(self._started + self._seconds, self._stop)) is None:
+                pass
+            running.drain()
+            code = running.process.wait()
+            if self.wrapped is not None:
+                code = self.wrapped.code(code)
+            self.ending = Ending(code, monotonic() - self._started, cause, running.group_lives())
+        finally:
+            running.close(strays=self.ending is None or self.ending.left)
+            if self.wrapped is not None:
+                self.wrapped.close()
+            self._ended.set()
+            self._news.set()
+
+    def closed_ports(self, listening: Iterable[int]) -> str:
+        """A line, once for each port, about servers that the user's browser does not reach; "" where there is none."""
+        new = [port for port in listening if port not in self._named_ports]
+        if self.vouched or not new or not self.running:
+            return ""
+        self._named_ports.update(new)
+        ports = f"Port{'s' * (len(new) > 1)} {', '.join(map(str, new))}"
+        rule = self.command if len(self.command) <= _RULE_LENGTH and self.command.isprintable() else "..."
+        return (
+            f"{ports}: open to later commands, closed to the user's browser until the user allows the command "
+            f"(/permissions allow Bash({rule})) and it is started again"
+        )
+
+    def feed(self, data: bytes) -> None:
+        """More output."""
+        with self._lock:
+            self._kept.feed(data)
+            self._news.set()
+
+    def take(self) -> tuple[HeadTail, bool]:
+        """The output since the last look, and whether it is the last; from now on it counts as looked at."""
+        ended = not self.running
+        with self._lock:
+            kept, self._kept = self._kept, HeadTail(scratch=self._scratch)
+            self._news.clear()
+        # Also where the end came in between.
+        if not self.running:
+            self._news.set()
+        self.told = self.told or ended
+        kept.close()
+        return kept, ended
+
+    def last(self, size: int) -> str:
+        """The end of what has not been looked at."""
+        with self._lock:
+            return self._kept.last(size)
+
+    def await_news(self, seconds: float) -> bool:
+        """Wait for output or the end; whether there is any."""
+        return self._news.wait(seconds)
+
+    def await_end(self, seconds: float) -> bool:
+        """Wait for the end; whether it has come."""
+        return self._ended.wait(seconds)
+
+    def stop(self) -> None:
+        """Have it ended; does not wait."""
+        if self.running:
+            self._stop = True
+            self._process.wake()
+
+    def end(self) -> None:
+        """End it, or what it left behind, and wait for that."""
+        from agent_tools.process.reaper import REAPER
+        from agent_tools.shell.process import end_strays
+
+        if self.running:
+            self.stop()
+            self._ended.wait(_PATIENCE)
+        elif self.ending is not None and self.ending.left:
+            end_strays(self._process.mark)
+            REAPER.forget(self.pid)
+
+
+class Jobs:
+    """The background commands of a conversation, its sub-agents' included."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._count = 0
+
+    def all(self) -> tuple[Job, ...]:
+        """Those that run and the latest that ended, in order of their start."""
+        return tuple(self._jobs.values())
+
+    def find(self, job_id: str) -> Job:
+        """Raises ToolError for an ID that is none."""
+        if job_id not in self._jobs:
+            known = f"The IDs are: {', '.join(self._jobs)}." if self._jobs else "None was started."
+            raise ToolError(f"There is no background command {shorten(job_id, 20)!r}. {known}")
+        return self._jobs[job_id]
+
+    def start(
+        self,
+        argv: list[str],
+        command: str,
+        cwd: Path,
+        env: dict[str, str],
+        seconds: float,
+        owner: object,
+        scratch: Scratch,
+        wrapped: Wrapped | None = None,
+    ) -> Job:
+        """Start a command. wrapped: what it is started in, closed with its end.
+
+        Raises ToolError where too many run, OSError where it cannot be started.
+        """
+        from agent_tools.shell.process import Running
+
+        busy = [job.id for job in self._jobs.values() if job.running]
+        if len(busy) >= MOST:
+            raise ToolError(
+                f"{MOST} background commands run already ({', '.join(busy)}); end one with KillShell first."
+            )
+        if not self._count:
+            # Only where there are background commands.
+            import atexit
+
+            atexit.register(self.close)
+        job = Job(self._count + 1, command, owner, scratch, seconds)
+        if wrapped is None:
+            running = Running(argv, cwd, env, job.feed)
+        else:
+            running = Running(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
+            job.wrapped = wrapped
+        self._count += 1
+        self._jobs[job.id] = job
+        job.begin(running)
+        for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
+            del self._jobs[old.id]
+        return job
+
+    def notices(self, asking: object, *, root: bool) -> list[str]:
+        """One line for each command that ended and was not told of: one's own, and at the root those of all others."""
+        found = []
+        for job in self._jobs.values():
+            if not job.running and not job.told and (root or job.owner is asking):
+                job.told = True
+                found.append(notice(job))
+        return found
+
+    def close(self) -> None:
+        """End everything. Returns within seconds."""
+        for job in self._jobs.values():
+            job.stop()
+        for job in self._jobs.values():
+            job.end()
+
+
+def notice(job: Job) -> str:
+    """What the model is told when a background command has ended, on one line."""
+    last = shorten(job.last(1_000).strip()[-300:], 300)
+    said = f'; its last words: "{last}"' if last else ""
+    command = shorten(job.command, 80)
+    return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{said}]"

@@ -1,0 +1,212 @@
+"""Web pages as text: what each kind of document becomes, and those that were read lately.
+
+What a web page's bytes say as text: mark, header, the page's own word, else a guess, as browsers decide it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from time import monotonic
+
+from agent_tools.base import ToolError
+from agent_tools.cancel import CancelToken
+from agent_tools.fs.encoding import MARKS, decode_text, kind_of
+from agent_tools.net.http import WebResponse
+from agent_tools.record import Value
+from agent_tools.text import ESCAPES, UNSAFE, shorten
+
+# Names that the WHATWG Encoding Standard reads as a larger encoding than they are.
+_MEANT = {
+    "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252",
+    "iso-8859-9": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
+    "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949", "big5": "big5hkscs", "macintosh": "mac_roman", "utf-16": "utf-16-le",
+}  # fmt: skip
+# The encodings of the standard. Python knows more codecs by name, and some of those are not for strangers to choose.
+_KNOWN = (
+    r"utf-?8|utf-16[bl]e|(?:windows-|cp)(?:125[0-8]|874)|iso-8859-\d{1,2}|koi8-[ru]|ibm866|gb18030|big5-hkscs|euc-jp"
+    r"|iso-2022-jp"
+)
+_META = rb"""<meta[^>]{0,300}?charset\s*=\s*["']?\s*([\w:.-]{1,40})"""
+_XML = rb"""^<\?xml[^>]{0,100}?encoding\s*=\s*["']([\w:.-]{1,40})"""
+_LOOKED_AT = 1024
+
+
+def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
+    """The text. declared: the charset of the Content-Type header, or nothing. marked_up: HTML or XML, which may say."""
+    for mark, encoding in MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace")
+    own = re.search(_META, data[:_LOOKED_AT], re.IGNORECASE) or re.search(_XML, data[:_LOOKED_AT])
+    said = own[1].decode("ascii") if own is not None and marked_up else ""
+    # A page that can be read as ASCII to find its own word is not in UTF-16, whatever the word.
+    names = (_codec(declared), "utf-8" if said.lower().startswith("utf-16") else _codec(said))
+    for name in filter(None, names):
+        try:
+            return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        # A cut or damaged character among good ones; where there are none, another encoding that nobody named.
+        kept = data.decode("utf-8", "ignore").encode()
+        good = len(kept) - sum(byte < 128 for byte in kept)
+        fallback = "utf-8" if good > len(data) - len(kept) else "cp1252"
+        # A wrong "utf-8" is the commonest mistake; another name is believed.
+        return data.decode(next((n for n in names if n not in ("", "utf-8")), fallback), "replace")
+
+
+def _codec(name: str) -> str:
+    """The Python codec for a charset's name; "" for one that web pages do not have."""
+    lowered = name.strip("\"' ").lower()
+    meant = _MEANT.get(lowered) or (lowered.replace("windows-", "cp") if re.fullmatch(_KNOWN, lowered) else "")
+    try:
+        return codecs.lookup(meant).name if meant else ""
+    except LookupError:
+        return ""
+
+
+FRESH = 15 * 60.0
+MOST_PAGES = 20
+MOST_CHARACTERS = 20_000_000
+PDF_PAGES = 100
+# A little more than the worker's own limit: it then says itself what went wrong, by how it ends.
+WORKER_SECONDS = 25.0
+_HTML = ("text/html", "application/xhtml+xml")
+_TEXT = r"text/.*|.*[+/](?:x-)?(?:xml|yaml|toml|javascript|ecmascript|sh|ndjson|jsonl|sql|graphql|www-form-urlencoded)"
+_UNNAMED = ("", "application/octet-stream", "binary/octet-stream", "application/unknown")
+_LOOKS_HTML = rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
+
+
+class Page(Value):
+    """A document as text. url: where it was in the end. at: when it was read. note: what is missing, in words."""
+
+    url: str
+    status: int
+    title: str
+    text: str
+    note: str
+    at: float
+
+
+def read_page(answer: WebResponse, cancel: CancelToken) -> Page:
+    """What an answer says, as text. Raises ToolError for a document that cannot be read, or Cancelled."""
+    named, _, rest = answer.headers.get("content-type", "").partition(";")
+    kind = _kind(named.strip().lower(), answer.body)
+    title, note = "", answer.cut
+    if kind == "application/pdf":
+        text, note = _pdf(answer, cancel)
+    elif kind in _HTML:
+        title, text = _html(decode_page(answer.body, _charset(rest), marked_up=True), answer.url.text, cancel)
+        text = text or "(The page has no text without its scripts.)"
+    elif re.fullmatch(r".*[+/]json", kind):
+        text = _json(decode_page(answer.body, _charset(rest), marked_up=False))
+    elif re.fullmatch(_TEXT, kind):
+        text = decode_page(answer.body, _charset(rest), marked_up="xml" in kind)
+    else:
+        what = kind_of(answer.body) if kind in _UNNAMED else f"a file of the type {shorten(kind, 60)}"
+        text = f"({what[0].upper()}{what[1:]}, {len(answer.body):,} bytes: no text, so nothing of it is shown.)"
+    return Page(answer.url.text, answer.status, _clean(title), _clean(text), note, monotonic())
+
+
+def _charset(parameters: str) -> str:
+    found = re.search(r"charset\s*=\s*([^;]+)", parameters, re.IGNORECASE)
+    return found[1] if found else ""
+
+
+def _kind(named: str, body: bytes) -> str:
+    """The media type: as named, or by a look at the bytes where the server does not say."""
+    if body.startswith(b"%PDF-"):
+        return "application/pdf"
+    if named not in _UNNAMED:
+        return named
+    if re.match(_LOOKS_HTML, body[:2000], re.IGNORECASE | re.DOTALL):
+        return "text/html"
+    return "text/plain" if decode_text(body) is not None else "application/octet-stream"
+
+
+def _pdf(answer: WebResponse, cancel: CancelToken) -> tuple[str, str]:
+    """The text of a PDF, and what is missing of it."""
+    from agent_tools.documents.pdf import paged, read_pages
+
+    if answer.cut:
+        raise ToolError(f"The PDF at {answer.url.text} did not come whole ({answer.cut}), so it cannot be read.")
+    pages = read_pages(answer.body, answer.url.text, cancel, most=PDF_PAGES)
+    if pages.empty:
+        return "(The PDF has no text; it may be a scan.)", ""
+    text, shown = paged(pages, MOST_CHARACTERS)
+    return text, f"pages 1 to {shown} of {pages.total}" if shown < pages.total else ""
+
+
+def _json(text: str) -> str:
+    """JSON in lines, where it came in one."""
+    if text.strip().count("\n") > 2:
+        return text
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _clean(text: str) -> str:
+    """Without what a terminal obeys or a reader cannot see; line ends as "\\n"."""
+    plain = re.sub(r"\r\n?|[\u2028\u2029]", "\n", text)
+    return re.sub(UNSAFE, "", re.sub(ESCAPES, "", plain)).strip("\n")
+
+
+def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
+    """Title and text of a page, by a process of its own. Raises ToolError or CancelledError."""
+    import subprocess  # with the process only
+
+    from agent_tools.process.reaper import REAPER
+
+    with REAPER.popen(
+        [sys.executable, "-P", "-m", "agent_tools.web.html_worker", url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=_environment(),
+    ) as process:
+        forget = cancel.on_cancel(process.kill)
+        try:
+            out, _ = process.communicate(html.encode("utf-8", "replace"), WORKER_SECONDS)
+        except subprocess.TimeoutExpired:
+            out = b""
+        finally:
+            forget()
+            process.kill()
+    cancel.check()
+    if process.returncode != 0:
+        raise ToolError(f"{url} could not be turned into text: it takes too much time or memory. Use another source.")
+    title, _, text = out.decode("utf-8", "replace").partition("\n")
+    return title, text
+
+
+def _environment() -> dict[str, str]:
+    """What the worker needs to find its modules, and nothing else: what it reads is not trusted."""
+    ours = str(Path(__file__).parents[2])
+    path = [p for p in sys.path if os.path.isabs(p) and p != ours]  # noqa: PTH117 - compared as text
+    needed = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+    found = {name: os.environ[name] for name in needed if name in os.environ}
+    return {**found, "PYTHONPATH": os.pathsep.join([ours, *path])}
+
+
+def remember(pages: dict[str, Page], url: str, page: Page) -> None:
+    """Keep a page under the address that was asked for; the oldest make room."""
+    pages.pop(url, None)
+    pages[url] = page
+    while len(pages) > MOST_PAGES or (len(pages) > 1 and sum(len(p.text) for p in pages.values()) > MOST_CHARACTERS):
+        pages.pop(next(iter(pages)), None)
+
+
+def recall_page(pages: dict[str, Page], url: str, now: float) -> Page | None:
+    """The page that was read from this address in the last quarter of an hour."""
+    page = pages.get(url)
+    return page if page is not None and now - page.at < FRESH else None

@@ -1,0 +1,157 @@
+"""Where WebSearch asks: how each provider is called, and what its answer says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.net.http import WebClient, WebLimits, WebResponse
+from agent_tools.net.urls import split_url
+from agent_tools.record import Value
+from agent_tools.text import UNSAFE, shorten
+
+ASKED = 20
+_SNIPPET = 500
+_TITLE = 200
+
+
+class Hit(Value):
+    """One result. url: as WebFetch takes it."""
+
+    title: str
+    url: str
+    text: str
+
+
+def search(
+    name: str, endpoint: str, key: str, query: str, allowed: Sequence[str], blocked: Sequence[str], ctx: ToolContext,
+    limits: WebLimits,
+) -> list[Hit]:  # fmt: skip
+    """What a provider finds, in its order. Raises ToolError with what went wrong in a sentence, or Cancelled."""
+    web = WebClient(limits, ctx.env, None, ctx.cancel)
+    if name == "tavily":
+        body = {
+            "query": query,
+            "max_results": ASKED,
+            "include_domains": list(allowed),
+            "exclude_domains": list(blocked),
+        }
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        answer = web.send(split_url(endpoint), headers, json.dumps(body).encode())
+        return _hits(_decoded(name, answer), ("results",), "content")
+    full = " ".join([query, _any_site(allowed), *(f"-site:{domain}" for domain in blocked)]).strip()
+    full = " ".join(full.split())
+    if name == "duckduckgo":
+        return _duckduckgo(full, ctx, limits)
+    if name == "brave":
+        parameters = {"q": full, "count": str(ASKED), "text_decorations": "false"}
+        answer = web.send(_with(endpoint, parameters), {"Accept": "application/json", "X-Subscription-Token": key})
+        return _hits(_decoded(name, answer), ("web", "results"), "description")
+    answer = web.send(_with(endpoint, {"q": full, "format": "json"}), {"Accept": "application/json"})
+    return _hits(_decoded(name, answer), ("results",), "content")
+
+
+def _any_site(domains: Sequence[str]) -> str:
+    sites = [f"site:{domain}" for domain in domains]
+    return f"({' OR '.join(sites)})" if len(sites) > 1 else "".join(sites)
+
+
+def _with(endpoint: str, parameters: dict[str, str]) -> Any:
+    from urllib.parse import urlencode
+
+    return split_url(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}")
+
+
+def _decoded(name: str, answer: WebResponse) -> Any:
+    """The JSON of an answer. Raises ToolError for a refusal, and for what is none."""
+    provider = name.capitalize()
+    if answer.status in (401, 403) and name == "searxng":
+        raise ToolError("The SearXNG server refused (HTTP 403): its settings must list json under search.formats.")
+    if answer.status in (401, 403):
+        raise ToolError(f"{provider} refused the key in {name.upper()}_API_KEY (HTTP {answer.status}). Tell the user.")
+    if answer.status == 429:
+        raise ToolError(f"{provider} takes no more searches for now (HTTP 429). Go on without, or wait a while.")
+    if answer.status != 200:
+        raise ToolError(f"{provider} answered the search with HTTP {answer.status}. Try once more, or go on without.")
+    try:
+        return json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise ToolError(f"{provider} did not answer in JSON. Is search_url under [web] right?") from None
+
+
+def _hits(data: Any, way: tuple[str, ...], snippet: str) -> list[Hit]:
+    """The results that `data` has at the end of a way of keys; what is not formed as a result is left out."""
+    for key in way:
+        data = data.get(key) if isinstance(data, dict) else None
+    found = []
+    for entry in data if isinstance(data, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        try:
+            url = split_url(str(entry.get("url") or entry.get("href") or "")).text
+        except ToolError:
+            continue
+        title, text = _plain(entry.get("title"), _TITLE), _plain(entry.get(snippet), _SNIPPET)
+        found.append(Hit(title or url, url, text))
+    return found
+
+
+def _plain(value: Any, most: int) -> str:
+    """A title or snippet on one line, without markup."""
+    from html import unescape
+
+    bare = unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", str(value or "")[: most * 10]))
+    line = " ".join(re.sub(UNSAFE, " ", bare).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
+    """By the package ddgs, in a thread, since nothing interrupts it."""
+    from ddgs import DDGS
+    from ddgs.exceptions import DDGSException
+
+    env = ctx.env
+    proxy = next((v for n in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY") if (v := env.get(n))), None)
+
+    def ask() -> Any:
+        client = DDGS(proxy=proxy, timeout=max(round(limits.connect_timeout), 1))
+        return client.text(query, max_results=ASKED, backend="duckduckgo")
+
+    try:
+        return _hits({"results": _in_thread(ask, ctx, limits.timeout)}, ("results",), "body")
+    except DDGSException as error:
+        if "No results" in str(error):
+            return []
+        raise ToolError(
+            f"DuckDuckGo did not answer: {shorten(str(error), 200)}. Go on without, or wait a while."
+        ) from None
+
+
+def _in_thread(work: Callable[[], Any], ctx: ToolContext, seconds: float) -> Any:
+    """What `work` returns or raises. Raises ToolError when it takes too long, or Cancelled."""
+    from threading import Thread
+    from time import monotonic
+
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((work(), None))
+        except Exception as error:  # noqa: BLE001 - raised again in the thread that waits
+            outcome.append((None, error))
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    until = monotonic() + seconds
+    while thread.is_alive() and monotonic() < until:
+        thread.join(0.05)
+        ctx.cancel.check()
+    if not outcome:
+        raise ToolError(f"DuckDuckGo took longer than {seconds:g} s. Go on without, or try once more.")
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value
