@@ -39,6 +39,19 @@ def names_word(spec: str, word: str) -> bool:
     return bool(words) and (not more or word in words or any(w.startswith(f"{word}=") for w in words))
 
 
+# Programs of packages are run by these; by which of their commands, where not by every one.
+_PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("npx", "bunx", "uvx", "pnpx"), ()),
+    **dict.fromkeys(
+        ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba"), ("run",)
+    ),
+    **dict.fromkeys(("npm", "pnpm", "yarn"), ("exec", "x", "dlx")),
+    "bundle": ("exec",),
+    "bun": ("x",),
+    "pipx": ("run",),
+}
+
+
 def may_deny(rules: Iterable[Rule], part: Part) -> bool:
     """Whether a pattern among the words of a command may stand for what a deny rule names."""
     first = next((n for n, w in enumerate(part.words) if w.pattern), None)
@@ -106,6 +119,18 @@ def _disguises(part: Part) -> Iterator[tuple[str, ...]]:
             yield bare
         if program == "git" and (without := _without_git_options(bare)) != bare:
             yield without
+        yield from _run_by_packages(bare)
+
+
+def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """What a package runner may run: `uv run --with x rm b` runs `rm b`. Where its options end is not known."""
+    runs = _PACKAGE_RUNNERS.get(words[0])
+    if runs is None or (runs and words[1:2] not in [(sub,) for sub in runs]):
+        return
+    for place in range(2 if runs else 1, len(words)):
+        if not words[place].startswith("-"):
+            program = os.path.basename(words[place]).casefold()
+            yield (program, *words[place + 1 :])
 
 
 def _without_git_options(words: tuple[str, ...]) -> tuple[str, ...]:
