@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from agent_tools.fs.protected_names import OWN
 from agent_tools.sandbox.launch import FAILED, MARK
 from agent_tools.sandbox.wrapped import Kind
 from agent_tools.text import one_line
@@ -13,6 +14,12 @@ from agent_tools.text import one_line
 _LOOKED_AT = 4_000
 _WRITING = r"Read-only file system|\bEROFS\b"
 _PINNED = r"Device or resource busy|\bEBUSY\b"
+# What stands for a settings file that is missing is a directory (`placeholders`).
+_PLACEHOLDERS = "|".join(re.escape(name) for name in OWN if not name.endswith("/"))
+_PLACED = (
+    rf"(?:[Ii]s a directory|\bEISDIR\b)[^\n]*(?:{_PLACEHOLDERS})\b"
+    rf"|(?:{_PLACEHOLDERS})\b[^\n]*(?:[Ii]s a directory|\bEISDIR\b)"
+)
 _NETWORK = (
     r"Network is unreachable|No route to host|[Cc]ould not resolve|[Uu]nable to resolve|[Ff]ailed to resolve"
     r"|[Ff]ailure in name resolution|Name or service not known|No address associated|failed to lookup address"
@@ -61,7 +68,7 @@ def sandbox_refusal(
         return _told("refused", f"{named}: not in the user's setting sandbox.domains")
     if re.search(_SIGNING, text) or re.search(_KEYS, text):
         return _told("refused", "keys and passwords are hidden in it")
-    if re.search(_WRITING, text) or (kind == "bubblewrap" and re.search(_PINNED, text)):
+    if re.search(_WRITING, text) or (kind == "bubblewrap" and re.search(rf"{_PINNED}|{_PLACED}", text)):
         return _told("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
     if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
         why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"
