@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from tests.permission import grammar_words as words
+from tests.permissions import grammar_words as words
 
 
 class Grammar:

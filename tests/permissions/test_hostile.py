@@ -20,7 +20,7 @@ import pytest
 
 from agent_cli.providers.registry import LOCAL_SERVERS, base_url_of, find
 from tests.helpers import clean_env, script
-from tests.permission import hostile_more
+from tests.permissions import hostile_more
 from tests.permissions.hostile import REPOSITORIES, marker, python
 
 SECONDS = 20

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from agent_cli.cli.app import app
-from tests.permission import hostile_more
+from tests.permissions import hostile_more
 from tests.permissions.hostile import REPOSITORIES, marker
 from tests.permissions.hostile_git import GIT_REPOSITORIES
 from tests.permissions.test_hostile_git import ALL

@@ -13,7 +13,7 @@ from agent_cli.providers.base import ModelError
 from agent_cli.providers.http import Http, Timeouts
 from agent_tools.cancel import CancelToken
 from agent_tools.net import connect
-from tests.model import server as scripted
+from tests.providers import server as scripted
 from tests.providers.doors import BODY, PROMPT, body_of, cancelled_within, clean_environment, http, silent_port
 from tests.providers.proxy import Proxy
 from tests.providers.server import ModelServer

@@ -93,7 +93,7 @@ thread = threading.Thread(target=work)
 thread.start()
 thread.join()
 assert found == ["Hello."], found
-assert ours == ["agent_cli"], ours
+assert ours == ["agent_cli", "agent_cli.core", "agent_cli.core.version"], ours
 assert before == [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 heavy = {"typer", "rich", "prompt_toolkit", "litellm", "asyncio", "pydantic"}
 assert not heavy & {m.partition(".")[0] for m in sys.modules}
