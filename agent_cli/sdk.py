@@ -16,7 +16,7 @@ from typing import Any, Literal
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Suspended, TurnResult
 from agent_cli.embedding.callbacks import (
     AnswerFunction,
@@ -31,7 +31,7 @@ from agent_cli.embedding.callbacks import (
 from agent_cli.embedding.result import Pending, Result, result_of
 from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import BROKEN_OFF, Agent, build
+from agent_cli.runtime.builder import BROKEN_OFF, Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import decide, project_store, refuse_fork, reopen, take_up
 from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
@@ -110,7 +110,7 @@ class AgentSession:
     and session, in sentences. result: how the latest turn ended; None while one runs.
     """
 
-    def __init__(self, options: RunOptions, place: Place, callbacks: Callbacks, embedded: Embedded) -> None:
+    def __init__(self, options: RunOptions, place: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
         self._options, self._place, self._callbacks, self._embedded = options, place, callbacks, embedded
         self.warnings: list[str] = []
         self.result: Result | None = None
@@ -130,7 +130,7 @@ class AgentSession:
             refuse_fork(self._options, layers.settings(), self._place)
         approver, asker = self._callbacks.pair()
         warn, embedded = self.warnings.append, self._embedded
-        agent = build(self._options, self._place, layers, approver, warn, asker=asker, embedded=embedded)
+        agent = build_agent(self._options, self._place, layers, approver, warn, asker=asker, embedded=embedded)
         restored = agent.restored
         if not agent.settings.save_sessions:
             agent.conversation.record = self._remember

@@ -14,10 +14,10 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Limits
 from agent_cli.engine.conversation import drive
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.engine.turn import TurnDeps, TurnOptions
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.base import CallDelta, CallStart, Chunk, Request, Started, Stopped, TextChunk
+from agent_cli.providers.base import Chunk, MessageStop, Request, Started, TextChunk, ToolCallDelta, ToolCallStart
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.workspace import Workspace
@@ -64,11 +64,11 @@ class Caller:
         yield Started("reply", "caller")
         if count == ROUNDS:
             yield TextChunk("All is done.")
-            yield Stopped("end_turn")
+            yield MessageStop("end_turn")
             return
-        yield CallStart(0, f"call-{count}", "Noop")
-        yield CallDelta(0, f'{{"n": {count}}}')
-        yield Stopped("tool_use")
+        yield ToolCallStart(0, f"call-{count}", "Noop")
+        yield ToolCallDelta(0, f'{{"n": {count}}}')
+        yield MessageStop("tool_use")
 
 
 def turn(folder: Path) -> list[float]:
@@ -76,7 +76,7 @@ def turn(folder: Path) -> list[float]:
     workspace = Workspace(folder)
     policy = Policy(workspace, mode="dontAsk")
     caller = Caller()
-    kit = Kit(caller, [Noop()], ToolContext(workspace), policy, deny)
+    kit = TurnDeps(caller, [Noop()], ToolContext(workspace), policy, deny)
     options = TurnOptions(model="caller", label="caller", system="", limits=Limits(0, 0, 0, 0))
     result = drive(run_turn([UserMessage("go")], kit, options))
     if len(caller.asked) != ROUNDS + 1 or result.end.denials:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.checkpoints.scanner import Bounds
-from agent_cli.checkpoints.store import Store, Where
+from agent_cli.checkpoints.scanner import SizeLimits
+from agent_cli.checkpoints.store import Store, StoreConfig
 from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
 from benchmarks.stage import Stage
@@ -62,7 +62,7 @@ def _row(what: str, ours: float, floor: float, goal: str = "", met: bool | None 
 
 
 def _store(folder: Path, tree: Path) -> Store:
-    return Store(Where(folder / "p", (tree,), os.environ["PATH"], str(tree.parent), "bench", Bounds()))
+    return Store(StoreConfig(folder / "p", (tree,), os.environ["PATH"], str(tree.parent), "bench", SizeLimits()))
 
 
 def _git(tree: Path, *words: str) -> None:

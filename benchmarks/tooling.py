@@ -15,7 +15,7 @@ from agent_tools.base import Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.profile import Profile, make_profile
-from agent_tools.sandbox.runner import Confinement
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.bash import find_bash
 from benchmarks.measure import BenchmarkError
 from benchmarks.searching import in_turn
@@ -58,7 +58,7 @@ def sandboxed(stage: Stage, runs: int, floor: Callable[[], None]) -> Iterator[Ro
     def profile(temp: Path, network: bool) -> Profile:
         return make_profile([stage.project], stage.home, temp=temp, network=network, path=stage.env.get("PATH", ""))
 
-    context.sandbox = Confinement("auto", profile, stage.env)
+    context.sandbox = SandboxRunner("auto", profile, stage.env)
     if context.sandbox.is_boundary:
         call(context, "Bash", command="true")
         ours, least = in_turn(lambda: call(context, "Bash", command="true"), floor, runs * STARTS)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from agent_cli.checkpoints.manifest import Manifest, RecordedChange, RecordedTurn, read_history
-from agent_cli.checkpoints.scanner import Shot
+from agent_cli.checkpoints.scanner import Snapshot
 from agent_cli.checkpoints.store import Store
 from agent_tools.edit.diff import changes
 from agent_tools.record import Value
@@ -69,7 +69,7 @@ def _versions(store: Store, path: str) -> Iterator[tuple[Written, list[str], lis
             yield call, _lines(texts.get(old, b"")), _lines(texts.get(new, b""))
 
 
-def _object(shots: tuple[Shot, ...], path: str) -> str:
+def _object(shots: tuple[Snapshot, ...], path: str) -> str:
     """How git names a file of a snapshot."""
     # A named file is also in the state of its folder, unless that was not looked at.
     for shot in sorted(shots, key=lambda s: s.base == "/"):

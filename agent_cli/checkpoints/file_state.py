@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_cli.checkpoints.git_store import StoreError, oid_of
 from agent_cli.checkpoints.manifest import RecordedChange
-from agent_cli.checkpoints.scanner import Modes, Shot
+from agent_cli.checkpoints.scanner import FileModes, Snapshot
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.nofollow import open_directory
 from agent_tools.fs.safe_read import open_regular
@@ -41,7 +41,7 @@ class AmbiguousStateError(Exception):
         self.link = link
 
 
-class Touched(Value):
+class FileChange(Value):
     """What a stretch of work did to one file: how it was before, how it was left, and why that is not certain.
 
     late: an earlier call of the stretch did not have it, so that one may have changed it unseen, where git ignores it.
@@ -58,20 +58,20 @@ class Touched(Value):
 Differences = dict[str, tuple[FileState | None, FileState | None]]
 
 
-def touched(store: Store, changes: Sequence[RecordedChange]) -> dict[str, Touched]:
+def touched(store: Store, changes: Sequence[RecordedChange]) -> dict[str, FileChange]:
     """What changes, in order, did to each file; by absolute path. Raises StoreError."""
     return merge_changes(changes, all_differences(store, changes))
 
 
-def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]) -> dict[str, Touched]:
+def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]) -> dict[str, FileChange]:
     """What changes, in order, did to each file, from what each of them did."""
-    found: dict[str, Touched] = {}
+    found: dict[str, FileChange] = {}
     for number, (change, differences) in enumerate(zip(changes, each, strict=True)):
         for path, (old, new) in differences.items():
             doubt = "" if change.after is not None else "the program ended while it was being changed"
             known = found.get(path)
             if known is None:
-                found[path] = Touched(path, old, new, doubt, late=number > 0)
+                found[path] = FileChange(path, old, new, doubt, late=number > 0)
                 continue
             if not known.doubt and not doubt and known.after != old:
                 doubt = "was changed by someone else in between"
@@ -102,12 +102,12 @@ def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Dif
 class _Reader:
     """Reads trees and permissions of a store, each once. pairs: the states that will be compared."""
 
-    def __init__(self, store: Store, pairs: Iterable[tuple[Shot, Shot]] = ()) -> None:
+    def __init__(self, store: Store, pairs: Iterable[tuple[Snapshot, Snapshot]] = ()) -> None:
         self._store = store
         self._rows = store.git.differences((start.tree, end.tree) for start, end in pairs)
-        self._modes: dict[str, Modes] = {}
+        self._modes: dict[str, FileModes] = {}
 
-    def differences(self, start: Shot, end: Shot) -> Differences:
+    def differences(self, start: Snapshot, end: Snapshot) -> Differences:
         """The files of a folder that differ between two of the states. Raises StoreError."""
         old, new = self.modes(start.perms), self.modes(end.perms)
         found: Differences = {}
@@ -132,7 +132,7 @@ class _Reader:
                 found[os.path.join(start.base, path)] = pair
         return found
 
-    def entries(self, shot: Shot, paths: Iterable[str] | None) -> dict[str, FileState]:
+    def entries(self, shot: Snapshot, paths: Iterable[str] | None) -> dict[str, FileState]:
         """The states of some files of a tree, or of all. Raises StoreError."""
         names = [""] if paths is None else list(paths)
         found = {}
@@ -148,28 +148,28 @@ class _Reader:
                         found[path] = state
         return found
 
-    def modes(self, oid: str) -> Modes:
+    def modes(self, oid: str) -> FileModes:
         if oid not in self._modes:
             try:
-                self._modes[oid] = Modes.from_plain(json.loads(self._store.git.blob(oid)))
+                self._modes[oid] = FileModes.from_plain(json.loads(self._store.git.blob(oid)))
             except (StoreError, ValueError, LookupError, TypeError):
-                self._modes[oid] = Modes((0o644, 0o755), {})
+                self._modes[oid] = FileModes((0o644, 0o755), {})
         return self._modes[oid]
 
 
-def _unkept(shot: Shot, path: str) -> FileState | None:
+def _unkept(shot: Snapshot, path: str) -> FileState | None:
     """What stands for a file that is not in a snapshot; None where it is, or is a repository of its own."""
     why, mark = shot.skipped.get(path, ("", ""))
     return FileState(f"~{mark}", 0, unkept=why) if mark else None
 
 
-def snapshot_entry(store: Store, shot: Shot, path: str) -> FileState | None:
+def snapshot_entry(store: Store, shot: Snapshot, path: str) -> FileState | None:
     """The state of one file of a snapshot, by absolute path. Raises StoreError."""
     relative = os.path.relpath(path, shot.base)
     return _Reader(store).entries(shot, [relative]).get(relative)
 
 
-def _state(path: str, mode: str, oid: str, modes: Modes) -> FileState | None:
+def _state(path: str, mode: str, oid: str, modes: FileModes) -> FileState | None:
     if mode == "000000":
         return None
     return FileState(oid, 0, link=True) if mode == _LINK else FileState(oid, modes.of(path, mode == "100755"))

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_cli.checkpoints.scanner import LARGEST_STATE, Shot
+from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
 from agent_tools.fs.private import private_folder
 from agent_tools.fs.safe_read import open_regular, read_regular
 from agent_tools.record import DecodeError, Value, from_plain, to_plain
@@ -34,7 +34,7 @@ class Before(Value, tag="Before"):
     call: str
     tool: str
     summary: str
-    shots: tuple[Shot, ...]
+    shots: tuple[Snapshot, ...]
     head: str = ""
     time: str = ""
     named: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class After(Value, tag="After"):
     """The state when it had ended. Only what is other than before is said: of the shots, those that differ."""
 
     call: str
-    shots: tuple[Shot, ...]
+    shots: tuple[Snapshot, ...]
     head: str = ""
 
 
@@ -56,8 +56,8 @@ class Undone(Value, tag="Undone"):
 
     kind: str
     turns: tuple[int, ...]
-    before: tuple[Shot, ...]
-    after: tuple[Shot, ...]
+    before: tuple[Snapshot, ...]
+    after: tuple[Snapshot, ...]
     of: int = -1
     time: str = ""
     part: int = 0
@@ -111,14 +111,14 @@ class RecordedChange(Value, tag="Change"):
     call: str
     tool: str
     summary: str
-    before: tuple[Shot, ...]
-    after: tuple[Shot, ...] | None
+    before: tuple[Snapshot, ...]
+    after: tuple[Snapshot, ...] | None
     heads: tuple[str, str] = ("", "")
     time: str = ""
     named: tuple[str, ...] = ()
 
 
-class Story(Value):
+class CheckpointHistory(Value):
     """A session as its records tell it. undone: the turns that are taken back now. ops: the undos and redos, numbered
     by their place; open_undos: those that a redo could take back, the latest last."""
 
@@ -129,7 +129,7 @@ class Story(Value):
     open_undos: tuple[int, ...]
 
 
-def read_history(records: list[Record]) -> Story:
+def read_history(records: list[Record]) -> CheckpointHistory:
     """Join the records."""
     turns: dict[int, RecordedTurn] = {}
     begun: dict[str, Before] = {}
@@ -162,11 +162,11 @@ def read_history(records: list[Record]) -> Story:
                 redoable.append(len(ops))
                 ops.append(record)
                 undone |= set(record.turns)
-    return Story(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
+    return CheckpointHistory(turns, tuple(changes), frozenset(undone), tuple(ops), tuple(redoable))
 
 
 def _change(before: Before, after: After | None) -> RecordedChange:
-    shots: tuple[Shot, ...] | None = None
+    shots: tuple[Snapshot, ...] | None = None
     if after is not None:
         changed = {s.base: s for s in after.shots}
         shots = tuple(changed.get(s.base, s) for s in before.shots)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.checkpoints.manifest import After, Before, Manifest, Record, RecordedTurn, Undone
-from agent_cli.checkpoints.scanner import LARGEST_STATE, Shot
+from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
@@ -180,7 +180,7 @@ def _roots(folder: Path) -> Iterator[str]:
             yield from (str(known["tree"]), str(known["perms"]))
     for path in _manifests(folder):
         for record in Manifest(path).read():
-            shots: tuple[Shot, ...] = ()
+            shots: tuple[Snapshot, ...] = ()
             match record:
                 case Before(shots=shots) | After(shots=shots):
                     pass

@@ -18,12 +18,12 @@ from itertools import islice
 
 from agent_cli.checkpoints.git_store import StoreError, TooManyFilesError
 from agent_cli.checkpoints.manifest import After, Before, RecordedTurn
-from agent_cli.checkpoints.scanner import LARGEST_STATE, MOST_BELOW, NESTED, Bounds, Shot, look_at_file
-from agent_cli.checkpoints.store import Store, Where
-from agent_cli.core.messages import Message, by_person, typed
+from agent_cli.checkpoints.scanner import LARGEST_STATE, MOST_BELOW, NESTED, SizeLimits, Snapshot, look_at_file
+from agent_cli.checkpoints.store import Store, StoreConfig
+from agent_cli.core.messages import Message, is_user_message, user_text
 from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.words import Part, Word
+from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
@@ -48,7 +48,7 @@ class Named(Value):
     history: tuple[str, ...] = ()
 
 
-def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: Bounds) -> Named:
+def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: SizeLimits) -> Named:
     """What the effects of a call name. Never raises for a command that cannot be read."""
     files: dict[str, None] = {}
     short: dict[str, str] = {}
@@ -80,7 +80,7 @@ def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[st
     return Named(tuple(files), tuple(short.items()), *told)
 
 
-def _words(part: Part, roots: tuple[str, ...]) -> Iterator[str]:
+def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
     """The files in the folders worked in that a simple command names, and those anywhere that it is redirected to."""
     words = [w for w in part.words[1:] if not w.why and not w.pattern]
     written = [r.target for r in part.redirects if not r.why and r.kind not in ("read", "network")]
@@ -115,7 +115,7 @@ def _chooses(danger: Danger) -> bool:
     return "~" in danger.flags and any(w.text[:1] == "-" and w.text != "-delete" for w in danger.part.words)
 
 
-def _below(target: str, bounds: Bounds) -> tuple[list[str], str, list[str]]:
+def _below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
     """The files at and below a path, links not followed; why that is not all of them; and git's own folders there."""
     if ".git" in target.split("/"):
         return [], "", [target] if os.path.lexists(target) else []
@@ -171,7 +171,7 @@ _LISTED = 5
 class Recorder:
     """Records one session. redact: takes secrets out of what is written in words. model: the name of who works."""
 
-    def __init__(self, where: Where, redact: Callable[[str], str], model: Callable[[], str]) -> None:
+    def __init__(self, where: StoreConfig, redact: Callable[[str], str], model: Callable[[], str]) -> None:
         self._where = where
         self._redact = redact
         self._model = model
@@ -198,7 +198,9 @@ class Recorder:
     def turn(self, history: Sequence[Message], *, new: bool) -> None:
         """A turn begins, or goes on, with this history."""
         # What the program added since, as context of hooks or a nudge, neither begins a turn nor names it.
-        at, text = next(((n, typed(m.text)) for n, m in reversed([*enumerate(history)]) if by_person(m)), (0, ""))
+        at, text = next(
+            ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
+        )
         self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
         self._written, self._new = -1, new
 
@@ -294,7 +296,7 @@ class Recorder:
         self.store.manifest.add(self._turn.but(turn=self._written, model=self._model()))
         return self._written
 
-    def _untold(self, shots: Iterable[Shot]) -> list[str]:
+    def _untold(self, shots: Iterable[Snapshot]) -> list[str]:
         """Which files no snapshot has, once in a project."""
         file = self._where.folder / "told.json"
         try:
@@ -320,7 +322,7 @@ class Recorder:
         return [text]
 
 
-def _short(shot: Shot) -> Shot:
+def _short(shot: Snapshot) -> Snapshot:
     if len(shot.skipped) <= _MOST_SKIPPED:
         return shot
     return shot.but(skipped=dict(list(shot.skipped.items())[:_MOST_SKIPPED]))

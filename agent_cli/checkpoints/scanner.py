@@ -122,14 +122,14 @@ LARGEST_STATE = 1 << 30
 MOST_BELOW = 2_000
 
 
-class Bounds(Value):
+class SizeLimits(Value):
     """What a snapshot keeps: bytes of one file that git does not track, bytes of new content in all."""
 
     file: int = 5_000_000
     total: int = 200_000_000
 
 
-class Shot(Value, tag="Shot"):
+class Snapshot(Value, tag="Shot"):
     """The state of a folder: the tree of its files, the object that has their permissions, and what is not in it.
 
     skipped: path to why, with a mark of how the file was then.
@@ -144,7 +144,7 @@ class Shot(Value, tag="Shot"):
 class Scanner:
     """Keeps the tree of the folder `base` up to date, in an index of ours with the given name."""
 
-    def __init__(self, git: Git, base: Path, index: Path, bounds: Bounds) -> None:
+    def __init__(self, git: Git, base: Path, index: Path, bounds: SizeLimits) -> None:
         self.base = str(base)
         self._git = git
         self.index = index
@@ -152,7 +152,7 @@ class Scanner:
         self._bounds = bounds
         self._renewed = False
 
-    def scan(self) -> Shot:
+    def scan(self) -> Snapshot:
         """The folder as it is now. Called under the store's lock. Raises StoreError."""
         try:
             return self._scan()
@@ -166,7 +166,7 @@ class Scanner:
             self._state.unlink(missing_ok=True)
             return self._scan()
 
-    def _scan(self) -> Shot:
+    def _scan(self) -> Snapshot:
         known, began = self._known(), int(time.time())
         borrowed = self._git.borrowed()
         if known is not None and known.get("borrowed") != borrowed:
@@ -189,7 +189,7 @@ class Scanner:
         removed = [*gone, *(p for p in wanted.skipped if p in set(dirty))]
         if known is not None and not fresh and not removed and not wanted.add:
             self._grow_older(known, began)
-            return Shot(self.base, known["tree"], known["perms"], wanted.skipped)
+            return Snapshot(self.base, known["tree"], known["perms"], wanted.skipped)
         # Whoever is killed from here on leaves an index whose tree is not known.
         self._state.unlink(missing_ok=True)
         update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
@@ -197,19 +197,19 @@ class Scanner:
 
     def _written(
         self, known: dict[str, Any] | None, fresh: bool, removed: list[str], wanted: _Wanted, began: int, borrowed: str
-    ) -> Shot:  # fmt: skip
+    ) -> Snapshot:  # fmt: skip
         tree = self._git.run("write-tree", "--missing-ok", index=self.index).decode().strip()
         if fresh or known is None:
-            table = Modes.of_all(self.base, self._paths())
+            table = FileModes.of_all(self.base, self._paths())
         else:
-            table = Modes.from_plain(known["modes"])
+            table = FileModes.from_plain(known["modes"])
             table.change(self.base, removed, wanted.add)
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
         young = self._young(added, began)
         state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
         write_whole(self._state, json.dumps(state).encode("ascii"), sync=False)
-        return Shot(self.base, tree, perms, wanted.skipped)
+        return Snapshot(self.base, tree, perms, wanted.skipped)
 
     def _grow_older(self, known: dict[str, Any], began: int) -> None:
         """Forget which files were young, once they are found unchanged in a later second than theirs."""
@@ -223,7 +223,7 @@ class Scanner:
 
     def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
         """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
-        table = Modes.from_plain(known["modes"])
+        table = FileModes.from_plain(known["modes"])
         for path in known["young"]:
             mode = _mode(self.base, path)
             if mode is not None and mode != table.of(path, bool(mode & 0o100)):
@@ -372,7 +372,7 @@ def mark_of(state: os.stat_result) -> str:
     return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
 
 
-class Modes:
+class FileModes:
     """The permissions of files: the usual ones, for those that may be run and those that may not, and the odd ones."""
 
     def __init__(self, usual: tuple[int, int], odd: dict[str, int]) -> None:
@@ -380,11 +380,11 @@ class Modes:
         self.odd = odd
 
     @classmethod
-    def of_all(cls, base: str, paths: Iterable[str]) -> Modes:
+    def of_all(cls, base: str, paths: Iterable[str]) -> FileModes:
         return cls.of_found({p: _mode(base, p) for p in paths})
 
     @classmethod
-    def of_found(cls, found: Mapping[str, int | None]) -> Modes:
+    def of_found(cls, found: Mapping[str, int | None]) -> FileModes:
         """From the permissions of each file; None for a link."""
         known = Counter(m for m in found.values() if m is not None)
         plain = next((m for m, _ in known.most_common() if not m & 0o100), 0o644)
@@ -392,7 +392,7 @@ class Modes:
         return cls((plain, runs), {p: m for p, m in found.items() if m is not None and m not in (plain, runs)})
 
     @classmethod
-    def from_plain(cls, data: dict[str, Any]) -> Modes:
+    def from_plain(cls, data: dict[str, Any]) -> FileModes:
         return cls((int(data["usual"][0]), int(data["usual"][1])), {str(k): int(v) for k, v in data["odd"].items()})
 
     def plain(self) -> dict[str, Any]:

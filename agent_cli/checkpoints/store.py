@@ -22,10 +22,10 @@ from agent_cli.checkpoints.scanner import (
     TOO_BIG,
     TOO_MUCH,
     UNREADABLE,
-    Bounds,
-    Modes,
+    FileModes,
     Scanner,
-    Shot,
+    SizeLimits,
+    Snapshot,
     look_at_file,
     mark_of,
     user_index,
@@ -47,7 +47,7 @@ class _Found(Value):
     why: str = ""
 
 
-def capture(git: Git, index: Path, paths: Iterable[str], bounds: Bounds) -> Shot:
+def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
     """The state of single files anywhere, by absolute path; what is not there is not in it. Raises StoreError."""
     skipped: dict[str, tuple[str, str]] = {}
     rows: list[bytes] = []
@@ -74,7 +74,7 @@ def capture(git: Git, index: Path, paths: Iterable[str], bounds: Bounds) -> Shot
     if rows:
         git.run("update-index", "-z", "--add", "--replace", "--index-info", feed=b"".join(rows), index=index)
     tree = git.run("write-tree", index=index).decode().strip()
-    return Shot("/", tree, Modes.of_found(modes).stored(git), skipped)
+    return Snapshot("/", tree, FileModes.of_found(modes).stored(git), skipped)
 
 
 def _look(path: str, largest: int, room: int) -> _Found | None:
@@ -111,7 +111,7 @@ LOCK_SECONDS = 20.0
 _TREE, _NOTHING = "040000", "0" * 40
 
 
-class Where(Value):
+class StoreConfig(Value):
     """Where snapshots are kept, and of what. folder: the project's store. roots: the folders worked in, the project's
     first. path and home: the variables of the user's environment. session: whose records these are."""
 
@@ -120,13 +120,13 @@ class Where(Value):
     path: str
     home: str
     session: str
-    bounds: Bounds = Bounds()
+    bounds: SizeLimits = SizeLimits()
 
 
 class Store:
     """Opens the store, and makes it where it is missing. Raises StoreError where that cannot be."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: StoreConfig) -> None:
         self.where = where
         self.manifest = Manifest(where.folder / "sessions" / f"{where.session}.records")
         root = where.roots[0]
@@ -186,7 +186,7 @@ class Store:
             self._held, self.git.lock = 0, -1
             os.close(descriptor)
 
-    def shots(self, named: Iterable[str] = (), *, whole: bool = True) -> tuple[Shot, ...]:
+    def shots(self, named: Iterable[str] = (), *, whole: bool = True) -> tuple[Snapshot, ...]:
         """The folders as they are now (whole), and the named files that are not among them. Raises StoreError."""
         with self.locked():
             found = [scanner.scan() for scanner in self.scanners.values()] if whole else []
@@ -244,7 +244,7 @@ class Store:
                 return [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n][:MOST_BELOW]
         return []
 
-    def pin(self, before: Iterable[Shot], after: Iterable[Shot]) -> None:
+    def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot]) -> None:
         """Keep what an undo needs, old contents and trees, as our own: the user's repository may drop its objects."""
         ends = {s.base: s for s in after}
         needed: set[str] = set()
@@ -264,7 +264,7 @@ class Store:
         needed.discard(_NOTHING)
         self._own(needed)
 
-    def keep_whole(self, shots: Iterable[Shot]) -> None:
+    def keep_whole(self, shots: Iterable[Snapshot]) -> None:
         """Keep everything in these states as our own: the repository is about to go. Raises StoreError."""
         trees = "\n".join([*(s.tree for s in shots), ""]).encode()
         found = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin", feed=trees)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent_cli.checkpoints.file_state import (
     AmbiguousStateError,
+    FileChange,
     FileState,
-    Touched,
     all_differences,
     current_state,
     merge_changes,
@@ -25,8 +25,8 @@ from agent_cli.checkpoints.file_state import (
 )
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.leftovers import temporary_name
-from agent_cli.checkpoints.manifest import RecordedChange, RecordedTurn, Story, Undone, read_history
-from agent_cli.checkpoints.scanner import Bounds
+from agent_cli.checkpoints.manifest import CheckpointHistory, RecordedChange, RecordedTurn, Undone, read_history
+from agent_cli.checkpoints.scanner import SizeLimits
 from agent_cli.checkpoints.store import Store, capture
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan, make_plan, summed
 from agent_tools.display import Diff
@@ -159,7 +159,7 @@ class Step(Value):
     undone: bool
 
 
-def _from_message(story: Story, messages: int) -> list[int]:
+def _from_message(story: CheckpointHistory, messages: int) -> list[int]:
     way: list[RecordedTurn] = []
     for turn in story.turns.values():
         while way and way[-1].messages >= turn.messages:
@@ -169,13 +169,13 @@ def _from_message(story: Story, messages: int) -> list[int]:
     return [n for n in story.turns if first is not None and n >= first]
 
 
-class Undoing:
+class UndoManager:
     """Undo and redo in one session."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def story(self) -> Story:
+    def story(self) -> CheckpointHistory:
         return read_history(self.store.manifest.read())
 
     def steps(self) -> list[Step]:
@@ -277,7 +277,7 @@ class Undoing:
         if not items:
             return {}
         store = self.store
-        everything = Bounds(store.where.bounds.total, store.where.bounds.total)
+        everything = SizeLimits(store.where.bounds.total, store.where.bounds.total)
         index, paths = store.where.folder / "index-named", [i.path for i in items]
         with store.locked():
             before = capture(store.git, index, paths, everything)
@@ -302,7 +302,7 @@ class Undoing:
             found = touched(self.store, changes)
             return [self._diff(t) for t in sorted(found.values(), key=lambda t: t.path)]
 
-    def _diff(self, t: Touched) -> Diff:
+    def _diff(self, t: FileChange) -> Diff:
         old, new = self._text(t.before), self._text(t.after)
         if old is None or new is None:
             return Diff(t.path, "(no text)", created=t.before is None)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from agent_cli.checkpoints.file_state import AmbiguousStateError, FileState, Touched, current_state, touched
+from agent_cli.checkpoints.file_state import AmbiguousStateError, FileChange, FileState, current_state, touched
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.manifest import RecordedChange
 from agent_cli.checkpoints.scanner import NESTED, look_at_file, mark_of
@@ -114,7 +114,7 @@ def _if_redoable(item: Item, most: int) -> Item:
     return item.but(kind="ask", why="too large to come back by a redo")
 
 
-def _stands(t: Touched) -> bool:
+def _stands(t: FileChange) -> bool:
     """Whether a file is still as the work left it."""
     try:
         return current_state(t.path) == t.after
@@ -122,7 +122,7 @@ def _stands(t: Touched) -> bool:
         return False
 
 
-def _item(t: Touched, there: dict[str, int], found: dict[str, Touched]) -> Item | None:
+def _item(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) -> Item | None:
     try:
         now = current_state(t.path)
     except AmbiguousStateError as error:
@@ -165,7 +165,7 @@ def _listed(names: Sequence[str], store: Store) -> str:
     return ", ".join(_near(n, store) for n in names[:_LISTED]) + more
 
 
-def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, Touched]) -> Iterable[str]:
+def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, FileChange]) -> Iterable[str]:
     """What is no file of the folders, and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
@@ -192,7 +192,7 @@ def describe_plan(items: Sequence[Item], root: str) -> list[str]:
     return lines
 
 
-def summed(work: Mapping[str, Touched]) -> str:
+def summed(work: Mapping[str, FileChange]) -> str:
     """What was done to files, in words: "3 files created, 2 modified"; "" for nothing."""
     found = [t for t in work.values() if t.before != t.after]
     created = sum(t.before is None for t in found)

@@ -15,7 +15,7 @@ from agent_cli.config.run_options import ASK_WHICH, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker, Defer, assents, later
 from agent_cli.core.messages import pending_calls
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
 from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
@@ -30,16 +30,16 @@ from agent_cli.headless.run import (
     run_headless,
 )
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import Agent, build
+from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.session import open_session
 from agent_cli.session.pending_plans import expired_at, expired_words, feedback_block, is_expired, take_plan
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
-from agent_cli.session.summary import Glance, glances
+from agent_cli.session.summary import SessionSummary, glances
 from agent_tools.base import ToolError
-from agent_tools.overrides import Prompted
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.text import one_line, shorten
 
 
@@ -78,7 +78,7 @@ def one_shot(options: RunOptions) -> int:
     def begin() -> tuple[Conversation, RunReport]:
         if options.fork_session and (options.continue_ or options.resume):
             _refuse_fork_if_waiting(options, layers.settings(), place)
-        agent = build(options, place, layers, approver, lambda text: print_notice(f"agent: {text}"), asker=asker)
+        agent = build_agent(options, place, layers, approver, lambda text: print_notice(f"agent: {text}"), asker=asker)
         built.append(agent)
         _answer_what_waits(agent)
         _take_up_plan(agent)
@@ -135,7 +135,7 @@ def _answer_what_waits(agent: Agent) -> None:
     conversation.frame = str if expired else lambda text: feedback_block(plan, text)
     expand = conversation.expand
 
-    def answering(text: str) -> str | Prompted:
+    def answering(text: str) -> str | ExpandedPrompt:
         if pending_calls(conversation.history):
             if assents(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
@@ -146,7 +146,7 @@ def _answer_what_waits(agent: Agent) -> None:
     conversation.expand = answering
 
 
-def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: Place) -> None:
+def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
     """Refuse a copy of a session that waits for the user before it is made. Raises StillWaitingError, UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
     _, restored = open_session(options, settings, store, lambda text: None)
@@ -228,7 +228,7 @@ def _question_commands(agent: Agent) -> None:
     conversation = agent.conversation
     expand = conversation.expand
 
-    def looked_at(text: str) -> str | Prompted:
+    def looked_at(text: str) -> str | ExpandedPrompt:
         name, _ = split_call(text)
         if text.startswith("/") and name not in agent.commands:
             import difflib
@@ -300,9 +300,9 @@ def _with_absolute_paths(options: RunOptions) -> RunOptions:
     return options.but(json_schema=schema, **several)
 
 
-def _bring(worktree: Worktree, options: RunOptions, place: Place) -> None:
+def _bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
     """Take along the project's settings, and its trust where it has any that is more than a flag. Raises UsageError."""
-    trust = read_settings(options, Place(worktree.repo, worktree.repo, place.home, place.env)).trust
+    trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
     bring_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
@@ -335,7 +335,7 @@ def _is_name(store: SessionStore, text: str) -> bool:
     return any(g.name.lower() == text.strip().lower() for g in glances(store.folder) if g.name)
 
 
-def _picked(options: RunOptions, found: list[Glance], several: str) -> RunOptions | None:
+def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:
     """Let the user choose. Raises UsageError where nobody can be asked."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
@@ -351,5 +351,5 @@ def _picked(options: RunOptions, found: list[Glance], several: str) -> RunOption
     return options.but(resume=chosen.session_id) if chosen is not None else None
 
 
-def _named(g: Glance) -> str:
+def _named(g: SessionSummary) -> str:
     return f"{g.session_id[:8]} ({shorten(g.title, 40)})"

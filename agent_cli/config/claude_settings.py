@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.layers import Layers, Voice, Where
+from agent_cli.config.layers import Layers, Origin, Where
 from agent_cli.config.parsing import RULES_LIMIT, SettingsError, decode_json, key_locations
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule
@@ -20,7 +20,7 @@ _LISTS = ("deny", "ask", "allow")
 _TOLD = 10
 
 
-def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
+def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
     """Merge the permissions of one file, if it is there. Globs with `/` start from the folder above `.claude`."""
     text, table = _read(layers, path, voice, "its permissions were not taken, deny rules included")
     if text is None:
@@ -68,7 +68,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Voice) -> None:
     layers.imported.append(_in_words(source, taken, skipped, [h.key for h in layers.held[before:]]))
 
 
-def _read(layers: Layers, path: Path, voice: Voice, lost: str) -> tuple[str | None, dict[str, Any]]:
+def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | None, dict[str, Any]]:
     """A file's text and table, None and {} where it is not there or cannot be read, which is told with what is lost."""
     try:
         text = layers.text_of(path, voice)
@@ -80,13 +80,13 @@ def _read(layers: Layers, path: Path, voice: Voice, lost: str) -> tuple[str | No
     return None, {}
 
 
-def add_hooks_file(layers: Layers, path: Path, voice: Voice) -> None:
+def add_hooks_file(layers: Layers, path: Path, voice: Origin) -> None:
     """Merge the hooks of a file with nothing else in it, in Claude Code's shape, if it is there."""
     text, table = _read(layers, path, voice, "its hooks do not run")
     add_hooks(layers, table, path, voice, key_locations(text or "", str(path)))
 
 
-def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Voice, where: Where) -> None:
+def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, where: Where) -> None:
     """Merge the `hooks` of a table in Claude Code's shape; what is not understood in them is told."""
     if table.get("disableAllHooks") is True:
         if voice == "own":

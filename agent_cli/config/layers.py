@@ -38,7 +38,7 @@ from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_r
 from agent_tools.record import Value, hints_of
 
 # Who speaks: the user, a project that they trust, or one that they do not.
-Voice = Literal["own", "trusted", "project"]
+Origin = Literal["own", "trusted", "project"]
 # Where something stands: a key or a rule's text, and the table it is in.
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
@@ -46,7 +46,7 @@ _ADDED = (*_LISTS, "rules", "additional_directories")
 _ALIASES = {"defaultMode": "mode", "additionalDirectories": "additional_directories"}
 
 
-class Held(Value):
+class Withheld(Value):
     """What was left out for lack of trust: a key of a file, and its value in words."""
 
     source: str
@@ -78,7 +78,7 @@ class Layers:
         self.origins: dict[str, str] = {}
         self.overridden: list[str] = []
         self.ignored: list[str] = []
-        self.held: list[Held] = []
+        self.held: list[Withheld] = []
         self.held_hooks: list[Hook] = []
         self.read: list[str] = []
         self.rules: list[Rule] = []
@@ -99,7 +99,7 @@ class Layers:
             self._tables[name] = {n: getattr(getattr(settings, name), n) for n in cls._fields}
         self.rules = list(rules)
 
-    def add_file(self, path: Path, voice: Voice) -> None:
+    def add_file(self, path: Path, voice: Origin) -> None:
         """Read one settings file, if it is there. Raises SettingsError."""
         try:
             text = self.text_of(path, voice)
@@ -110,7 +110,7 @@ class Layers:
         if text is not None:
             self.add_text(text, str(path), path.parent, voice)
 
-    def text_of(self, path: Path, voice: Voice) -> str | None:
+    def text_of(self, path: Path, voice: Origin) -> str | None:
         """The text of a settings file; None where there is none, or none that is ours to read, which is told.
 
         A project's file must be one: no pipe, no device, no link that leads out of the project.
@@ -132,29 +132,29 @@ class Layers:
                 self.ignored.append(said)
             return None
 
-    def inside(self, path: Path, voice: Voice) -> Path | None:
+    def inside(self, path: Path, voice: Origin) -> Path | None:
         """The folder that links from a settings file must not lead out of; None for the user's own files."""
         if voice == "own":
             return None
         return Path(self.trust.root) if self.trust.root else path.parent
 
-    def add_text(self, text: str, source: str, base: Path, voice: Voice = "own") -> None:
+    def add_text(self, text: str, source: str, base: Path, voice: Origin = "own") -> None:
         """Read settings from TOML, or from JSON where the text begins with a brace. Raises SettingsError."""
         data = decode_settings(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
         self.add(data, source, base, voice, key_locations(text, source))
 
-    def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Voice) -> None:
+    def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Origin) -> None:
         """Merge hooks that were read already."""
         if voice == "project":
             self.held_hooks += hooks
-            self.held.append(Held(source, "hooks", _shown(hooks)))
+            self.held.append(Withheld(source, "hooks", _shown(hooks)))
             return
         self._values["hooks"] = (*self._values.get("hooks", ()), *hooks)
         self.origins["hooks"] = source
 
     def add(
-        self, data: Mapping[str, Any], source: str, base: Path, voice: Voice = "own", place: Where | None = None
+        self, data: Mapping[str, Any], source: str, base: Path, voice: Origin = "own", place: Where | None = None
     ) -> None:
         """Merge plain data. `place` tells where a key stands. Raises SettingsError."""
         layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
@@ -182,7 +182,7 @@ class Layers:
 class _Layer:
     """One layer on its way in."""
 
-    def __init__(self, layers: Layers, source: str, base: Path, voice: Voice, where: Where) -> None:
+    def __init__(self, layers: Layers, source: str, base: Path, voice: Origin, where: Where) -> None:
         self._layers = layers
         self._source = source
         self._base = base
@@ -239,7 +239,7 @@ class _Layer:
         else:
             kept, held = None, value
         if held != ():
-            self._layers.held.append(Held(self._source, name, _shown(held)))
+            self._layers.held.append(Withheld(self._source, name, _shown(held)))
         return kept or None
 
     def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:

@@ -93,7 +93,7 @@ _FEEDBACK = re.compile(r"<plan_feedback>\n.*\n\nThe user's feedback:\n(.*)\n\n[^
 _PLAN_MODE = re.compile(r"\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z", re.DOTALL)
 
 
-def by_person(message: Message) -> TypeGuard[UserMessage]:
+def is_user_message(message: Message) -> TypeGuard[UserMessage]:
     """Whether the user wrote it, as far as that can be told."""
     return isinstance(message, UserMessage) and not of_program(message.text)
 
@@ -103,7 +103,7 @@ def of_program(text: str) -> bool:
     return text.startswith(OF_PROGRAM) and _feedback(text) is None
 
 
-def typed(text: str) -> str:
+def user_text(text: str) -> str:
     """The user's own words in a message: without the files that it mentions, the note of plan mode below it, and the
     plan that they answer."""
     return re.split(r"\n\n<file path=", without_note(text), maxsplit=1)[0]

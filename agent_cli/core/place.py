@@ -12,7 +12,7 @@ class UsageError(Exception):
     """Something the user has to correct: one sentence, exit code 2."""
 
 
-class Place(Value):
+class RunEnvironment(Value):
     """Where a run happens."""
 
     cwd: Path

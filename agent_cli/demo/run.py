@@ -21,17 +21,17 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, TurnResult
 from agent_cli.core.rules import rule_for
 from agent_cli.headless.run import Signals, deny
 from agent_cli.providers.base import Chunk, Request
 from agent_cli.providers.scripted import Scripted
-from agent_cli.runtime.builder import Agent, build
+from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.terminal.dialogs.lines import AskInLines
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import make_console, prose, styled
-from agent_cli.terminal.render.plain import Show
+from agent_cli.terminal.render.plain import PlainRenderer
 from agent_tools.cancel import CancelToken
 from agent_tools.registry import SHELL
 
@@ -111,7 +111,7 @@ class _Demo:
         agent = self._build()
         watch = Signals(agent.conversation.interrupt)
         with watch:
-            result = agent.conversation.say(TASK, Show(self._console))
+            result = agent.conversation.say(TASK, PlainRenderer(self._console))
         if keep:
             self._say(f"The project is kept in {self._project}")
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
@@ -148,10 +148,10 @@ class _Demo:
         settings = {"sandbox": "off", "model": f"scripted:{script}", "save_sessions": False}
         settings["permissions"] = {"allow": allow}
         layers.add(settings, "the demo", self._project)
-        place = Place(cwd=self._project, root=self._project, home=None, env=self._env)
+        place = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
         model = Actor(script, PAUSE if os.isatty(1) else 0.0)
         approver: Approver = AskInLines(self._console, read_line) if self._asks else deny
-        agent = build(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
+        agent = build_agent(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
         agent.conversation.kit.transport = model
         if SHELL.name not in agent.conversation.kit.tools:
             raise UsageError("The demo runs a command, and there is no bash on this machine.")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
@@ -115,7 +115,7 @@ def _first_line(out: bytes) -> str | None:
     return lines[0][:100] if lines else None
 
 
-def check_terminal(settings: Settings, place: Place) -> list[Finding]:
+def check_terminal(settings: Settings, place: RunEnvironment) -> list[Finding]:
     term = place.env.get("TERM", "")
     ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
     where = [name for name, is_terminal in ends.items() if is_terminal]
@@ -131,7 +131,7 @@ def check_terminal(settings: Settings, place: Place) -> list[Finding]:
     return [Finding("ok", "terminal", text, data=data)]
 
 
-def check_place(place: Place, wrong: str) -> list[Finding]:
+def check_place(place: RunEnvironment, wrong: str) -> list[Finding]:
     git = os.path.exists(place.root / ".git")  # noqa: PTH110
     branch = git_branch(place.root)
     kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
@@ -143,7 +143,7 @@ def check_place(place: Place, wrong: str) -> list[Finding]:
     return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
 
 
-def check_state(place: Place) -> list[Finding]:
+def check_state(place: RunEnvironment) -> list[Finding]:
     """The folder of sessions: whether it can be written, and what is in it. Nothing is left behind."""
     folder = state_folder(place.env)
     there = next((f for f in (folder, *folder.parents) if os.path.exists(f)), Path("/"))  # noqa: PTH110 - Path.exists raises in closed folders
@@ -160,7 +160,7 @@ def check_state(place: Place) -> list[Finding]:
     return [Finding("ok", "state", text, data=data | {"writable": True})]
 
 
-def check_snapshots(place: Place, settings: Settings) -> list[Finding]:
+def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
     """What an undo is kept by, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
@@ -173,7 +173,7 @@ def check_snapshots(place: Place, settings: Settings) -> list[Finding]:
     return [Finding("ok", "undo", text + bound, data={"folder": str(folder), "bytes": here, "bytes_of_all": every})]
 
 
-def check_carried(place: Place) -> list[Finding]:
+def check_carried(place: RunEnvironment) -> list[Finding]:
     """What commands of the latest session here start with, if that goes on (`agent -c`)."""
     store = SessionStore(state_folder(place.env), place.root)
     try:
@@ -198,7 +198,7 @@ def count_sessions(folder: Path) -> int:
         return 0
 
 
-def check_settings(layers: Layers, place: Place, mistakes: list[str]) -> list[Finding]:
+def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -> list[Finding]:
     """One line per layer that was read, with what it sets and what it overrides."""
     findings = [Finding("problem", "settings", text) for text in mistakes]
     told = " ".join(mistakes)
@@ -217,14 +217,14 @@ def check_settings(layers: Layers, place: Place, mistakes: list[str]) -> list[Fi
     return findings or [Finding("ok", "settings", "none: every setting has its default")]
 
 
-def settings_files(place: Place) -> list[Path]:
+def settings_files(place: RunEnvironment) -> list[Path]:
     """Where settings files may stand."""
     own = [place.home / ".agentrc"] if place.home else []
     project = [place.root / ".agentrc", place.root / ".agentrc.local"] if place.root != place.home else []
     return own + project
 
 
-def check_trust(layers: Layers, place: Place) -> list[Finding]:
+def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
     """How the project stands, and what of it counts or is left out."""
     trust = layers.trust
     data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
@@ -248,7 +248,7 @@ def check_imports(layers: Layers) -> list[Finding]:
     return [Finding("ok", "imported", "permissions and hooks of Claude Code's files", (*layers.imported, *told))]
 
 
-def check_rules(layers: Layers, settings: Settings, place: Place) -> list[Finding]:
+def check_rules(layers: Layers, settings: Settings, place: RunEnvironment) -> list[Finding]:
     mode = settings.permissions.mode
     origin = layers.origins.get("permissions.mode", "the default")
     details = tuple(
@@ -304,7 +304,7 @@ def package_version(name: str) -> str:
 MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 
-def check_model(settings: Settings, place: Place) -> tuple[list[Finding], bool]:
+def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding], bool]:
     """The findings, and whether a model could be used. No provider is called; only this machine is asked."""
     found = discover(place.env)
     try:
@@ -359,7 +359,7 @@ def _facts(model: ResolvedModel, info: ModelInfo | None) -> str:
     return f"window: {window}; price: {price}"
 
 
-def _fallbacks(settings: Settings, place: Place) -> list[Finding]:
+def _fallbacks(settings: Settings, place: RunEnvironment) -> list[Finding]:
     findings = []
     for name in settings.fallback_models:
         try:

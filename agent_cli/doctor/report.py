@@ -20,7 +20,7 @@ from agent_cli.cli.commands.mcp import server_state
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.doctor.checks import (
     Finding,
@@ -58,7 +58,7 @@ from agent_tools.sandbox.sandbox import choose
 from agent_tools.text import counted, inert
 
 
-def check_extensions(layers: Layers, settings: Settings, place: Place) -> list[Finding]:
+def check_extensions(layers: Layers, settings: Settings, place: RunEnvironment) -> list[Finding]:
     """What of `.agent` and `.claude` here and at home was understood, the nearest first."""
     plugins, names = _check_plugins(settings)
     known = {tool.name for tool in BUILTIN} | names
@@ -114,7 +114,7 @@ def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
 _FINE = ("may start", "logged in", "disabled")
 
 
-def check_mcp(layers: Layers, place: Place) -> list[Finding]:
+def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
     """How many servers are declared, and a line for each that cannot be used as it stands."""
     if not declares_servers(RunOptions(), place, layers):
         return []
@@ -139,7 +139,7 @@ _GET = (
 )
 
 
-def check_sandbox(workspace: Workspace, settings: Settings, place: Place) -> list[Finding]:
+def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironment) -> list[Finding]:
     """One finding. It tries the sandbox with `true`, outside the workspace."""
     profile = sandbox_profile(workspace, settings, place)
     sandbox = choose(settings.sandbox.mode, profile, place.env, landlock=settings.sandbox.landlock)
@@ -179,7 +179,7 @@ def run_doctor(as_json: bool) -> int:
     return 0 if ready else 1
 
 
-def collect_findings(place: Place, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
+def collect_findings(place: RunEnvironment, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
     """Every finding, and whether a run here could use a model. mistakes: those in the settings."""
     settings = layers.settings()
     workspace, wrong = _workspace(place, settings)
@@ -210,7 +210,7 @@ def collect_findings(place: Place, layers: Layers, mistakes: list[str]) -> tuple
     return findings, usable and not mistakes and not wrong
 
 
-def readable_layers(place: Place) -> tuple[Layers, list[str]]:
+def readable_layers(place: RunEnvironment) -> tuple[Layers, list[str]]:
     """The settings, and all mistakes in them: what a line says that cannot be read is left out, and no more.
 
     Where a mistake is not in a line, the layers are tried without the file or variable that it is in.
@@ -231,7 +231,7 @@ def readable_layers(place: Place) -> tuple[Layers, list[str]]:
     return Layers(), mistakes
 
 
-def _workspace(place: Place, settings: Settings) -> tuple[Workspace, str]:
+def _workspace(place: RunEnvironment, settings: Settings) -> tuple[Workspace, str]:
     try:
         return make_workspace(place, settings), ""
     except UsageError as mistake:

@@ -13,7 +13,7 @@ from agent_cli.core.hooks import EVENTS, MATCHED
 from agent_cli.core.place import UsageError
 from agent_cli.extensions.loader import tool_problem
 from agent_cli.headless.run import decide_alone, deny
-from agent_cli.hooks import Function
+from agent_cli.hooks import PythonHook
 from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError
 from agent_tools.function_tool import FunctionTool
@@ -108,7 +108,7 @@ def _as_tool(given: AnyTool) -> Tool[Any]:
     return found  # type: ignore[no-any-return]
 
 
-def read_hooks(hooks: HookFunctions) -> tuple[Function, ...]:
+def read_hooks(hooks: HookFunctions) -> tuple[PythonHook, ...]:
     """The hooks by event, or by event and matcher as in "PreToolUse:Bash|Edit". Raises UsageError."""
     found = []
     for name, functions in hooks.items():
@@ -120,7 +120,7 @@ def read_hooks(hooks: HookFunctions) -> tuple[Function, ...]:
             raise UsageError(f"hooks: {event} has nothing that a matcher could be compared with.")
         every = [functions] if callable(functions) else functions
         # One that fails blocks: a guard that is broken must not let everything through.
-        found += [Function(kind, function, matcher, strict=True) for function in every]
+        found += [PythonHook(kind, function, matcher, strict=True) for function in every]
     return tuple(found)
 
 

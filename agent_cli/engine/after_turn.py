@@ -17,7 +17,7 @@ from agent_tools.shell.env import command_env
 from agent_tools.text import HeadTail, counted, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.shell.process import Ending
+    from agent_tools.shell.process import ExitInfo
 
 _HEAD, _TAIL = 2_000, 6_000
 _NAME = "after_turn"
@@ -67,7 +67,7 @@ def _passed_already(turn: Turn, command: str) -> bool:
     return same and not turn.checks.changed_since
 
 
-def _run(turn: Turn, command: str) -> tuple[Ending, str]:
+def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     """Run it at the root of the workspace. Raises OSError."""
     from agent_tools.shell.process import run_process
 
@@ -88,7 +88,7 @@ def _run(turn: Turn, command: str) -> tuple[Ending, str]:
         return stop.value, kept.text("run it with Bash to see all").strip("\n")
 
 
-def _how(ending: Ending) -> str:
+def _how(ending: ExitInfo) -> str:
     if ending.cause == "time-out":
         return f"was ended after {ending.seconds:.0f} s"
     if ending.cause == "interrupted":

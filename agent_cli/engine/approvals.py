@@ -17,9 +17,9 @@ from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap
 from agent_cli.engine.barrier import caught
 from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.tool_call import Checked, Prepared, binding, bound, check
+from agent_cli.engine.tool_call import CheckedCall, PreparedCall, binding, bound, check
 from agent_cli.engine.turn import Turn
-from agent_tools.base import AskPerson, Effect, Suspend, Tool, ToolError, ToolResult
+from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.plan import ExitPlanMode, plan_text
@@ -30,7 +30,7 @@ A = TypeVar("A")
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
 
 
-def ask_person(turn: Turn, item: Prepared) -> Generator[Event, None, tuple[ToolResult | None, Prepared]]:
+def ask_person(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[ToolResult | None, PreparedCall]]:
     """The result that the user's reply makes, and the call, with the plan as they edited it.
 
     The result is CANCELLED where they cancel the work, None where nobody has replied yet.
@@ -178,7 +178,7 @@ _STUCK: dict[Cap, str] = {
 }
 
 
-def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, None, str | None]:
+def ask_during(turn: Turn, call_id: str, step: AskUser) -> Generator[Event, None, str | None]:
     """What the user says to a question of a running tool; None where nobody is there to answer."""
     options = [{"label": label, "description": ""} for label in step.options]
     question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
@@ -192,7 +192,7 @@ def ask_during(turn: Turn, call_id: str, step: AskPerson) -> Generator[Event, No
     return reply.text.removeprefix(f"{step.question} -> ")
 
 
-def _suspend(turn: Turn, item: Prepared) -> Suspend | ToolResult:
+def _suspend(turn: Turn, item: PreparedCall) -> Suspend | ToolResult:
     """What is asked: the tool says so, or it is a first plan that has to be reviewed. A result where nothing is."""
     if item.tool.asks_person:
         try:
@@ -234,7 +234,7 @@ class HookOutcome:
         self.changed = changed
 
 
-class Asks:
+class ApprovalRound:
     """The questions of one round. said: by call id, so that each hook is asked once. changes: how often
     PermissionRequest hooks changed a call. settled: what calls do that the user changed, and has seen so."""
 
@@ -247,7 +247,7 @@ class Asks:
         # Calls that could not be checked, with what the model reads then.
         self._failed: dict[str, tuple[ToolCall, str]] = {}
 
-    def check(self, call: ToolCall) -> Generator[Event, None, Checked]:
+    def check(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
         """The call made ready, with what the hooks say about it. Raises CancelledError."""
         if (failed := self._failed.get(call.id)) and failed[0] == call:
             return failed[1]
@@ -265,7 +265,7 @@ class Asks:
             self._failed[call.id] = (call, f"{said} The call was not run.")
             return self._failed[call.id][1]
 
-    def answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
+    def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         """What the hooks say to a question, else the user. Raises CancelledError."""
         try:
             return (yield from self._answer(request, item))
@@ -275,7 +275,7 @@ class Asks:
             said = yield from caught(self.turn.kit, f"asking about {request.tool}", error)
             return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
 
-    def _answer(self, request: ApprovalRequested, item: Prepared) -> Generator[Event, None, Answer]:
+    def _answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         kit = self.turn.kit
         if kit.hooks.wants("PermissionRequest", request.tool):
             from agent_cli.engine.hook_points import permission
@@ -314,7 +314,7 @@ class ShownCalls:
         self._own: set[str] = set()
         self._ran: list[str] = []
 
-    def asked(self, item: Prepared, request: ApprovalRequested) -> ApprovalRequested:
+    def asked(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
         """A question that is about to be put; where it is put again, with what has changed."""
         call, stakes = item.call.id, self._stakes(item)
         before = self._shown.get(call)
@@ -327,7 +327,7 @@ class ShownCalls:
         names = ", ".join(changed[:_NAMED])
         return request.but(facts=(*request.facts, f"changed since you were asked: {names}{more}{ran}"))
 
-    def holds(self, item: Prepared, request: ApprovalRequested) -> bool:
+    def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Whether an approval of the question holds for the call as things are now."""
         if binding(self._turn, item) == request.binding:
             return True
@@ -337,13 +337,13 @@ class ShownCalls:
         changed = _changed(before, self._stakes(item))
         return self._again.get(item.call.id, 0) >= _AGAIN or all(self._by_us(path) for path in changed)
 
-    def runs(self, item: Prepared) -> None:
+    def runs(self, item: PreparedCall) -> None:
         """A call is about to run."""
         if any(stakes for _, stakes in self._shown.values()):
             self._own |= item.writes | self._stakes(item).keys()
             self._ran.append(item.summary)
 
-    def _stakes(self, item: Prepared) -> dict[str, str]:
+    def _stakes(self, item: PreparedCall) -> dict[str, str]:
         return self._turn.kit.policy.at_stake(item.effects)
 
     def _by_us(self, path: str) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Generator
 
 from agent_cli.core.events import Event, ToolFinished, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
-from agent_cli.engine.turn import Kit, Turn
+from agent_cli.engine.turn import Turn, TurnDeps
 
 
-def caught(kit: Kit, doing: str, error: Exception) -> Generator[Event, None, str]:
+def caught(kit: TurnDeps, doing: str, error: Exception) -> Generator[Event, None, str]:
     """The sentence about an exception for the model; the user is warned of it. doing: "checking Read".
 
     Call it while the exception is handled.

@@ -25,12 +25,12 @@ from agent_cli.core.messages import (
 from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan import format_plan, unfinished
-from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.engine.turn import TurnDeps, TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
 from agent_tools.media import Media
-from agent_tools.overrides import Prompted, prompted
+from agent_tools.overrides import ExpandedPrompt, prompted
 
 NO_ANSWER = "The user went on with another message, which may answer the question of this call."
 BROKE_OFF = (
@@ -84,7 +84,7 @@ class Conversation:
     calls that had begun when an earlier process ended; a turn that is resumed does not run them again.
     """
 
-    def __init__(self, kit: Kit, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
+    def __init__(self, kit: TurnDeps, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
         self.kit = kit
         self.options = options
         self.history: list[Message] = list(history)
@@ -93,7 +93,7 @@ class Conversation:
         kit.inbox = self._take_inbox
         self.closing: Reason = "Not run: the user went on with another message."
         self.frame: Callable[[str], str] = str
-        self.expand: Callable[[str], str | Prompted] = str
+        self.expand: Callable[[str], str | ExpandedPrompt] = str
         self.kept: dict[str, Any] = {}
         self.attached: tuple[Media, ...] = ()
         self.source = "resume" if self.history else "startup"
@@ -165,7 +165,7 @@ class Conversation:
         if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
             self._add(UserMessage(note))
 
-    def _with_outputs(self, prompt: Prompted) -> Generator[Event, None, str]:
+    def _with_outputs(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """A prompt whose commands have run, as far as they are permitted."""
         from agent_cli.engine.prompt_overrides import with_outputs  # few prompts have any
 

@@ -20,13 +20,13 @@ from agent_cli.engine.barrier import caught
 from agent_cli.engine.helper_model import ask_aside
 from agent_cli.engine.prompt_overrides import borrow
 from agent_cli.engine.subagents import run_nested
-from agent_cli.engine.tool_call import Prepared, may_change
+from agent_cli.engine.tool_call import PreparedCall, may_change
 from agent_cli.engine.turn import Turn
-from agent_tools.base import AskModel, AskPerson, ToolError, ToolResult
+from agent_tools.base import AskModel, AskUser, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 
 if TYPE_CHECKING:
-    from agent_cli.engine.parallel import Begun
+    from agent_cli.engine.parallel import PrefetchedCall
 
 # A call without a result yet waits for the user's approval or answer; with "cancelled" they ended the work.
 Unfinished = Literal["approval", "input", "cancelled"]
@@ -34,7 +34,7 @@ NO_ANSWER = "Interrupted by the user before they answered."
 
 
 def execute_call(
-    turn: Turn, item: Prepared, note: str, *, last: bool, begun: Begun | None = None
+    turn: Turn, item: PreparedCall, note: str, *, last: bool, begun: PrefetchedCall | None = None
 ) -> Generator[Event, None, ToolResult | Unfinished]:
     """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
 
@@ -85,7 +85,7 @@ def execute_call(
 
 
 def _outcome(
-    turn: Turn, item: Prepared, begun: Begun | None
+    turn: Turn, item: PreparedCall, begun: PrefetchedCall | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
     """What the tool gives, and whether it was interrupted."""
     call, context = item.call, turn.kit.context
@@ -141,7 +141,7 @@ def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, T
         answer = None
         if isinstance(step, AskModel):
             answer = yield from ask_aside(turn, step)
-        elif isinstance(step, AskPerson):
+        elif isinstance(step, AskUser):
             try:
                 answer = yield from ask_during(turn, call_id, step)
             except CancelledError:
@@ -159,7 +159,7 @@ def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
 
-def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Event, None, None]:
+def skip(turn: Turn, item: PreparedCall, since: int, *, last: bool) -> Generator[Event, None, None]:
     """Answer a repeated call that would only read again what has not changed."""
     turn.budget.called(failed=False)
     text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
@@ -167,7 +167,9 @@ def skip(turn: Turn, item: Prepared, since: int, *, last: bool) -> Generator[Eve
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
 
-def refuse(turn: Turn, item: Prepared, text: str, note: str, *, by: str, last: bool) -> Generator[Event, None, None]:
+def refuse(
+    turn: Turn, item: PreparedCall, text: str, note: str, *, by: str, last: bool
+) -> Generator[Event, None, None]:
     """Answer a call that was not allowed, and remember the denial. note: what hooks add for the model."""
     call = item.call
     turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))

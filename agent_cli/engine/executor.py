@@ -22,11 +22,11 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.results import Action
-from agent_cli.engine.approvals import CANCELLED, Asks, ShownCalls, ask_person
+from agent_cli.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask_person
 from agent_cli.engine.barrier import caught, close_call
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.execute import execute_call, fail_call, refuse, skip
-from agent_cli.engine.tool_call import Checked, Prepared, approval_request, check, proposals
+from agent_cli.engine.tool_call import CheckedCall, PreparedCall, approval_request, check, proposals
 from agent_cli.engine.turn import Turn
 from agent_cli.permissions.decision import Level
 from agent_tools.base import Finish, ToolError
@@ -34,7 +34,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
-    from agent_cli.engine.parallel import Begun
+    from agent_cli.engine.parallel import PrefetchedCall
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
@@ -55,7 +55,7 @@ class BatchOutcome(Value):
 Steps = Generator[Event, None, BatchOutcome]
 
 
-class Round:
+class CallBatch:
     """The calls of one round on their way to results."""
 
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
@@ -65,10 +65,10 @@ class Round:
         self.finish: Finish | None = None
         self._announced: set[str] = set()
         self._edited: dict[str, EditedCall] = {}
-        self._asks = Asks(turn, together=len(calls) > 1)
+        self._asks = ApprovalRound(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
         self._approved = ShownCalls(turn)
-        self._begun: dict[str, Begun] = {}
+        self._begun: dict[str, PrefetchedCall] = {}
         self._noted = ""
 
     def run(self) -> Steps:
@@ -118,12 +118,12 @@ class Round:
                 return ended
         return None
 
-    def _begin(self, first: Checked) -> Generator[Event, None, None]:
+    def _begin(self, first: CheckedCall) -> Generator[Event, None, None]:
         """Start the next calls side by side, where they only look; each still gets its result in its turn."""
         # Threads, which most rounds do without.
         from agent_cli.engine.parallel import can_go_ahead, start_parallel
 
-        group: list[Prepared] = []
+        group: list[PreparedCall] = []
         known: list[ToolCall] = []
         item = first
         left = self.turn.budget.calls_left
@@ -193,7 +193,7 @@ class Round:
             if why:
                 yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
 
-    def _stands(self, item: Prepared, request: ApprovalRequested) -> bool:
+    def _stands(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Whether just this was decided earlier in the round; it then waited for a call before it."""
         before = self._answered.get(request.call_id)
         if before is None:
@@ -236,14 +236,14 @@ class Round:
                 return ended
         return None
 
-    def _announce(self, call: ToolCall, item: Checked) -> Generator[Event, None, None]:
+    def _announce(self, call: ToolCall, item: CheckedCall) -> Generator[Event, None, None]:
         if call.id not in self._announced:
             self._announced.add(call.id)
             summary = (call.name or "(no name)") if isinstance(item, str) else item.summary
             arguments = call.arguments if isinstance(item, str) else item.call.arguments
             yield ToolRequested(call.id, call.name, arguments, summary)
 
-    def _carry_out(self, item: Checked, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
+    def _carry_out(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
         """Take the first waiting call to its result; an ending where it ends the round."""
         turn, call = self.turn, self.waiting[0]
         if turn.kit.context.cancel.cancelled:
@@ -283,7 +283,7 @@ class Round:
             call = self.waiting.pop(0)
             yield from self.turn.answer(call, why, is_error=True, last=not self.waiting)
 
-    def _run_tool(self, item: Prepared, last: bool) -> Generator[Event, None, BatchOutcome | None]:
+    def _run_tool(self, item: PreparedCall, last: bool) -> Generator[Event, None, BatchOutcome | None]:
         turn = self.turn
         edited = self._edited.get(item.call.id)
         by = "hook" if edited and edited.by == "hook" else "user"
@@ -313,7 +313,7 @@ class Round:
         self._approved.runs(item)
         return (yield from self._run(item, note, last))
 
-    def _run(self, item: Prepared, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
+    def _run(self, item: PreparedCall, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
         result = yield from execute_call(self.turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
         if isinstance(result, str):
             return BatchOutcome(cancelled=True) if result == "cancelled" else BatchOutcome(suspended=result)
@@ -344,7 +344,7 @@ def _ended_by(how: str) -> BatchOutcome:
 
 def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
     """Give every call of a round its result, in order."""
-    return (yield from Round(turn, calls).run())
+    return (yield from CallBatch(turn, calls).run())
 
 
 def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:

@@ -12,7 +12,7 @@ from agent_cli.core.events import Event, UsageAdded, Warned
 from agent_cli.core.messages import Message, UserMessage, only_taken, with_open_calls_closed
 from agent_cli.core.results import Usage
 from agent_cli.engine.sampling import request_of
-from agent_cli.engine.turn import Opened, Turn, TurnOptions
+from agent_cli.engine.turn import ModelHandle, Turn, TurnOptions
 from agent_cli.providers.base import ModelError, PlainAnswer, Request, Restarted, TextChunk
 from agent_tools.base import AskModel
 from agent_tools.cancel import CancelToken
@@ -20,7 +20,7 @@ from agent_tools.cancel import CancelToken
 
 def ask_aside(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
     """The small model's answer, paid for from the turn's budget; None where it failed. Raises CancelledError."""
-    opened = Opened(turn.options.label, turn.options.model, turn.transport, turn.price)
+    opened = ModelHandle(turn.options.label, turn.options.model, turn.transport, turn.price)
     try:
         opened = turn.kit.small() if turn.kit.small is not None else opened
         request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
@@ -30,7 +30,7 @@ def ask_aside(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
         return None
 
 
-def complete_text(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Event, None, str]:
     """The words of one answer, paid for from the turn's budget. Raises ModelError, CancelledError."""
     answer, usage = PlainAnswer(), None
     try:
@@ -47,7 +47,7 @@ def complete_text(turn: Turn, opened: Opened, request: Request) -> Generator[Eve
 
 
 def ask_beside(
-    opened: Opened, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
+    opened: ModelHandle, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
 ) -> Generator[str, None, Usage]:
     """Yield the answer as it comes; return what it cost. Raises ModelError, CancelledError.
 

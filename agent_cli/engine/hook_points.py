@@ -19,9 +19,9 @@ from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
 from agent_cli.core.hooks import Again, HookEvent, HookResult
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
-from agent_cli.engine.approvals import Asks, HookOutcome
-from agent_cli.engine.tool_call import Checked, Prepared, check
-from agent_cli.engine.turn import Kit, Turn
+from agent_cli.engine.approvals import ApprovalRound, HookOutcome
+from agent_cli.engine.tool_call import CheckedCall, PreparedCall, check
+from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -39,7 +39,7 @@ _CHANGES = 3
 _PATHS = ("file_path", "notebook_path")
 
 
-def base_payload(kit: Kit, turn: Turn | None = None) -> dict[str, Any]:
+def base_payload(kit: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
     """What every hook of a running turn is told."""
     found: dict[str, Any] = {"permission_mode": kit.policy.mode}
     if turn is not None and turn.options.effort:
@@ -66,7 +66,7 @@ def _run(
         yield found
 
 
-def pre_tool_use(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
+def pre_tool_use(asks: ApprovalRound, call: ToolCall) -> Generator[Event, None, CheckedCall]:
     """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
     turn = asks.turn
     item = check(turn, call, together=asks.together)
@@ -91,7 +91,7 @@ def pre_tool_use(asks: Asks, call: ToolCall) -> Generator[Event, None, Checked]:
 
 
 def before_command(
-    kit: Kit, command: str, call_id: str, decision: Decision
+    kit: TurnDeps, command: str, call_id: str, decision: Decision
 ) -> Generator[Event, None, tuple[Decision, str]]:
     """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command.
 
@@ -130,7 +130,9 @@ def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
     return decision
 
 
-def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
+def permission(
+    asks: ApprovalRound, item: PreparedCall, request: ApprovalRequested
+) -> Generator[Event, None, Answer | None]:
     """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
     turn = asks.turn
     given = tool_input(turn, item)
@@ -149,7 +151,7 @@ def permission(asks: Asks, item: Prepared, request: ApprovalRequested) -> Genera
     return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
 
 
-def after_call(turn: Turn, item: Prepared, result: ToolResult, ms: int) -> Generator[Event, None, str]:
+def after_call(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> Generator[Event, None, str]:
     """What the PostToolUse hooks have to say about a result, for the model; "" for nothing."""
     data = {
         **base_payload(turn.kit, turn),
@@ -210,7 +212,7 @@ def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, N
     return (yield from _run(turn, "PreCompact", data))
 
 
-def tool_input(turn: Turn, item: Prepared) -> dict[str, Any]:
+def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
     """The arguments as hooks are given them: those of the tool that is really called, with absolute paths."""
     arguments = item.call.arguments
     if _stands_for_another(item):
@@ -218,13 +220,13 @@ def tool_input(turn: Turn, item: Prepared) -> dict[str, Any]:
     return absolute(arguments, turn.kit.context.workspace.cwd)
 
 
-def with_input(item: Prepared, arguments: dict[str, Any]) -> ToolCall:
+def with_input(item: PreparedCall, arguments: dict[str, Any]) -> ToolCall:
     """The call with other arguments for the tool that is really called."""
     whole = {**item.call.arguments, "arguments": arguments} if _stands_for_another(item) else arguments
     return item.call.but(arguments=whole)
 
 
-def _stands_for_another(item: Prepared) -> bool:
+def _stands_for_another(item: PreparedCall) -> bool:
     return item.tool.name != item.call.name
 
 
@@ -238,7 +240,7 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
     return found
 
 
-def refreshed_effects(asks: Asks, given: Prepared) -> Again:
+def refreshed_effects(asks: ApprovalRound, given: PreparedCall) -> Again:
     """What tells the effects of a call whose input a hook has changed."""
 
     def again(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -248,13 +250,13 @@ def refreshed_effects(asks: Asks, given: Prepared) -> Again:
     return again
 
 
-def _call_fields(item: Prepared) -> dict[str, Any]:
+def _call_fields(item: PreparedCall) -> dict[str, Any]:
     """Beside Claude Code's fields: the resolved effects, which name every file of a call that touches several."""
     effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
     return {"tool_name": item.tool.name, "tool_use_id": item.call.id, "effects": effects}
 
 
-def _response(item: Prepared, result: ToolResult) -> dict[str, Any]:
+def _response(item: PreparedCall, result: ToolResult) -> dict[str, Any]:
     found: dict[str, Any] = {"content": result.text, "success": not result.is_error}
     if isinstance(result.display, CommandOutput):
         found |= {"stdout": result.display.output, "stderr": "", "exit_code": result.display.exit_code}
@@ -268,7 +270,7 @@ _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
 _SECONDS = 30.0
 
 
-def session_start(kit: Kit, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
+def session_start(kit: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
     """Run the SessionStart hooks; returns messages for the model. source: startup, resume, clear or compact.
 
     What a hook writes into the file that CLAUDE_ENV_FILE names is read by bash, and what it exports is there for the
@@ -290,7 +292,7 @@ def session_start(kit: Kit, source: str, model: str) -> Generator[Event, None, t
     return contexts("SessionStart", result.context)
 
 
-def _take_environment(kit: Kit, file: Path) -> bool:
+def _take_environment(kit: TurnDeps, file: Path) -> bool:
     """Give the commands of the session what the file exports."""
     from agent_tools.shell.process import run_process
     from agent_tools.text import HeadTail
@@ -313,7 +315,7 @@ def _take_environment(kit: Kit, file: Path) -> bool:
     return context.shell.learn(found, base)
 
 
-def prompt_submit(kit: Kit, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+def prompt_submit(kit: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
     """Run the UserPromptSubmit hooks; returns messages for the model, and why the prompt is blocked or None.
 
     Raises CancelledError.
@@ -326,7 +328,7 @@ def prompt_submit(kit: Kit, prompt: str) -> Generator[Event, None, tuple[tuple[s
     return contexts("UserPromptSubmit", result.context), None
 
 
-def incoming(kit: Kit, texts: list[str]) -> Generator[Event, None, list[str]]:
+def incoming(kit: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
     """Messages that came while a turn ran, as its hooks leave them: one that is blocked is not sent."""
     found = []
     for text in texts:

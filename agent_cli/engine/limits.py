@@ -21,7 +21,7 @@ from agent_tools.base import ToolResult
 from agent_tools.display import CommandOutput
 
 if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.tool_call import PreparedCall
     from agent_cli.engine.turn import Turn
 
 
@@ -171,7 +171,7 @@ class Repeats:
         """The latest calls with their results, for a turn that is suspended."""
         return tuple(f"{entry.key}:{entry.essence}" for entry in self._latest)
 
-    def unchanged(self, item: Prepared) -> int | None:
+    def unchanged(self, item: PreparedCall) -> int | None:
         """The round in which this very call was made, where running it again could tell nothing new."""
         found = self._read.get(_key(item.call, item.tool.name))
         if found is None:
@@ -183,7 +183,7 @@ class Repeats:
         """Earlier results are not shown to the model any more."""
         self._read.clear()
 
-    def signature(self, item: Prepared) -> object:
+    def signature(self, item: PreparedCall) -> object:
         """What the call's result depends on; None where that cannot be told (folders, commands, the network)."""
         if not item.harmless:
             return None
@@ -201,7 +201,7 @@ class Repeats:
             parts.append((found.st_mtime_ns, found.st_size, found.st_ino))
         return parts or None
 
-    def note(self, item: Prepared, result: ToolResult, before: object) -> str:
+    def note(self, item: PreparedCall, result: ToolResult, before: object) -> str:
         """Remember a call that ran, with its signature `before`. Returns a warning for the model, or ""."""
         key = _key(item.call, item.tool.name)
         after = self.signature(item)

@@ -36,11 +36,11 @@ from agent_cli.core.results import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.compaction.trigger import make_room, make_room_after
+from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
 from agent_cli.engine.plan import continuation, failing_check, left_open, unfinished, verified
 from agent_cli.engine.prompt_overrides import begin_overrides, give_back, kept
 from agent_cli.engine.sampling import build_request, sample
-from agent_cli.engine.turn import OUT_OF_TIME, Kit, Turn, TurnOptions
+from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps, TurnOptions
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
@@ -122,7 +122,7 @@ ASKED_AT: tuple[Cap, ...] = ("failures", "denials", "repetition")
 Run = Generator[Event, None, TurnResult]
 
 
-def run_turn(history: Iterable[Message], kit: Kit, options: TurnOptions) -> Run:
+def run_turn(history: Iterable[Message], kit: TurnDeps, options: TurnOptions) -> Run:
     """Run one turn on a history that ends in a user message or in unanswered calls."""
     turn = Turn(history, kit, options, run_turn)
     saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
@@ -248,11 +248,11 @@ def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, No
 def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
     """One model call, on the next fallback model where the current one is spent."""
     while True:
-        yield from make_room(turn)
+        yield from compact_if_needed(turn)
         try:
             answer = yield from sample(turn, build_request(turn, tool_choice=tool_choice))
         except ModelError as error:
-            if (yield from make_room_after(turn, error.failure)):
+            if (yield from compact_after_overflow(turn, error.failure)):
                 continue
             if not (yield from turn.fall_back(error.failure)):
                 raise

@@ -8,7 +8,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any
 
-from agent_cli.engine.tool_call import Checked, Prepared
+from agent_cli.engine.tool_call import CheckedCall, PreparedCall
 from agent_cli.engine.turn import Turn
 from agent_cli.permissions.decision import Level
 from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
@@ -16,14 +16,14 @@ from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
 WORKERS = 4
 
 
-class Begun:
+class PrefetchedCall:
     """A call that runs, or ran, in another thread, up to its end or its first question to a model.
 
     It works on a context of its own, so that what it reads counts as read only when its turn comes. signature: what
     its result depends on, as it was before it ran.
     """
 
-    def __init__(self, item: Prepared, context: ToolContext, signature: object) -> None:
+    def __init__(self, item: PreparedCall, context: ToolContext, signature: object) -> None:
         self.item = item
         self.signature = signature
         self._shared = context
@@ -86,7 +86,7 @@ def _go_on(steps: Generator[Any, Any, ToolResult], answer: Any) -> Generator[Any
         answer = yield step
 
 
-def can_go_ahead(turn: Turn, item: Checked) -> bool:
+def can_go_ahead(turn: Turn, item: CheckedCall) -> bool:
     """Whether the call only looks, is allowed without a question, and has something new to tell."""
     return (
         not isinstance(item, str)
@@ -97,10 +97,10 @@ def can_go_ahead(turn: Turn, item: Checked) -> bool:
     )
 
 
-def start_parallel(turn: Turn, items: Sequence[Prepared]) -> dict[str, Begun]:
+def start_parallel(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, PrefetchedCall]:
     """Start the calls in a few threads; by call id."""
     context = turn.kit.context
-    begun = [Begun(item, context, turn.repeats.signature(item)) for item in items]
+    begun = [PrefetchedCall(item, context, turn.repeats.signature(item)) for item in items]
     waiting = deque(begun)
 
     def worker() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, PlanContinued
-from agent_cli.core.messages import AssistantMessage, by_person, typed
+from agent_cli.core.messages import AssistantMessage, is_user_message, user_text
 from agent_tools.display import TodoItem
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def format_plan(plan: Sequence[TodoItem]) -> str:
 
 def goal_of(turn: Turn) -> str:
     """What the user asked for last, in their words."""
-    said = [m.text for m in turn.history if by_person(m)]
-    return typed(said[-1])[:500] if said else ""
+    said = [m.text for m in turn.history if is_user_message(m)]
+    return user_text(said[-1])[:500] if said else ""
 
 
 def asks_back(text: str) -> bool:

@@ -11,13 +11,13 @@ from typing import Any
 from agent_cli.core.approvals import Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
 from agent_cli.engine.barrier import caught
-from agent_cli.engine.turn import Kit, Turn
+from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.permissions.decision import Level
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
-from agent_tools.overrides import Lent, Prompted
+from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 from agent_tools.record import from_plain, to_plain
 from agent_tools.registry import SHELL
 from agent_tools.shell.prompt_commands import fill
@@ -29,17 +29,17 @@ def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
     options = turn.options
     if not (options.lent or options.kept or options.review != "off"):
         return
-    lent = [options.lent, *(from_plain(Lent, plain) for plain in options.kept.get("lent", ()))]
+    lent = [options.lent, *(from_plain(TurnOverrides, plain) for plain in options.kept.get("lent", ()))]
     flow = next((each.flow for each in lent if each.flow), "")
     if options.review != "off" or flow:
-        from agent_cli.engine.review import Gates  # only where a user is to look at steps
+        from agent_cli.engine.review import ReviewGates  # only where a user is to look at steps
 
-        turn.kit.gates = Gates(turn, flow, options.kept)
+        turn.kit.gates = ReviewGates(turn, flow, options.kept)
     for each in lent:
         yield from borrow(turn, each)
 
 
-def borrow(turn: Turn, lent: Lent) -> Generator[Event, None, None]:
+def borrow(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, None]:
     """Let what a prompt brings hold until the turn ends. A model that cannot be had is told, and done without."""
     if not lent:
         return
@@ -74,7 +74,7 @@ def kept(turn: Turn) -> dict[str, Any]:
     return found
 
 
-def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
+def with_outputs(kit: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
     """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
     if SHELL.name not in kit.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
@@ -101,7 +101,7 @@ def with_outputs(kit: Kit, prompt: Prompted) -> Generator[Event, None, str]:
     return text
 
 
-def _permitted(kit: Kit, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
+def _permitted(kit: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
     """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
     decision = kit.policy.decide(SHELL.name, (Effect("run", command),))

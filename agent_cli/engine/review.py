@@ -25,7 +25,7 @@ from agent_tools.record import Value, from_plain, to_plain
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.tool_call import PreparedCall
     from agent_cli.engine.turn import Turn
 
 _COMMANDS = 20
@@ -42,7 +42,7 @@ class GateResult(Value, tag="Look"):
     note: str = ""
 
 
-class Gates:
+class ReviewGates:
     """The gates of one turn, sub-agents included."""
 
     def __init__(self, turn: Turn, flow: str, kept: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Gates:
         """The decision about a call, stricter where the order of work demands it. Raises ToolError: not now."""
         return self._tdd.decided(turn, tool, effects, decision) if self._tdd else decision
 
-    def note(self, item: Prepared, result: ToolResult) -> str:
+    def note(self, item: PreparedCall, result: ToolResult) -> str:
         """Take in what a call did; what its result should say beside."""
         self._calls.append(item.call.id)
         for file in _diffs(result):
@@ -95,7 +95,7 @@ class Gates:
             yield from turn.answer(call, text, is_error=True, last=number == len(calls))
         return GateResult("answered")
 
-    def at_step(self, turn: Turn, item: Prepared, *, last: bool) -> Generator[Event, None, GateResult]:
+    def at_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
         """Before a call that marks steps of the plan as done."""
         steps = finished_by(turn, item) if self._review == "step" else ()
         if not steps:
@@ -178,7 +178,7 @@ class Gates:
         self._changed, self._ran, self._calls = {}, [], []
 
 
-def finished_by(turn: Turn, item: Prepared) -> tuple[str, ...]:
+def finished_by(turn: Turn, item: PreparedCall) -> tuple[str, ...]:
     """The steps that a call would newly mark as done; it is tried on a plan that nobody sees."""
     if not item.tool.changes_plan:
         return ()

@@ -19,17 +19,17 @@ from agent_cli.core.tokens import tokens_of_text
 from agent_cli.engine.barrier import caught
 from agent_cli.engine.turn import Turn, TurnOptions
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
+    MessageStop,
     ModelError,
     Notice,
     Request,
     Restarted,
     Started,
-    Stopped,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     UsageChunk,
 )
 from agent_tools.cancel import CancelledError
@@ -42,7 +42,7 @@ class AnswerDraft:
         self._parts: list[list[str] | Thinking | int] = []
         self._calls: dict[int, tuple[str, str, list[str]]] = {}
         self.started = Started("", "")
-        self.stopped: Stopped | None = None
+        self.stopped: MessageStop | None = None
         self.usage: Usage | None = None
 
     def take(self, chunk: Chunk) -> None:
@@ -50,18 +50,18 @@ class AnswerDraft:
             if not (self._parts and isinstance(self._parts[-1], list)):
                 self._parts.append([])
             self._parts[-1].append(chunk.text)  # type: ignore[union-attr]
-        elif isinstance(chunk, CallDelta):
+        elif isinstance(chunk, ToolCallDelta):
             if chunk.index not in self._calls:
                 raise ModelError(Failure("malformed", "The provider sent arguments for a call it never began."))
             self._calls[chunk.index][2].append(chunk.json)
         elif isinstance(chunk, ThinkingChunk):
             self._think(chunk)
-        elif isinstance(chunk, CallStart):
+        elif isinstance(chunk, ToolCallStart):
             self._calls[chunk.index] = (chunk.id, chunk.name, [])
             self._parts.append(chunk.index)
         elif isinstance(chunk, UsageChunk):
             self.usage = chunk.usage
-        elif isinstance(chunk, Stopped):
+        elif isinstance(chunk, MessageStop):
             self.stopped = chunk
         elif isinstance(chunk, Started):
             self.started = chunk

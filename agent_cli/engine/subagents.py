@@ -14,12 +14,12 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.checkpoints import outer
-from agent_cli.engine.tool_call import Prepared
-from agent_cli.engine.turn import Kit, Turn
+from agent_cli.engine.tool_call import PreparedCall
+from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.overrides import Lent
+from agent_tools.overrides import TurnOverrides
 
 if TYPE_CHECKING:
     from agent_cli.core.agent_type import AgentType
@@ -28,7 +28,7 @@ MOST_DEPTH = 2
 FINDERS = ("ToolSearch", "UseTool")
 
 
-def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult | Suspended]:
+def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolResult | Suspended]:
     """Run (or resume) the sub-agent of a Task call. Raises ToolError for an unknown type, Cancelled."""
     kind = _type_of(turn, item.args.subagent_type)
     kit = nested_kit(turn, kind)
@@ -42,7 +42,7 @@ def run_nested(turn: Turn, item: Prepared) -> Generator[Event, None, ToolResult 
         saved={},
         prefill="",
         review="off",
-        lent=Lent(),
+        lent=TurnOverrides(),
         kept={},
     )
     if kind.model and turn.kit.open_model is not None:
@@ -87,7 +87,7 @@ def _type_of(turn: Turn, name: str) -> AgentType:
     return types[name]
 
 
-def nested_kit(turn: Turn, kind: AgentType) -> Kit:
+def nested_kit(turn: Turn, kind: AgentType) -> TurnDeps:
     """The parent's kit with the type's tools and a context of its own: what it read, and its plan."""
     parent = turn.kit
     # A tool of a server may be one that is only found.
@@ -103,7 +103,7 @@ def nested_kit(turn: Turn, kind: AgentType) -> Kit:
     context = parent.context.nested()
     policy = parent.policy.within(context.workspace, context.shell.exported)
     context.terms = policy.terms
-    kit = Kit(
+    kit = TurnDeps(
         turn.transport,
         tools,
         context,

@@ -17,7 +17,7 @@ from agent_tools.display import CommandOutput
 from agent_tools.record import Value, from_plain, to_plain
 
 if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.tool_call import PreparedCall
     from agent_cli.engine.turn import Turn
 
 Phase = Literal["plan", "tests", "review", "code", "commit", "done"]
@@ -102,7 +102,7 @@ class Tdd:
                 "test or spec in its name, or is in a folder of tests."
             )
 
-    def note(self, item: Prepared, result: ToolResult) -> str:
+    def note(self, item: PreparedCall, result: ToolResult) -> str:
         """Take in what a call did; what the model should know of how it counts."""
         if not result.is_error:
             self._written([self._shown(path) for path in item.writes])

@@ -33,7 +33,7 @@ READ_ONLY = (
 )
 
 
-class Prepared(Value):
+class PreparedCall(Value):
     """A call that can be run, and what the gate says about it."""
 
     call: ToolCall
@@ -57,10 +57,10 @@ class Prepared(Value):
         return {e.target for e in self.effects if e.kind == "write"}
 
 
-Checked = Prepared | str
+CheckedCall = PreparedCall | str
 
 
-def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
+def check(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     """The call made ready, or the error text that its result will be. `together`: other calls share its round."""
     tool = turn.kit.tools.get(call.name)
     if tool is None:
@@ -88,7 +88,7 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
             decision = _unheard_of(turn, getattr(args, tool.address_argument), effects, decision)
         if turn.kit.gates is not None:
             decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
-        item = Prepared(call, tool, args, effects, tool.summary(args, context), decision)
+        item = PreparedCall(call, tool, args, effects, tool.summary(args, context), decision)
         if turn.read_only and decision.level is not Level.DENY and may_change(turn, item):
             return PLAN_FIRST if not turn.options.read_only else READ_ONLY
         return item
@@ -96,7 +96,7 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> Checked:
         return str(error)
 
 
-def may_change(turn: Turn, item: Prepared) -> bool:
+def may_change(turn: Turn, item: PreparedCall) -> bool:
     """Whether a call may change files: it writes, does what is not seen, or runs what is not known to be read-only."""
     return any(
         e.kind in ("write", "call") or (e.kind == "run" and not turn.kit.policy.only_reads(e.target))
@@ -122,12 +122,12 @@ def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Dec
     return decision.but(level=Level.ASK, reason=reason, by="default")
 
 
-def proposals(batch: Sequence[Checked]) -> list[Prepared]:
+def proposals(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
     """Those of a batch that a user can be asked about now.
 
     A call that touches what an undecided call before it would write has to wait: what it would do is not known yet.
     """
-    found: list[Prepared] = []
+    found: list[PreparedCall] = []
     touched: set[str] = set()
     for item in batch:
         if isinstance(item, str):
@@ -138,7 +138,7 @@ def proposals(batch: Sequence[Checked]) -> list[Prepared]:
     return found
 
 
-def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
+def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
     policy, cwd = turn.kit.policy, str(turn.kit.context.workspace.cwd)
     facts = policy.facts(item.tool.name, item.effects, item.decision)
@@ -165,7 +165,7 @@ def approval_request(turn: Turn, item: Prepared) -> ApprovalRequested:
     )
 
 
-def binding(turn: Turn, item: Prepared) -> str:
+def binding(turn: Turn, item: PreparedCall) -> str:
     """A hash of what a user is shown: what `bound` covers, and of commands what they would destroy."""
     stakes = turn.kit.policy.at_stake(item.effects)
     if not stakes:
@@ -174,7 +174,7 @@ def binding(turn: Turn, item: Prepared) -> str:
     return fingerprint(told.encode("utf-8", "surrogatepass"))
 
 
-def bound(turn: Turn, item: Prepared) -> str:
+def bound(turn: Turn, item: PreparedCall) -> str:
     """A hash of a call: tool, arguments, working directory, resolved targets and contents of its files."""
     shown = [item.tool.name, item.call.arguments, str(turn.kit.context.workspace.cwd)]
     parts = [json.dumps(shown, sort_keys=True).encode()]

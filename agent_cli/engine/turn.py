@@ -29,19 +29,19 @@ from agent_cli.engine.limits import Budget, Repeats
 from agent_cli.engine.plan import open_steps, reminder
 from agent_cli.engine.verification import Checks
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.base import ModelError, ToolSpec, Transport
+from agent_cli.providers.base import ModelClient, ModelError, ToolSpec
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import Diff, TodoItem
 from agent_tools.media import MediaKind
-from agent_tools.overrides import Lent
+from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.shell.state import Carried
 
 if TYPE_CHECKING:
     from agent_cli.core.agent_type import AgentType
-    from agent_cli.engine.review import Gates
-    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.review import ReviewGates
+    from agent_cli.engine.tool_call import PreparedCall
 
 
 OUT_OF_TIME = "ended at the time limit of this turn"
@@ -76,7 +76,7 @@ class TurnOptions(Value):
     context_window: int | None = None
     compact_at: float = 0.92
     review: Literal["off", "step", "files"] = "off"
-    lent: Lent = Lent()
+    lent: TurnOverrides = TurnOverrides()
     after_turn: str = ""
     after_turn_tries: int = 3
     after_turn_timeout: float = 600.0
@@ -89,7 +89,7 @@ Guard = Callable[["Turn", AssistantMessage], str | None]
 Price = Callable[[Usage], Usage]
 
 
-class Opened:
+class ModelHandle:
     """A model made ready.
 
     label: the name people use. model: the provider's own. price: adds the cost of a call. takes: what it can be shown
@@ -100,7 +100,7 @@ class Opened:
         self,
         label: str,
         model: str,
-        transport: Transport,
+        transport: ModelClient,
         price: Price = lambda usage: usage,
         takes: frozenset[MediaKind] = frozenset(),
         window: int | None = None,
@@ -113,7 +113,7 @@ class Opened:
         self.window = window
 
 
-class Watch:
+class ChangeObserver:
     """Is told around each call that may change files (see `watched`); this one looks away."""
 
     def turn(self, history: Sequence[Message], *, new: bool) -> None:
@@ -147,7 +147,7 @@ class Watch:
         """The conversation is over."""
 
 
-class Kit:
+class TurnDeps:
     """What a turn works with; everything in it can be a fake.
 
     price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken at each round boundary.
@@ -160,7 +160,7 @@ class Kit:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ModelClient,
         tools: Iterable[Tool[Any]],
         context: ToolContext,
         policy: Policy,
@@ -170,8 +170,8 @@ class Kit:
         price: Price = lambda usage: usage,
         inbox: Callable[[], list[str]] = list,
         guards: Sequence[Guard] = (),
-        fallbacks: Sequence[Callable[[], Opened]] = (),
-        small: Callable[[], Opened] | None = None,
+        fallbacks: Sequence[Callable[[], ModelHandle]] = (),
+        small: Callable[[], ModelHandle] | None = None,
         clock: Callable[[], float] = time.monotonic,
         attended: bool = False,
         verify: Sequence[str] = (),
@@ -198,7 +198,7 @@ class Kit:
         # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
         # that wait, what they have read and where their commands start, and the call ids given out so far.
         self.agents: Mapping[str, AgentType] = {}
-        self.open_model: Callable[[str], Opened] | None = None
+        self.open_model: Callable[[str], ModelHandle] | None = None
         self.depth = 0
         self.nested: dict[str, tuple[Message, ...]] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
@@ -212,12 +212,12 @@ class Kit:
         # Describes an unexpected exception in a file; answers its path, or "".
         self.report: Callable[[BaseException], str] = lambda error: ""
         # Where a user is to look at steps, or an order of work is kept: what watches the turn.
-        self.gates: Gates | None = None
+        self.gates: ReviewGates | None = None
         self.ids: set[str] = set()
         # What the model is shown of the history, and the same for the histories of sub-agents that wait.
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
-        self.watch = Watch()
+        self.watch = ChangeObserver()
         # Which tools may be used through one that stands for others.
         self.offered: Callable[[str], bool] = lambda name: True
         # What runs at named steps, and the type of the sub-agent that this is the kit of.
@@ -234,13 +234,13 @@ class Kit:
         return Spent(done.rounds, done.duration_ms / 1000, done.tool_calls, result.end.cost)
 
 
-Starter = Callable[[Iterable[Message], Kit, TurnOptions], Generator[Event, None, TurnResult]]
+RunTurn = Callable[[Iterable[Message], TurnDeps, TurnOptions], Generator[Event, None, TurnResult]]
 
 
 class Turn:
     """History, budget and tallies of a running turn. Only the engine touches it."""
 
-    def __init__(self, history: Iterable[Message], kit: Kit, options: TurnOptions, start: Starter) -> None:
+    def __init__(self, history: Iterable[Message], kit: TurnDeps, options: TurnOptions, start: RunTurn) -> None:
         self.start = start
         self.history: list[Message] = list(history)
         self.kit = kit
@@ -270,7 +270,7 @@ class Turn:
         self.in_model_call = False
         self.transport = kit.transport
         self.price = kit.price
-        self.lent: list[Lent] = []
+        self.lent: list[TurnOverrides] = []
         self.borrowed: list[Rule] = []
         self._fallback = 0
         self._known = len(self.history)
@@ -330,7 +330,7 @@ class Turn:
         elif len(open_steps(now)) < len(open_steps(before)):
             self.nudges.pop("plan", None)
 
-    def review_due(self, item: Prepared) -> bool:
+    def review_due(self, item: PreparedCall) -> bool:
         """Whether this call writes a plan that the user has to approve: one with other steps than the approved one."""
         name, now = item.tool.plan_argument, [todo.content for todo in self.kit.context.plan]
         todos = getattr(item.args, name) if name and self.options.plan_review == "always" else ()
@@ -373,7 +373,7 @@ class Turn:
                 yield Warned(f"A fallback model is skipped: {error.failure.message}")
         return False
 
-    def switch(self, other: Opened) -> None:
+    def switch(self, other: ModelHandle) -> None:
         """Go on with another model for the rest of the turn."""
         self.transport, self.price = other.transport, other.price
         self.options = self.options.but(

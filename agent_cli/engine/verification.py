@@ -11,7 +11,7 @@ from agent_tools.base import ToolResult
 from agent_tools.display import CommandOutput
 
 if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import Prepared
+    from agent_cli.engine.tool_call import PreparedCall
 
 # Programs, with the sub-commands that make them a check where they do other things too.
 RUNNERS = {
@@ -37,7 +37,7 @@ class Checks:
         self.changed_since = before.changed_since
         self.wrote = before.wrote
 
-    def note(self, item: Prepared, result: ToolResult) -> None:
+    def note(self, item: PreparedCall, result: ToolResult) -> None:
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.changed_since = self.wrote = True

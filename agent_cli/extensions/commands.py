@@ -19,7 +19,7 @@ from agent_cli.extensions.mentions import with_files
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
-from agent_tools.overrides import Prompted
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 
 FOLDERS = (".agent/commands", ".claude/commands")
@@ -44,7 +44,7 @@ class Command(Value):
     within: Path | None = None
     own: bool = True
 
-    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+    def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """The prompt with the arguments in their places and the files that it mentions. Raises ToolError."""
         try:
             text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
@@ -60,7 +60,7 @@ class Command(Value):
         return expand_body(self.name, body, table, arguments, ctx, own=self.own)
 
 
-def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | Prompted:
+def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | ExpandedPrompt:
     """What a message means: a command's prompt for `/name arguments`, else itself and the files that it mentions.
 
     Raises ToolError.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.extensions.commands import find_commands, shipped_commands
 from agent_cli.providers.resolve import name_problem
 from agent_tools.base import Tool, ToolContext, UserCommand
@@ -29,12 +29,12 @@ from agent_tools.registry import BUILTIN
 if TYPE_CHECKING:
     from agent_cli.core.agent_type import AgentType
     from agent_cli.extensions.skills import Skill
-    from agent_cli.hooks import Function
+    from agent_cli.hooks import PythonHook
 
 T = TypeVar("T")
 
 
-class Later(Mapping[str, T]):
+class LazyMapping(Mapping[str, T]):
     """Things by name: those of files, which are known, before those that are shipped, which are read when first asked
     for: most runs do without."""
 
@@ -71,7 +71,7 @@ class Embedded(Value):
     """What a program that embeds the agent brings: tools that are always offered, and hooks in Python."""
 
     tools: tuple[Tool[Any], ...] = ()
-    hooks: tuple[Function, ...] = ()
+    hooks: tuple[PythonHook, ...] = ()
 
 
 class Extensions:
@@ -83,8 +83,8 @@ class Extensions:
         self.skills: dict[str, Skill] = {}
         self.agents: dict[str, AgentType] = {}
         self.tools: list[Tool[Any]] = []
-        self.commands = Later(self.own, shipped_commands)
-        self.agent_types = Later(self.agents, _shipped_types)
+        self.commands = LazyMapping(self.own, shipped_commands)
+        self.agent_types = LazyMapping(self.agents, _shipped_types)
 
     def join(self, context: ToolContext) -> None:
         """Let the tools of a conversation know of them."""
@@ -102,7 +102,7 @@ def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def load_extensions(
-    options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
     """Read what there is. Raises UsageError for a package of the setting `plugins` that cannot be used."""
     found = Extensions()

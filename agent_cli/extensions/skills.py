@@ -18,7 +18,7 @@ from agent_cli.extensions.commands import MOST, entries_inside, hint_of, key_wor
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.safe_read import read_regular, read_start, resolve_inside
-from agent_tools.overrides import Prompted
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 
 FOLDERS = (".agent/skills", ".claude/skills")
@@ -48,7 +48,7 @@ class Skill(Value):
     def path(self) -> Path:
         return self.folder / FILE
 
-    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+    def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """What the skill says, where its files are, and which there are. Raises ToolError."""
         try:
             text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")

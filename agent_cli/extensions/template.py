@@ -9,7 +9,7 @@ from typing import Any
 from agent_cli.config.front_matter import read_allowed
 from agent_cli.extensions.mentions import mentioned_files
 from agent_tools.base import ToolContext
-from agent_tools.overrides import Lent, Prompted
+from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 
 _PLACE = r"\$(ARGUMENTS\[\d\]|ARGUMENTS\b|[1-9](?!\d))"
 # `!` and a command between backticks, or a fence that begins with it; a `!` at the end of a word is none.
@@ -25,7 +25,7 @@ def expand_body(
     *,
     own: bool,
     below: tuple[str, ...] = (),
-) -> str | Prompted:
+) -> str | ExpandedPrompt:
     """The prompt that a file's body makes with these arguments; text alone where it brings nothing else.
 
     Commands are taken from the file, never from the arguments; files are mentioned in either.
@@ -35,10 +35,10 @@ def expand_body(
     words = " ".join(pieces[::2])
     below = (*below, *mentioned_files(words, ctx))
     rules, _ = read_allowed(head.get("allowed-tools"))
-    lent = Lent(rules, model_of(head), _word(head, "flow"), f"/{name}", own)
+    lent = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", own)
     if len(pieces) == 1 and not lent:
         return "\n\n".join([pieces[0].strip(), *below])
-    return Prompted(name, tuple(pieces), below, lent)
+    return ExpandedPrompt(name, tuple(pieces), below, lent)
 
 
 def model_of(head: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.checkpoints.file_state import AmbiguousStateError, Touched, current_state, touched
-from agent_cli.checkpoints.undo import Undoing
+from agent_cli.checkpoints.file_state import AmbiguousStateError, FileChange, current_state, touched
+from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.config.prompts import prompt
-from agent_cli.core.messages import Message, UserMessage, by_person, typed
+from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.git.repository import FileStatus, Repository
@@ -24,7 +24,7 @@ from agent_tools.record import Value
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.engine.turn import Opened
+    from agent_cli.engine.turn import ModelHandle
 
 _HEADS = 20
 
@@ -90,7 +90,7 @@ class CommitChoice(Value):
 class Did(Value):
     """What the session did to each file, by absolute path. heads: the commits that were checked out around its work."""
 
-    touched: dict[str, Touched] = {}  # noqa: RUF012 - never changed
+    touched: dict[str, FileChange] = {}  # noqa: RUF012 - never changed
     heads: tuple[str, ...] = ()
 
 
@@ -111,7 +111,7 @@ def choose_files(changes: Sequence[FileStatus], words: CommitWords, did: Did, re
     )
 
 
-def _note(t: Touched | None, change: FileStatus, heads: Sequence[str], repo: Repository) -> str:
+def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: Repository) -> str:
     """What in a file is not the session's work."""
     if t is None:
         return "not changed by this session"
@@ -128,7 +128,7 @@ def _note(t: Touched | None, change: FileStatus, heads: Sequence[str], repo: Rep
     return ""
 
 
-def did_by(work: Undoing) -> Did:
+def did_by(work: UndoManager) -> Did:
     """What the session did, as far as it stands. Raises StoreError."""
     changes = work.changes(step.turn.turn for step in work.steps())
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
@@ -142,7 +142,7 @@ _SAID = 4
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 
-def propose(opened: Opened, material: str, cancel: CancelToken) -> tuple[str, Usage]:
+def propose(opened: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
     """The model's message for what the material shows, and what it cost. Raises ModelError, CancelledError."""
     answer = PlainAnswer()
     request = Request(opened.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
@@ -183,7 +183,7 @@ def material(
 
     Of files that look like secrets, or that rules keep from the model, only the names. Raises UsageError.
     """
-    said = [typed(m.text) for m in history if by_person(m)][-_SAID:]
+    said = [user_text(m.text) for m in history if is_user_message(m)][-_SAID:]
     parts, left = [], _MOST
     for change in changes:
         if left <= 0:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.config.run_options import ASK_WHICH
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.permissions.git.use import NotUsableError, Use, filters_off, git_to_read, usable
 from agent_cli.permissions.trust import TrustStore, agree, fingerprints
 from agent_cli.permissions.trust_scan import GIT
@@ -144,7 +144,7 @@ def run_git(folder: Path, use: Use, *words: str) -> str:
         raise WorktreeError(str(error)) from None
 
 
-def enter_worktree(wanted: str, place: Place, trusted: bool) -> Worktree:
+def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktree:
     """Make or find the worktree and go there, into the same folder of it. Raises UsageError.
 
     trusted: whether the project is. One that is not can have worktrees where its git folder brings nothing, and the

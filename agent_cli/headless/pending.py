@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.messages import AssistantMessage, Message, ToolCall, by_person, typed
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.core.results import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd, Usage
 from agent_cli.headless.printing import print_line, print_notice, print_text
-from agent_cli.headless.result import FAILED, SUSPENDED, Tally, result_object
+from agent_cli.headless.result import FAILED, SUSPENDED, ResultBuilder, result_object
 from agent_cli.session.pending_plans import expiry_of, seconds_of
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore
@@ -34,7 +34,7 @@ def pending_items(
     user, as the log writes times; now by default. plan_ttl: minutes that a plan may wait.
     """
     asked_at = asked_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    request = next((typed(m.text) for m in reversed(history) if by_person(m)), "")
+    request = next((user_text(m.text) for m in reversed(history) if is_user_message(m)), "")
     made = _calls({"": history, **nested})
     items = []
     for event in asked:
@@ -195,7 +195,7 @@ def report_unsent(
         end = TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))
         result = Suspended(end, tuple(item["call_id"] for item in items))
         fields = result_object(
-            result, "suspended", session_id, Tally(), (None, None), structured=structured, pending=items
+            result, "suspended", session_id, ResultBuilder(), (None, None), structured=structured, pending=items
         )
         print_line(fields | {"result": why, "message_sent": False})
     print_notice(why)
@@ -206,7 +206,7 @@ def report_unsent(
 def report_expired(session_id: str, why: str, waiting: WaitingTurn, *, as_json: bool, structured: bool) -> int:
     """A plan has expired, and its turn ended with that: said as the format wants; the exit code."""
     if as_json:
-        spent, tally = waiting.spent, Tally(waiting.by_model)
+        spent, tally = waiting.spent, ResultBuilder(waiting.by_model)
         usage = sum(waiting.by_model.values(), Usage())
         end = TurnEnd((), usage, Diagnostics(spent.rounds, spent.tool_calls, 0, 0, "", "cancelled"))
         print_line(

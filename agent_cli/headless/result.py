@@ -72,7 +72,7 @@ _SUBTYPES: dict[Cap, str] = {
 }  # fmt: skip
 
 
-class Tally:
+class ResultBuilder:
     """Listens to a turn: usage by model, and what the user was asked and has not answered.
 
     by_model: what earlier parts of the turn used, where it waited for the user.
@@ -96,7 +96,7 @@ def result_object(
     result: TurnResult,
     outcome: Outcome,
     session_id: str,
-    tally: Tally,
+    tally: ResultBuilder,
     windows: tuple[int | None, int | None],
     *,
     structured: bool,

@@ -19,7 +19,7 @@ from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.printing import print_line, print_notice, print_text
 from agent_cli.headless.progress import ProgressPrinter
-from agent_cli.headless.result import SUSPENDED, Tally, exit_code, outcome_of, result_object
+from agent_cli.headless.result import SUSPENDED, ResultBuilder, exit_code, outcome_of, result_object
 from agent_cli.headless.stdin import NotTextError, join, read_stdin
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
@@ -186,7 +186,7 @@ def run_turns(
 ) -> int:
     """Run turns one after another and report on each; the exit code of the last. by_model: see `resume`."""
     watch = Signals(conversation.interrupt)
-    tally = Tally(by_model)
+    tally = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, asked.verbose)
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
@@ -230,7 +230,7 @@ def run_turns(
             code = finish(asked, report, result, tally, stream, watch.caught, pending)
             if watch.caught or code == SUSPENDED:
                 break
-            tally = Tally()
+            tally = ResultBuilder()
     return code
 
 
@@ -238,7 +238,7 @@ def finish(
     asked: HeadlessOptions,
     report: RunReport,
     result: TurnResult,
-    tally: Tally,
+    tally: ResultBuilder,
     stream: StreamJson | None,
     caught: int,
     pending: list[dict[str, Any]],

@@ -20,14 +20,14 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import UsageAdded
 from agent_cli.core.hooks import Hook
 from agent_cli.core.messages import UserMessage
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import ModelHandle
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.http import WebClient, WebLimits
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
-from agent_tools.shell.process import Running
+from agent_tools.shell.process import RunningProcess
 
 MOST = 1 << 20
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
@@ -63,7 +63,7 @@ def run_hook(
         with tempfile.TemporaryFile() as file:
             file.write(given)
             file.seek(0)
-            running = Running(argv, cwd, env, out.feed, stdin=file.fileno(), feed_errors=err.feed)
+            running = RunningProcess(argv, cwd, env, out.feed, stdin=file.fileno(), feed_errors=err.feed)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         return HookRun(None, "error", monotonic() - started, error=f"could not be started: {why}")
@@ -131,7 +131,7 @@ _ANSWER = 1_000
 _PLACE = "$ARGUMENTS"
 
 
-def judge_prompt(hook: Hook, given: str, opened: Callable[[str], Opened], cancel: CancelToken) -> HookRun:
+def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], cancel: CancelToken) -> HookRun:
     """Ask the model. Nothing is raised. given: JSON, which stands where the condition says $ARGUMENTS, or behind it."""
     started = monotonic()
     until = CancelToken()
@@ -157,7 +157,7 @@ def judge_prompt(hook: Hook, given: str, opened: Callable[[str], Opened], cancel
     return HookRun(code, "exit", seconds, err=text.encode(), used=tuple(used))
 
 
-def _answer(hook: Hook, given: str, model: Opened, cancel: CancelToken, used: list[UsageAdded]) -> str:
+def _answer(hook: Hook, given: str, model: ModelHandle, cancel: CancelToken, used: list[UsageAdded]) -> str:
     text = hook.command.replace(_PLACE, given) if _PLACE in hook.command else f"{hook.command}\n\n{given}"
     request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
     answer = PlainAnswer()

@@ -18,12 +18,12 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_class, tool_name
 
 if TYPE_CHECKING:
-    from agent_cli.engine.turn import Opened
+    from agent_cli.engine.turn import ModelHandle
     from agent_cli.hooks.runner import Runner
     from agent_tools.base import Effect
 
 
-class Function(Value):
+class PythonHook(Value):
     """A hook in Python: it is given what a command gets on standard input, and returns what one prints, or None.
 
     What it raises is a failure, which blocks where it is strict. It has no time limit.
@@ -49,7 +49,7 @@ class HookSession(Value):
     root: Path = Path()
 
 
-def no_model(name: str) -> Opened:
+def no_model(name: str) -> ModelHandle:
     """Raises ModelError."""
     from agent_cli.core.results import Failure
     from agent_cli.providers.base import ModelError
@@ -57,7 +57,7 @@ def no_model(name: str) -> Opened:
     raise ModelError(Failure("auth", "There is no model here that could judge it."))
 
 
-class HookTable:
+class HookRegistry:
     """The hooks of a kit, in the order of configuration; functions come after commands.
 
     environment: the variables that a hook starts from, by whether it is the user's own. cwd: where hooks run.
@@ -69,14 +69,14 @@ class HookTable:
     def __init__(
         self,
         hooks: Iterable[Hook] = (),
-        functions: Iterable[Function] = (),
+        functions: Iterable[PythonHook] = (),
         *,
         session: HookSession | None = None,
         environment: Callable[[bool], dict[str, str]] = lambda own: {},
         cwd: Callable[[], Path] = Path.cwd,
         asked: bool = True,
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
-        opened: Callable[[str], Opened] = no_model,
+        opened: Callable[[str], ModelHandle] = no_model,
     ) -> None:
         self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
@@ -84,13 +84,13 @@ class HookTable:
         self._asked = asked
         self._about = about
         self.opened = opened
-        self._by_event: dict[str, list[Hook | Function]] = {}
-        every: list[Hook | Function] = [*hooks, *functions]
+        self._by_event: dict[str, list[Hook | PythonHook]] = {}
+        every: list[Hook | PythonHook] = [*hooks, *functions]
         for hook in every:
             self._by_event.setdefault(hook.event, []).append(hook)
         self._runner: Runner | None = None
 
-    def of(self, event: HookEvent, subject: str = "") -> list[Hook | Function]:
+    def of(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
         """The hooks that run at a step, in order; without a subject all of the event."""
         found = self._by_event.get(event, [])
         if not subject or event not in MATCHED:
@@ -98,7 +98,7 @@ class HookTable:
 
         return [hook for hook in found if matcher_matches(hook.matcher, subject)]
 
-    def is_for(self, hook: Hook | Function, data: Mapping[str, Any]) -> bool:
+    def is_for(self, hook: Hook | PythonHook, data: Mapping[str, Any]) -> bool:
         """Whether a hook of the event is for the call that the data of the event tell of."""
         if not isinstance(hook, Hook) or not hook.only:
             return True

@@ -22,7 +22,7 @@ from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.text import sanitize_output, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.hooks.registry import Function, HookTable
+    from agent_cli.hooks.registry import HookRegistry, PythonHook
 
 _PASSES = 4
 _SHOWN = 4_000
@@ -35,7 +35,7 @@ EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set stri
 class Runner:
     """The hooks of one kit at work."""
 
-    def __init__(self, table: HookTable) -> None:
+    def __init__(self, table: HookRegistry) -> None:
         self._table = table
         self._hinted: set[str] = set()
         self._begun: list[tuple[Thread, list[Event]]] = []
@@ -78,7 +78,7 @@ class Runner:
         return found.but(changed=given["tool_input"] if changed else None)
 
     def _one(
-        self, hook: Hook | Function, event: HookEvent, given: dict[str, Any], cancel: CancelToken
+        self, hook: Hook | PythonHook, event: HookEvent, given: dict[str, Any], cancel: CancelToken
     ) -> Generator[Event, None, HookResult]:
         """Run one hook, and tell how it went."""
         hook_id = os.urandom(8).hex()
@@ -154,7 +154,7 @@ class Runner:
         """Run the hooks of a step in a thread of its own."""
         self._beside(self._table.of(event, str(data.get(MATCHED.get(event, ""), ""))), event, dict(data))
 
-    def _beside(self, hooks: Sequence[Hook | Function], event: HookEvent, given: dict[str, Any]) -> None:
+    def _beside(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
         events: list[Event] = []
 
         def work() -> None:
@@ -182,7 +182,7 @@ class Runner:
             thread.join(1.0)
 
 
-def _function(hook: Function, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
+def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
     """Call a Python hook; what it raises is its failure."""
     started = monotonic()
     try:

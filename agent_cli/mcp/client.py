@@ -84,7 +84,7 @@ for _name in ("mcp", "client", "httpx2", "httpcore2", "asyncio"):
     logging.getLogger(_name).propagate = False
 
 
-class Link:
+class McpConnection:
     """An open connection. Every method may raise Refused."""
 
     def __init__(self, client: Client) -> None:
@@ -175,7 +175,7 @@ async def connected(
     changed: Heard,
     auth: Any = None,
     answered: Callable[[int], None] = lambda status: None,
-) -> AsyncGenerator[Link, None]:
+) -> AsyncGenerator[McpConnection, None]:
     """Connect to a server whose declaration is filled in. Raises what the transport raises; see `reason`.
 
     auth: puts the login on requests over HTTP. answered: told the status of each answer to them.
@@ -219,7 +219,7 @@ async def connected(
             client_info=mcp_types.Implementation(name="agent", version=__version__),
         )
         async with client:
-            link = Link(client)
+            link = McpConnection(client)
             group.start_soon(link.listen, changed)
             yield link
             group.cancel_scope.cancel()

@@ -19,7 +19,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import DecodeError, Value, from_plain
@@ -79,7 +79,7 @@ class DeclaredServer(Value, tag="Found"):
         return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
 
 
-def find_servers(options: RunOptions, place: Place, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
+def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
     """The servers, by name, and what is wrong with their declarations. Raises UsageError for a bad --mcp-config."""
     found: list[DeclaredServer] = []
     problems: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from agent_cli.mcp.config import DeclaredServer
-from agent_cli.mcp.server import Server, Setup
+from agent_cli.mcp.server import Server, ServerSettings
 from agent_cli.mcp.supervisor import Loop
 from agent_cli.mcp.tools import McpTool
 from agent_tools.base import Tool
@@ -25,7 +25,7 @@ class Servers:
     may be used at all.
     """
 
-    def __init__(self, found: Iterable[DeclaredServer], setup: Setup, disabled: Iterable[str] = ()) -> None:
+    def __init__(self, found: Iterable[DeclaredServer], setup: ServerSettings, disabled: Iterable[str] = ()) -> None:
         self._loop = Loop()
         self._news: list[str] = []
         self._guard = threading.Lock()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from agent_cli.mcp.approvals import Approvals
-    from agent_cli.mcp.client import Link
+    from agent_cli.mcp.client import McpConnection
     from agent_cli.mcp.credentials import Logins
     from agent_cli.mcp.supervisor import ServerSupervisor
 
@@ -25,7 +25,7 @@ Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapprov
 Asking = Callable[[str, Any], None]
 
 
-class Setup:
+class ServerSettings:
     """What all servers of a session are started with.
 
     env: for `${NAME}`. server_env: what their processes are given beside what is declared. roots: the folders that they
@@ -79,7 +79,7 @@ class Server:
     """
 
     def __init__(
-        self, found: DeclaredServer, setup: Setup, loop: Loop, tell: Callable[[str], None], off: bool = False
+        self, found: DeclaredServer, setup: ServerSettings, loop: Loop, tell: Callable[[str], None], off: bool = False
     ) -> None:
         self.found = found
         self.name = found.name
@@ -225,7 +225,11 @@ class Server:
     # What it offers.
 
     def learn(
-        self, tools: list[dict[str, Any]], prompts: list[dict[str, Any]], resources: list[dict[str, Any]], link: Link
+        self,
+        tools: list[dict[str, Any]],
+        prompts: list[dict[str, Any]],
+        resources: list[dict[str, Any]],
+        link: McpConnection,
     ) -> None:
         """Take what it lists; tools that were not seen like this before are withheld."""
         from agent_cli.mcp.approvals import changed_tools, changes_phrase

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.client import Link, connected, reason
+from agent_cli.mcp.client import McpConnection, connected, reason
 from agent_cli.mcp.config import MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import has_own_key, wants_login
 from agent_cli.mcp.stdio import Spawned
@@ -37,7 +37,7 @@ class ServerSupervisor:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._setup = server.setup
-        self._link: Link | None = None
+        self._link: McpConnection | None = None
         self._stop = asyncio.Event()
         self._woken = asyncio.Event()
         self._changed = False
@@ -147,7 +147,7 @@ class ServerSupervisor:
         self._changed = True
         self._woken.set()
 
-    async def _wait(self, link: Link) -> None:
+    async def _wait(self, link: McpConnection) -> None:
         """Until it is stopped or gone; its lists are read again where they change."""
         while not self._stop.is_set() and not self._gone:
             await self._woken.wait()
@@ -159,7 +159,7 @@ class ServerSupervisor:
                         await self._learn(link)
                 await asyncio.sleep(0 if self._gone else _RELIST)
 
-    async def _learn(self, link: Link) -> None:
+    async def _learn(self, link: McpConnection) -> None:
         tools = await link.tools()
         # Servers without these often say so by an error.
         prompts: list[dict[str, Any]] = []
@@ -185,7 +185,7 @@ class ServerSupervisor:
         self._server.name_login()
         return self._server.reason
 
-    def link(self) -> Link:
+    def link(self) -> McpConnection:
         """The open connection. Raises McpRequestError."""
         if self._link is None:
             raise McpRequestError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.mcp.catalog import McpRequestError, Offer
 from agent_cli.mcp.server import Server
-from agent_tools.base import AskPerson, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import AskUser, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.display import Note
 from agent_tools.documents.images import show_image, sniff
@@ -239,12 +239,12 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
     message = inert(str(params.get("message", "")))[:2_000]
     head = f"The MCP server {server} asks: {message}"
     if params.get("mode") == "url":
-        said = yield AskPerson(f"{head}\nIt wants you to open {inert(str(params.get('url', '')))}", ("Done", DECLINE))
+        said = yield AskUser(f"{head}\nIt wants you to open {inert(str(params.get('url', '')))}", ("Done", DECLINE))
         return {"action": "accept" if said == "Done" else "decline"}
     schema = params.get("requestedSchema") or {}
     fields = list((schema.get("properties") or {}).items())[:_MOST_FIELDS]
     if not fields:
-        said = yield AskPerson(head, ("Accept", DECLINE))
+        said = yield AskUser(head, ("Accept", DECLINE))
         return {"action": "accept", "content": {}} if said == "Accept" else {"action": "decline"}
     content: dict[str, Any] = {}
     needed = set(schema.get("required") or ())
@@ -266,7 +266,7 @@ def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generat
     note = "" if needed else " (may stay empty)"
     question = f"{head}\n{shorten(name, 80)}: {words}{note}"
     for _ in range(3):
-        said = yield AskPerson(question, options if labels else ())
+        said = yield AskUser(question, options if labels else ())
         if said is None or said == DECLINE:
             return None
         said = "" if said == "(no answer)" else said.strip()

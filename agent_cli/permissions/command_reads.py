@@ -16,10 +16,10 @@ from agent_cli.permissions.git.contents import printed, printed_files
 from agent_cli.permissions.git.reads import git_call
 from agent_cli.permissions.git.use import NoRepositoryError, NotUsableError, git_to_read
 from agent_cli.permissions.matcher import Matcher
-from agent_cli.permissions.path_policy import Readable, decide_path
-from agent_cli.permissions.program_identity import Surroundings, repository
+from agent_cli.permissions.path_policy import SearchFilter, decide_path
+from agent_cli.permissions.program_identity import CommandContext, repository
 from agent_cli.permissions.readonly_programs import Reading, reads_of
-from agent_cli.permissions.shell.words import Part
+from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_read import read_start
 from agent_tools.process.guarded_git import GitError
@@ -34,14 +34,14 @@ _IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
 class CommandReads:
     """Judges what the parts of one command line read."""
 
-    def __init__(self, matcher: Matcher, around: Surroundings) -> None:
+    def __init__(self, matcher: Matcher, around: CommandContext) -> None:
         self._matcher = matcher
         self._around = around
         self._workspace = around.workspace
         rules = (r.text for r in matcher.rules if r.covers("read") and r.list in ("deny", "ask") and r.spec)
         self._kept = next(rules, "")
 
-    def verdicts(self, part: Part) -> list[Verdict]:
+    def verdicts(self, part: SimpleCommand) -> list[Verdict]:
         """One for each file that is named; none for a program that does more than read."""
         if not part.words or part.words[0].why:
             return []
@@ -53,7 +53,7 @@ class CommandReads:
         verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
         return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
 
-    def _git(self, part: Part, words: tuple[str, ...]) -> Iterator[Verdict]:
+    def _git(self, part: SimpleCommand, words: tuple[str, ...]) -> Iterator[Verdict]:
         """The verdict about files that git would print without being told their names."""
         call = git_call(words)
         wanted = [] if isinstance(call, str) else list(printed(call))
@@ -72,7 +72,7 @@ class CommandReads:
             why = f"prints files that are not known: {error}"
             yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
             return
-        readable = Readable(self._matcher, self._workspace)
+        readable = SearchFilter(self._matcher, self._workspace)
         found = {
             name: decide_path(self._matcher, self._workspace, Effect("read", path))
             for name in names
@@ -82,16 +82,16 @@ class CommandReads:
             name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].firm, bool(item[1].rule)))
             yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
-    def knows(self, part: Part) -> bool:
+    def knows(self, part: SimpleCommand) -> bool:
         """Whether a part is judged here: it only reads, as far as its words tell."""
         words = tuple(w.text for w in part.words[1:] if not w.why)
         return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
 
-    def of_reading(self, part: Part, reading: Reading) -> list[Verdict]:
+    def of_reading(self, part: SimpleCommand, reading: Reading) -> list[Verdict]:
         """The verdicts about one thing that a part reads."""
         return list(self._read(part, reading, pattern=False))
 
-    def _read(self, part: Part, reading: Reading, *, pattern: bool) -> Iterator[Verdict]:
+    def _read(self, part: SimpleCommand, reading: Reading, *, pattern: bool) -> Iterator[Verdict]:
         if _OPEN_FILES.fullmatch(reading.path):
             return
         if part.cwds is None and not reading.path.startswith("/"):
@@ -130,7 +130,7 @@ class CommandReads:
         """A question, where not everything below a folder should be read without one."""
         if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
             return None
-        readable, hidden = Readable(self._matcher, self._workspace), reading.hidden
+        readable, hidden = SearchFilter(self._matcher, self._workspace), reading.hidden
         shown = _whitelisted(path) if hidden == "none" else []
         looked, folders, first = 0, [path], None
         while folders:

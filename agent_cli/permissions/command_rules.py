@@ -11,14 +11,14 @@ from functools import lru_cache
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
-from agent_cli.permissions.shell.words import Part, Word
+from agent_cli.permissions.shell.words import SimpleCommand, Word
 
 _GIT_VALUED = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source")
 )
 
 
-def for_part(rules: Iterable[Rule], kind: RuleList, part: Part) -> Rule | None:
+def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule | None:
     """The first rule that matches one simple command of a command line.
 
     An allow rule must name all there is to the command; a deny or ask rule also finds it behind a path, a wrapper,
@@ -52,7 +52,7 @@ _PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def may_deny(rules: Iterable[Rule], part: Part) -> bool:
+def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
     """Whether a pattern among the words of a command may stand for what a deny rule names."""
     first = next((n for n, w in enumerate(part.words) if w.pattern), None)
     if first is None:
@@ -61,7 +61,7 @@ def may_deny(rules: Iterable[Rule], part: Part) -> bool:
     return any(_may_cover(spec, words, part.words[first].text) for spec in specs for words in _disguises(part))
 
 
-def may_be(spec: str, part: Part) -> bool:
+def may_be(spec: str, part: SimpleCommand) -> bool:
     """Whether a command some of whose words are not known may be what a rule names."""
     known = next((n for n, w in enumerate(part.words) if w.why), len(part.words))
     if known == len(part.words) and not part.why:
@@ -73,7 +73,7 @@ def may_be(spec: str, part: Part) -> bool:
     )
 
 
-def _allows(spec: str, part: Part) -> bool:
+def _allows(spec: str, part: SimpleCommand) -> bool:
     """Whether an allow rule names a command, and everything around it."""
     if part.unknown or not part.words:
         # What xargs or find adds is not known, but a rule may name the command that is given it.
@@ -91,7 +91,7 @@ def _special(assigns: Iterable[Word]) -> bool:
     return any(w.why or not PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in assigns)
 
 
-def _names_wrapped(spec: str, part: Part) -> bool:
+def _names_wrapped(spec: str, part: SimpleCommand) -> bool:
     """Whether the rule names a wrapper together with the program that it runs."""
     if part.layers and _special(w for w in part.assigns if w not in part.layers[0].words):
         return False
@@ -105,7 +105,7 @@ def _names_wrapped(spec: str, part: Part) -> bool:
     return False
 
 
-def _disguises(part: Part) -> Iterator[tuple[str, ...]]:
+def _disguises(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
     """The forms in which a deny or ask rule may know a command."""
     for words in (part.texts, *(_texts(layer.words) for layer in part.layers)):
         if not words:

@@ -23,12 +23,18 @@ from agent_cli.permissions.git.use import filters_off, started, submodule_progra
 from agent_cli.permissions.matcher import Matcher
 from agent_cli.permissions.network import needs_network, within_reach
 from agent_cli.permissions.path_policy import by_rule, decide_path
-from agent_cli.permissions.program_identity import Surroundings, changes_commands, poisoned, program_changed, repository
+from agent_cli.permissions.program_identity import (
+    CommandContext,
+    changes_commands,
+    poisoned,
+    program_changed,
+    repository,
+)
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
-from agent_cli.permissions.shell.words import Analysis, Part, Redirect
+from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.process.guarded_git import Checkout, GitError, hardening
 from agent_tools.sandbox.runner import Confined
@@ -36,10 +42,10 @@ from agent_tools.sandbox.runner import Confined
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
 
 
-class CommandJudge:
+class CommandEvaluator:
     """Judges one command line."""
 
-    def __init__(self, matcher: Matcher, command: str, around: Surroundings) -> None:
+    def __init__(self, matcher: Matcher, command: str, around: CommandContext) -> None:
         self._matcher = matcher
         self._around = around
         self.analysis: Analysis = analyse(command, str(around.workspace.cwd), around.home)
@@ -74,7 +80,7 @@ class CommandJudge:
         asked = [v for v in self._all_by("ask", Level.ASK) if v] + [v for v in named if v.level is Level.ASK]
         whole = self._matcher.for_command("allow", self._command)
         self._vouched = whole is not None
-        only_read: dict[Part, str] = {}
+        only_read: dict[SimpleCommand, str] = {}
         if not self.analysis.unclear:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
             allowed = all(v.level is Level.ALLOW for v in touched)
@@ -174,7 +180,7 @@ class CommandJudge:
             rule = for_part(self._matcher.rules, kind, part)  # type: ignore[arg-type]
             yield by_rule(part.text, level, rule, firm=True) if rule else None
 
-    def _part(self, part: Part, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
+    def _part(self, part: SimpleCommand, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
         """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
         text = part.text
         if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
@@ -199,12 +205,12 @@ class CommandJudge:
     def _names(self, spec: str, danger: Danger) -> bool:
         return unnamed(spec, self._command, [danger]) is None
 
-    def _rules_for(self, part: Part) -> list[str]:
+    def _rules_for(self, part: SimpleCommand) -> list[str]:
         """What the rules say that allow a command."""
         rules = [r for r in self._matcher.rules if r.list == "allow" and r.covers("run") and r.spec]
         return [r.spec or "" for r in rules if for_part([r], "allow", part)]
 
-    def _only_reads(self, part: Part, read: list[Verdict]) -> str:
+    def _only_reads(self, part: SimpleCommand, read: list[Verdict]) -> str:
         """Why a part might do more than read inside the workspace; "" where it does not."""
         if part.unknown:
             return f"runs a command that is not known for certain: it contains {part.unknown}"
@@ -221,7 +227,7 @@ class CommandJudge:
         verdict = max(read, key=lambda v: v.level, default=None)
         return verdict.reason if verdict is not None and verdict.level is not Level.ALLOW else ""
 
-    def _not_reading(self, part: Part) -> str:
+    def _not_reading(self, part: SimpleCommand) -> str:
         """Why a literal command is not one that only reads; "" where it is."""
         around, name = self._around, part.program
         patterns = {w.text for w in part.words if w.pattern}
@@ -237,7 +243,7 @@ class CommandJudge:
             return f"file names may take the place of options: {odd}"
         return self._changed(part) or (self._not_reading_git(part) if name == "git" else "")
 
-    def _changed(self, part: Part) -> str:
+    def _changed(self, part: SimpleCommand) -> str:
         """Why a program of a part may not be the usual one; "" where all are."""
         names = [layer.words[0].text for layer in part.layers]
         # Behind a wrapper a builtin's name means a program.
@@ -245,7 +251,7 @@ class CommandJudge:
             names.append(part.words[0].text)
         return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._around))), "")
 
-    def _not_reading_git(self, part: Part) -> str:
+    def _not_reading_git(self, part: SimpleCommand) -> str:
         around = self._around
         for cwd in part.cwds or ("",):
             if os.path.realpath(cwd) != cwd or not around.workspace.inside(Path(cwd)):
@@ -269,7 +275,7 @@ class CommandJudge:
         odd = submodule_programs(root, around.env) if enters_submodules(part.texts[1:]) else ""
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
-    def _unsafe_beside_others(self, part: Part) -> str:
+    def _unsafe_beside_others(self, part: SimpleCommand) -> str:
         """Why a part that only reads needs a question beside parts that do more; "" where it does not."""
         if part.program == "git":
             root = self._around.workspace.root
@@ -282,7 +288,7 @@ class CommandJudge:
         odd = next((w.text for w in part.words if w.pattern and may_be_option(w.text, part.cwds, still=not made)), "")
         return f"file names that it makes may take the place of options: {odd}" if odd else ""
 
-    def _misled(self, part: Part) -> str:
+    def _misled(self, part: SimpleCommand) -> str:
         """Why `cd` may end up elsewhere than its words say; "" where it does not."""
         if part.assigns:
             return "changes the directory with a variable set for it"
@@ -293,7 +299,7 @@ class CommandJudge:
                 return f"changes the directory through a link: {target}"
         return ""
 
-    def _outside(self, part: Part) -> str:
+    def _outside(self, part: SimpleCommand) -> str:
         """Why `cd` may leave the workspace; "" where it does not."""
         target = _target(part)
         if not target or part.cwds is None:
@@ -304,7 +310,7 @@ class CommandJudge:
                 return f"changes to {path}, outside the workspace"
         return ""
 
-    def _makes(self, part: Part) -> Verdict | None:
+    def _makes(self, part: SimpleCommand) -> Verdict | None:
         """mkdir and touch inside the workspace, for the mode that accepts edits."""
         if not part.words or part.words[0].text not in _MAKERS:
             return None
@@ -320,7 +326,7 @@ class CommandJudge:
         inside = all(self._around.workspace.inside(Path(v.text)) for v in found)
         return Verdict(part.text, Level.ALLOW, "makes files inside the workspace", by="mode") if inside else None
 
-    def _files(self, part: Part, redirect: Redirect) -> list[Verdict]:
+    def _files(self, part: SimpleCommand, redirect: Redirect) -> list[Verdict]:
         """The verdicts about a file that is written or read by a redirection, one for each folder it may be in."""
         if redirect.kind == "network":
             return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", firm=True)]
@@ -342,7 +348,7 @@ def _resolved(cwd: str, path: str) -> str:
     return os.path.realpath(os.path.join(cwd, path))
 
 
-def _target(part: Part) -> str:
+def _target(part: SimpleCommand) -> str:
     """Where `cd` goes; "" where that cannot be told."""
     target = [w for w in part.words[1:] if w.text not in ("-P", "-L", "--")]
     if len(target) != 1 or target[0].why or target[0].pattern or target[0].text.startswith("-"):

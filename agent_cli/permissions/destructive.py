@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Literal
 
-from agent_cli.permissions.shell.words import Analysis, Part, Word
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.record import Value
 
 Kind = Literal[
@@ -32,7 +32,7 @@ class Danger(Value):
     folder: what `git -C` adds to where it runs. flags: its single letters that matter.
     """
 
-    part: Part
+    part: SimpleCommand
     kind: Kind
     names: tuple[str, ...]
     words: tuple[Word, ...] = ()
@@ -62,7 +62,7 @@ def unnamed(spec: str, command: str, found: Iterable[Danger]) -> Danger | None:
     return next((d for d in found if d.certain and not names(spec, d) and d.part.text != spec), None)
 
 
-def _of(part: Part) -> Iterator[Danger]:
+def _of(part: SimpleCommand) -> Iterator[Danger]:
     for redirect in part.redirects:
         if redirect.kind == "write":
             yield Danger(part, "overwrite", (">",), (Word(redirect.target, redirect.why),), certain=False)
@@ -141,7 +141,7 @@ def _replaced(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return (into, *below)
 
 
-def _git(part: Part, words: tuple[Word, ...]) -> Iterator[Danger]:
+def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
     """Calls of git that lose work: what is not committed, not pushed, or not anywhere else."""
     at, folder = 0, ""
     while at < len(words) and words[at].text.startswith("-"):

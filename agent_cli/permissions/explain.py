@@ -23,7 +23,7 @@ from agent_cli.permissions.impact import GitReader, losses
 from agent_cli.permissions.network import uses_network
 from agent_cli.permissions.paths import protected, secret
 from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.words import Analysis, Part
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 from agent_cli.permissions.shell.wrappers import RUNNERS, WRAPPERS
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
@@ -203,7 +203,7 @@ def rules_for_command(
     return ()
 
 
-def _for_part(part: Part) -> list[str]:
+def _for_part(part: SimpleCommand) -> list[str]:
     """Rules for one simple command, the one of most use first, the narrowest last."""
     if part.unknown or part.hides or not part.words or any(w.pattern for w in part.words):
         return []

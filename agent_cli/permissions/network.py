@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection
 
-from agent_cli.permissions.shell.words import Analysis, Part
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 
 _ALWAYS = frozenset(
     "curl wget http https xh ssh scp sftp rsync ftp nc ncat netcat socat telnet ping dig host nslookup whois "
@@ -67,13 +67,13 @@ _URL = re.compile(r"https?://(?:[^/@\s]*@)?([^/:\s]+)", re.I)
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]", "::1"))
 
 
-def uses_network(part: Part) -> bool:
+def uses_network(part: SimpleCommand) -> bool:
     """Whether a command is one that uses a network, surely or perhaps: `curl`, `npm install`, `cargo build`."""
     plain = [t for t in part.texts[1:] if not t.startswith("-")][:1]
     return needs_network(part) or bool(part.words and _MAYBE.get(_name(part), frozenset()) & set(plain))
 
 
-def needs_network(part: Part) -> bool:
+def needs_network(part: SimpleCommand) -> bool:
     """Whether a command is nothing without a network: `curl`, `git push`, `npm install`."""
     if not part.words:
         return False
@@ -89,7 +89,7 @@ def needs_network(part: Part) -> bool:
     return bool(_KNOWN.get(name, frozenset()) & set(plain[:1])) or (name == "yarn" and not plain)
 
 
-def _is_local(part: Part) -> bool:
+def _is_local(part: SimpleCommand) -> bool:
     """Whether what npx runs need not be fetched: it says so, or the project has it."""
     words = part.texts[1:]
     if any(w in ("--no-install", "--no", "--offline") for w in words):
@@ -100,11 +100,11 @@ def _is_local(part: Part) -> bool:
     )
 
 
-def _name(part: Part) -> str:
+def _name(part: SimpleCommand) -> str:
     return os.path.basename(part.words[0].text)
 
 
-def hosts_of(part: Part) -> tuple[str, ...]:
+def hosts_of(part: SimpleCommand) -> tuple[str, ...]:
     """The hosts that a command which needs a network would reach; none where that is not known."""
     name = _name(part)
     if name in ("python", "python3"):
@@ -116,7 +116,7 @@ def hosts_of(part: Part) -> tuple[str, ...]:
     return _HOSTS.get(name, ())
 
 
-def within_reach(part: Part, domains: Collection[str]) -> bool:
+def within_reach(part: SimpleCommand, domains: Collection[str]) -> bool:
     """Whether all hosts that a command would reach are on the loopback, or among the domains."""
     hosts = hosts_of(part)
     if not hosts or all(host in _LOOPBACK for host in hosts):

@@ -121,7 +121,7 @@ def _secret_name(name: str) -> bool:
     return secret(Path(f"/{name}"))
 
 
-class Readable:
+class SearchFilter:
     """Whether a search that may look into a folder may show a file of it.
 
     Left out is what a deny or an ask rule names and what looks like a secret, unless a rule allows just that. A search

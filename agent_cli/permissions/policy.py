@@ -17,14 +17,14 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, rule_for, split_rules
 from agent_cli.permissions.decision import Decision, Level, Verdict, strictest
 from agent_cli.permissions.matcher import Matcher
-from agent_cli.permissions.path_policy import Readable, decide_path, with_mode
+from agent_cli.permissions.path_policy import SearchFilter, decide_path, with_mode
 from agent_cli.permissions.paths import Places, find_places, protected, secret
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.runner import Confined, Terms
+from agent_tools.sandbox.runner import Confined, RunConditions
 
 if TYPE_CHECKING:
-    from agent_cli.permissions.commands import CommandJudge
+    from agent_cli.permissions.commands import CommandEvaluator
     from agent_cli.permissions.git.use import Use
 
 SESSION = "this session"
@@ -123,9 +123,9 @@ class Policy:
         """Whether commands in the sandbox run without a question."""
         return self._confined is not None and self._confined.auto_allow and self._confined.holds()
 
-    def readable(self) -> Readable:
+    def readable(self) -> SearchFilter:
         """Whether a search may show a file, once it may look into its folder."""
-        return Readable(self._matcher(), self._workspace)
+        return SearchFilter(self._matcher(), self._workspace)
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
         """The strictest decision over all effects of one call of a tool; "" for none of ours."""
@@ -133,7 +133,7 @@ class Policy:
         listed = list(effects) or [Effect("state")]
         return strictest([self._one(matcher, tool, effect) for effect in listed])
 
-    def terms(self, command: str) -> Terms:
+    def terms(self, command: str) -> RunConditions:
         """How a command that was allowed is to run."""
         from agent_cli.permissions.network import names_network  # with the shell analysis
 
@@ -144,7 +144,7 @@ class Policy:
         # What runs unasked because the sandbox holds it gets no network for that.
         alone = confined is not None and confined.auto_allow and judged.fit_for_sandbox(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
-        return Terms(judged.hardening, vouched and names_network(judged.analysis), vouched, outside)
+        return RunConditions(judged.hardening, vouched and names_network(judged.analysis), vouched, outside)
 
     def only_reads(self, command: str) -> bool:
         """Whether a command is known to change nothing, whatever rules allow."""
@@ -251,7 +251,7 @@ class Policy:
             reason = self._kept_from_sandbox(judged) or reason
         return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
 
-    def _moded(self, verdict: Verdict, judged: CommandJudge) -> Verdict:
+    def _moded(self, verdict: Verdict, judged: CommandEvaluator) -> Verdict:
         kind = "write" if verdict in judged.written else "run"
         found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
         confined = self._confined
@@ -261,26 +261,26 @@ class Policy:
             return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
 
-    def _leaves_sandbox(self, judged: CommandJudge) -> str:
+    def _leaves_sandbox(self, judged: CommandEvaluator) -> str:
         """Why a command that is asked about runs outside the sandbox; "" where it does not."""
         confined = self._confined
         if confined is None or not self.answered or not confined.holds():
             return ""
         return judged.outside_because(confined)
 
-    def _kept_from_sandbox(self, judged: CommandJudge) -> str:
+    def _kept_from_sandbox(self, judged: CommandEvaluator) -> str:
         """Why a command that would run in the sandbox is asked about where others are not; "" where all are."""
         confined = self._confined
         if confined is None or not self.answered or not confined.auto_allow or not confined.holds():
             return ""
         return judged.not_left_to_sandbox(confined)
 
-    def _judge(self, matcher: Matcher, command: str) -> CommandJudge:
+    def _judge(self, matcher: Matcher, command: str) -> CommandEvaluator:
         # The analysis of shell code is not loaded before the first command.
-        from agent_cli.permissions.commands import CommandJudge
-        from agent_cli.permissions.program_identity import Surroundings
+        from agent_cli.permissions.commands import CommandEvaluator
+        from agent_cli.permissions.program_identity import CommandContext
 
-        around = Surroundings(
+        around = CommandContext(
             self._workspace,
             self._home,
             self.mode,
@@ -290,4 +290,4 @@ class Policy:
             self._exported,
             self._env,
         )
-        return CommandJudge(matcher, command, around)
+        return CommandEvaluator(matcher, command, around)

@@ -21,7 +21,7 @@ _POISON = re.compile(
 )
 
 
-class Surroundings(NamedTuple):
+class CommandContext(NamedTuple):
     """What a command line is judged by, beside the rules.
 
     carried: variables that earlier commands exported. git_use: how git may be used on the workspace.
@@ -38,18 +38,18 @@ class Surroundings(NamedTuple):
     env: Mapping[str, str] = {}
 
 
-def changes_commands(name: str, around: Surroundings) -> bool:
+def changes_commands(name: str, around: CommandContext) -> bool:
     """Whether setting a variable of the shell may change what bash or a program does."""
     exported = name in around.exported or name in around.carried or name in CALM
     return exported or bool(MEANINGFUL.fullmatch(name) or _POISON.fullmatch(name))
 
 
-def poisoned(around: Surroundings) -> str:
+def poisoned(around: CommandContext) -> str:
     """A variable that an earlier command exported and that may change what programs do; "" for none."""
     return next((n for n in around.carried if _POISON.fullmatch(n)), "")
 
 
-def program_changed(name: str, around: Surroundings) -> str:
+def program_changed(name: str, around: CommandContext) -> str:
     """Why a program's name may not mean what it usually does; "" where it does."""
     if "/" in name:
         return "" if re.fullmatch(r"(?:/usr)?/bin/[^/]+", name) else "a program by its path"

@@ -14,7 +14,7 @@ from pathlib import Path
 from agent_cli.core.rules import read_rule, rule_for
 from agent_cli.permissions.command_rules import for_part
 from agent_cli.permissions.effects.command import effects_of
-from agent_cli.permissions.shell.words import Analysis, Part
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.profile import Profile
 from agent_tools.sandbox.runner import Confined
@@ -65,14 +65,14 @@ def outside_because(analysis: Analysis, confined: Confined, workspace: Workspace
     return next((why for part in analysis.parts if (why := _needs(part, confined, workspace, path))), "")
 
 
-def _excluded(part: Part, patterns: Iterable[str]) -> bool:
+def _excluded(part: SimpleCommand, patterns: Iterable[str]) -> bool:
     rules = [
         read_rule("allow", rule_for("run", pattern), "the setting sandbox.outside", Path("/")) for pattern in patterns
     ]
     return any(for_part([rule], "allow", part) for rule in rules)
 
 
-def _needs(part: Part, confined: Confined, workspace: Workspace, path: str) -> str:
+def _needs(part: SimpleCommand, confined: Confined, workspace: Workspace, path: str) -> str:
     raised = [layer.words[0].text for layer in part.layers if layer.kind == "own"]
     if any(name in ("sudo", "doas", "su", "pkexec", "runuser") for name in raised):
         return _RIGHTS
@@ -85,7 +85,7 @@ def _needs(part: Part, confined: Confined, workspace: Workspace, path: str) -> s
     return why or next(_files(part, confined.profile()), "")
 
 
-def _by_words(part: Part, name: str, workspace: Workspace, path: str) -> str:
+def _by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -> str:
     words = part.texts[1:]
     if name == "git":
         return _git(words, workspace)
@@ -108,7 +108,7 @@ def _by_words(part: Part, name: str, workspace: Workspace, path: str) -> str:
                  and (w == plain or w.startswith("-"))), "")  # fmt: skip
 
 
-def _which(word: str, part: Part, path: str) -> str:
+def _which(word: str, part: SimpleCommand, path: str) -> str:
     """The file that a program's name means, without following its own last link: a link in a venv is of the venv."""
     if "/" in word:
         return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
@@ -175,7 +175,7 @@ def _packed(git: Path) -> frozenset[str]:
     return frozenset(line.split(" ", 1)[-1] for line in text.splitlines() if not line.startswith(("#", "^")))
 
 
-def _files(part: Part, profile: Profile) -> Iterator[str]:
+def _files(part: SimpleCommand, profile: Profile) -> Iterator[str]:
     """The reasons that lie in files: what is written where the sandbox does not write, or read where it hides."""
     named: list[tuple[str, str, bool]] = [
         (r.kind, r.target, bool(r.why)) for r in part.redirects if r.kind != "network"

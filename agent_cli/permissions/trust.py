@@ -28,7 +28,7 @@ LIMIT = 8 << 20
 VERSION = 1
 
 
-class Agreed(Value):
+class TrustRecord(Value):
     """One yes: when it was said, and to which files with which fingerprints."""
 
     when: str
@@ -41,12 +41,12 @@ class TrustStore:
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self.problem = ""
-        self.agreed: dict[str, Agreed] = {}
+        self.agreed: dict[str, TrustRecord] = {}
         try:
             self._check()
             data = json.loads(read_regular(self.path, LIMIT))
             if data["version"] == VERSION:
-                self.agreed = {root: from_plain(Agreed, entry) for root, entry in data["trusted"].items()}
+                self.agreed = {root: from_plain(TrustRecord, entry) for root, entry in data["trusted"].items()}
         except (FileNotFoundError, NotADirectoryError):
             pass
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
@@ -65,7 +65,7 @@ class TrustStore:
     def remember(self, root: Path, files: Mapping[str, str]) -> None:
         """Trust `root` as it is. Raises OSError where that cannot be kept."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.agreed[str(root)] = Agreed(when, dict(files))
+        self.agreed[str(root)] = TrustRecord(when, dict(files))
         self._write()
 
     def forget(self, root: Path) -> bool:

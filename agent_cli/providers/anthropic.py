@@ -18,21 +18,21 @@ from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, T
 from agent_cli.core.modes import WORDS, thinking_budget
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
     ModelError,
     Request,
     Started,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     ToolSpec,
     UsageChunk,
     stopped,
 )
 from agent_cli.providers.errors import refusal_in_stream
 from agent_cli.providers.http import HttpResponse, Timeouts
-from agent_cli.providers.http_client import EncodedMessages, Wire, encoded
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_tools.cancel import CancelToken
 
 
@@ -94,7 +94,7 @@ class MessageReader:
         kind = block.get("type")
         if kind == "tool_use":
             self._open[index] = (self._calls, block.get("input"))
-            yield CallStart(self._calls, str(block.get("id") or ""), str(block.get("name") or ""))
+            yield ToolCallStart(self._calls, str(block.get("id") or ""), str(block.get("name") or ""))
             self._calls += 1
         elif kind == "text" and block.get("text"):
             yield TextChunk(block["text"])
@@ -112,7 +112,7 @@ class MessageReader:
             if (text := delta.get("partial_json")) and index in self._open:
                 number, _ = self._open[index]
                 self._open[index] = (number, None)
-                yield CallDelta(number, text)
+                yield ToolCallDelta(number, text)
         elif kind == "thinking_delta":
             if text := delta.get("thinking"):
                 yield ThinkingChunk(text)
@@ -122,7 +122,7 @@ class MessageReader:
     def _close(self, index: int) -> Iterator[Chunk]:
         number, whole = self._open.pop(index, (0, None))
         if whole:
-            yield CallDelta(number, encoded(whole).decode())
+            yield ToolCallDelta(number, encoded(whole).decode())
 
     def _usage(self, report: dict[str, Any] | None) -> Iterator[Chunk]:
         if not report:
@@ -164,7 +164,7 @@ _OPTIONAL = {
 }
 
 
-class Anthropic(Wire):
+class Anthropic(HttpModelClient):
     """The Messages API at `base_url` (with or without `/v1`).
 
     bearer: the key is an OAuth token. headers: sent with every request, in addition or instead.
@@ -189,7 +189,7 @@ class Anthropic(Wire):
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `Transport`. A prefill comes as the first text, so that the texts together are the whole answer."""
+        """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
         if request.json_schema is not None:
             yield from self._once("Anthropic takes no JSON schema here; the answer is checked afterwards.")
         if request.thinking_tokens and not self._thinks_by_budget(request):

@@ -73,7 +73,7 @@ class ThinkingChunk(Value):
     data: str = ""
 
 
-class CallStart(Value):
+class ToolCallStart(Value):
     """A tool call begins. `index` tells apart calls whose argument fragments interleave."""
 
     index: int
@@ -81,7 +81,7 @@ class CallStart(Value):
     name: str
 
 
-class CallDelta(Value):
+class ToolCallDelta(Value):
     """A fragment of the JSON text of a call's arguments."""
 
     index: int
@@ -94,7 +94,7 @@ class UsageChunk(Value):
     usage: Usage
 
 
-class Stopped(Value):
+class MessageStop(Value):
     """The response is complete. `raw` is the provider's own word."""
 
     reason: StopReason
@@ -112,7 +112,9 @@ class Restarted(Value):
     """The answer broke off and is asked for again: the chunks so far are void, what they cost was spent."""
 
 
-Chunk = Started | TextChunk | ThinkingChunk | CallStart | CallDelta | UsageChunk | Stopped | Notice | Restarted
+Chunk = (
+    Started | TextChunk | ThinkingChunk | ToolCallStart | ToolCallDelta | UsageChunk | MessageStop | Notice | Restarted
+)
 
 
 class PlainAnswer:
@@ -164,7 +166,7 @@ _MALFORMED = {
 }
 
 
-def stopped(raw: str, *, calls: bool, provider: str) -> Stopped:
+def stopped(raw: str, *, calls: bool, provider: str) -> MessageStop:
     """How a whole answer ended, from the provider's own word for it; an empty one counts as an end.
 
     calls: whether the answer has tool calls (several servers say "stop" then). Raises ModelError for a word that means
@@ -177,10 +179,10 @@ def stopped(raw: str, *, calls: bool, provider: str) -> Stopped:
         said = f"{provider} could not read the tool call that its model wrote ({raw})."
         raise ModelError(Failure("malformed", said, retryable=True))
     reason = _STOPS.get(word, "other") if word else "end_turn"
-    return Stopped("tool_use" if calls and reason == "end_turn" else reason, raw)
+    return MessageStop("tool_use" if calls and reason == "end_turn" else reason, raw)
 
 
-class Transport(Protocol):
+class ModelClient(Protocol):
     """A wire. Raises ModelError, or Cancelled within 300 ms of the token being cancelled."""
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]: ...

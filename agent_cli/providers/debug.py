@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.redact import Redactor
-from agent_cli.providers.base import CallDelta, Chunk, ModelError, Request, TextChunk, ThinkingChunk, Transport
+from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request, TextChunk, ThinkingChunk, ToolCallDelta
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_read import open_regular
 from agent_tools.record import to_plain
 
 
-class Debugged:
+class RequestLogger:
     """A transport that writes requests and responses to a file (mode 0600) and otherwise is the one it wraps."""
 
-    def __init__(self, inner: Transport, path: Path, redact: Redactor) -> None:
+    def __init__(self, inner: ModelClient, path: Path, redact: Redactor) -> None:
         self._inner = inner
         self._path = path
         self._redact = redact
@@ -55,7 +55,7 @@ def _without_media(request: dict[str, Any]) -> dict[str, Any]:
 def _collect(chunks: list[Any], chunk: Chunk) -> None:
     """Pieces of one text or of one call's arguments become one."""
     plain = to_plain(chunk)
-    field = {TextChunk: "text", ThinkingChunk: "text", CallDelta: "json"}.get(type(chunk))
+    field = {TextChunk: "text", ThinkingChunk: "text", ToolCallDelta: "json"}.get(type(chunk))
     if field and chunks and chunks[-1].get("type") == plain["type"] and chunks[-1].get("index") == plain.get("index"):
         for key, value in plain.items():
             chunks[-1][key] = chunks[-1].get(key, "") + value if key == field else value

@@ -31,7 +31,7 @@ from agent_tools.record import Value
 MOST_LINE = 65536
 
 
-class Unchunker:
+class ChunkedDecoder:
     """Feed it the raw body; it returns the content. `ended`: the last chunk and what may follow it were there."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class Body:
         self.reusable = not response.will_close
         self._response = response
         self._file = response.fp
-        self._chunks = Unchunker() if response.chunked else None
+        self._chunks = ChunkedDecoder() if response.chunked else None
 
     def read(self) -> bytes:
         """What has arrived, waiting for at least a byte; nothing at the end. Raises what `Line.receive` does, and Lost
@@ -247,7 +247,7 @@ class Body:
 class HttpResponse:
     """An answer whose head has come. `read` gives the body; `done` keeps the connection, `close` drops it."""
 
-    def __init__(self, http: Http, line: Connection, response: HTTPResponse) -> None:
+    def __init__(self, http: HttpPool, line: Connection, response: HTTPResponse) -> None:
         self.status = response.status
         self.host = line.host
         self._http = http
@@ -308,7 +308,7 @@ class HttpResponse:
             line.hang_up()
 
 
-class Http:
+class HttpPool:
     """POSTs to one URL, over connections it keeps. Safe to use from several threads."""
 
     def __init__(self, url: str, timeouts: Timeouts) -> None:

@@ -17,16 +17,25 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from agent_cli.core.messages import Message
 from agent_cli.core.results import Usage
-from agent_cli.providers.base import CallDelta, Chunk, ModelError, Notice, Request, TextChunk, ThinkingChunk, UsageChunk
+from agent_cli.providers.base import (
+    Chunk,
+    ModelError,
+    Notice,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallDelta,
+    UsageChunk,
+)
 from agent_cli.providers.connect import network_error
 from agent_cli.providers.errors import error_for_status, malformed
-from agent_cli.providers.http import Http, HttpResponse, Timeouts
+from agent_cli.providers.http import HttpPool, HttpResponse, Timeouts
 from agent_tools.cancel import CancelToken
 
 BOM = b"\xef\xbb\xbf"
 
 
-class Splitter:
+class SSEDecoder:
     """Feed it bytes; it returns the events they complete, as pairs of name (empty if unnamed) and data.
 
     most: bytes of one event.
@@ -106,7 +115,7 @@ T = TypeVar("T")
 
 MOST_ERROR = 64 * 1024
 MOST_ANSWER = 64 * 1024 * 1024
-_TEXTS = {TextChunk: ("text",), ThinkingChunk: ("text", "signature", "data"), CallDelta: ("json",)}
+_TEXTS = {TextChunk: ("text",), ThinkingChunk: ("text", "signature", "data"), ToolCallDelta: ("json",)}
 _MOST_TOKENS = 10**12
 # What reading a value of another type than the one that was promised raises.
 _ODD = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
@@ -159,11 +168,11 @@ class ResponseReader(Protocol):
     def end(self) -> Iterator[Chunk]: ...
 
 
-class Wire(ABC):
+class HttpModelClient(ABC):
     """One endpoint of one provider. `options` that it rejected are kept as pairs of model and option."""
 
     def __init__(self, url: str, headers: Mapping[str, str], provider: str, timeouts: Timeouts) -> None:
-        self._http = Http(url, timeouts)
+        self._http = HttpPool(url, timeouts)
         self._headers = {"Content-Type": "application/json", **headers}
         self._provider = provider
         self._rejected: set[tuple[str, str]] = set()
@@ -275,7 +284,7 @@ class Wire(ABC):
             body = reply.read_all(MOST_ANSWER)
             yield self._object(body.decode("utf-8", "replace"))
             return
-        splitter = Splitter(MOST_ANSWER)
+        splitter = SSEDecoder(MOST_ANSWER)
         while data := reply.read():
             try:
                 found = splitter.feed(data)

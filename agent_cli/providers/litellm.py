@@ -37,7 +37,7 @@ PIECE = 65536
 
 
 class LiteLLM:
-    """A `Transport` over LiteLLM. Safe to use from several threads: each request at a time has its own
+    """A `ModelClient` over LiteLLM. Safe to use from several threads: each request at a time has its own
     worker.
 
     model: as LiteLLM spells it, such as `gemini/gemini-3-pro`; a request's own model takes the place of what

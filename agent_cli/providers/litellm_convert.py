@@ -13,8 +13,6 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, Thinking, ToolMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
     ModelError,
     Notice,
@@ -22,6 +20,8 @@ from agent_cli.providers.base import (
     Started,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     UsageChunk,
     stopped,
 )
@@ -222,9 +222,9 @@ class LiteLLMReader:
         if index < 0 or (call.id and call.id != known):
             index, self._begun = self._begun, self._begun + 1
             self._calls[key] = index, call.id or ""
-            yield CallStart(index, call.id or f"call_{index}", call.function.name or "")
+            yield ToolCallStart(index, call.id or f"call_{index}", call.function.name or "")
         if call.function.arguments:
-            yield CallDelta(index, call.function.arguments)
+            yield ToolCallDelta(index, call.function.arguments)
 
 
 def gemini_stop(event: dict[str, Any]) -> str:

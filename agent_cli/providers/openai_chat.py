@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
 from agent_cli.providers.http import HttpResponse, Timeouts
-from agent_cli.providers.http_client import EncodedMessages, Wire, encoded
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.openai_stream import ChatReader
 from agent_tools.cancel import CancelToken
 from agent_tools.media import Media
@@ -75,7 +75,7 @@ _OPTIONAL = {
 }
 
 
-class OpenAIChat(Wire):
+class OpenAIChat(HttpModelClient):
     """Chat Completions at `base_url` (`.../v1`).
 
     api_key: sent as a bearer token; None sends none. provider: whose habits to expect, and the name in sentences.
@@ -103,7 +103,7 @@ class OpenAIChat(Wire):
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `Transport`. A prefill comes as the first text, so that the texts together are the whole answer."""
+        """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
         for notice in self._lacking(request):
             yield from self._once(notice)
         for step in self._send(request, cancel):

@@ -12,12 +12,12 @@ from typing import Any
 
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
     Started,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     UsageChunk,
     stopped,
 )
@@ -132,7 +132,7 @@ class ChatReader:
             arguments = json.dumps(arguments, ensure_ascii=False)
         if call.announced:
             if arguments:
-                yield CallDelta(call.index, arguments)
+                yield ToolCallDelta(call.index, arguments)
             return
         call.held += arguments or ""
         if call.name:
@@ -140,9 +140,9 @@ class ChatReader:
 
     def _announce(self, call: _Call) -> Iterator[Chunk]:
         call.announced = True
-        yield CallStart(call.index, call.id or f"call_{self._first_call + call.index}", call.name)
+        yield ToolCallStart(call.index, call.id or f"call_{self._first_call + call.index}", call.name)
         if call.held:
-            yield CallDelta(call.index, call.held)
+            yield ToolCallDelta(call.index, call.held)
 
 
 def _parts(content: list[Any]) -> Iterator[Chunk]:

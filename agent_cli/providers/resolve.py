@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent_cli.providers.base import ModelError, Transport
+from agent_cli.providers.base import ModelClient, ModelError
 from agent_cli.providers.catalog import catalog_entry, is_provider, lookup, newest_claude
 from agent_cli.providers.credentials import (
     MissingKeyError,
@@ -133,7 +133,7 @@ def open_transport(
     timeouts: Timeouts | None = None,
     attempts: int | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Transport:
+) -> ModelClient:
     """The wire for a resolved model, with retries around it (a script is never retried).
 
     timeouts and attempts: the wire's own where None. Raises ModelSetupError for a script that cannot be read.
@@ -151,7 +151,7 @@ def open_transport(
 
     key = resolved.api_key.reveal() if resolved.api_key else ""
     limits = timeouts or Timeouts()
-    wire: Transport
+    wire: ModelClient
     if resolved.wire == "openai":
         from agent_cli.providers.openai_chat import OpenAIChat
 

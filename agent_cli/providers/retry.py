@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from random import random as chance
 
 from agent_cli.core.results import Failure
-from agent_cli.providers.base import Chunk, ModelError, Notice, Request, Restarted, Transport
+from agent_cli.providers.base import Chunk, ModelClient, ModelError, Notice, Request, Restarted
 from agent_tools.cancel import CancelToken
 
 LONGEST_WAIT = 120.0
@@ -37,7 +37,7 @@ class Retrying:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ModelClient,
         *,
         attempts: int = 5,
         base: float = 1.0,
@@ -53,7 +53,7 @@ class Retrying:
         self._sleep = sleep
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        """See `Transport`."""
+        """See `ModelClient`."""
         failed = 0
         while True:
             begun = False

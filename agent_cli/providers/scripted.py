@@ -27,16 +27,16 @@ from typing import Any, cast
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
+    MessageStop,
     ModelError,
     Request,
     Started,
-    Stopped,
     StopReason,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     UsageChunk,
 )
 from agent_tools.cancel import CancelToken
@@ -113,7 +113,7 @@ class Scripted:
             raise ModelError(Failure(error["kind"], error.get("message", "scripted"), error.get("retryable", False)))
         yield UsageChunk(Usage(**reply.get("usage", {})))
         stop = cast(StopReason, reply.get("stop", "tool_use" if reply.get("calls") else "end_turn"))
-        yield Stopped(stop, stop)
+        yield MessageStop(stop, stop)
 
 
 def _chunks(reply: dict[str, Any], number: int) -> Iterator[Chunk]:
@@ -129,9 +129,9 @@ def _chunks(reply: dict[str, Any], number: int) -> Iterator[Chunk]:
         yield TextChunk(text[start:end])
         start = end
     for index, call in enumerate(reply.get("calls", ())):
-        yield CallStart(index, call.get("id", f"call-{number}-{index + 1}"), call["name"])
+        yield ToolCallStart(index, call.get("id", f"call-{number}-{index + 1}"), call["name"])
         arguments = call.get("arguments", {})
-        yield CallDelta(index, arguments if isinstance(arguments, str) else json.dumps(arguments))
+        yield ToolCallDelta(index, arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 def _check_results(request: Request) -> None:

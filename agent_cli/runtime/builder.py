@@ -18,14 +18,14 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker, later
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import pending_calls
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits
 from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
-from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.engine.turn import TurnDeps, TurnOptions
 from agent_cli.extensions.commands import expand_message
 from agent_cli.extensions.loader import Embedded, Extensions, load_extensions
 from agent_cli.memory.files import Memory, load_memory
@@ -37,7 +37,7 @@ from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.checkpoints import keeper
 from agent_cli.runtime.environment import check_mode, memory_sources
 from agent_cli.runtime.hooks import make_hooks
-from agent_cli.runtime.mcp import Joined, make_servers
+from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     check_price,
     choose_model,
@@ -64,7 +64,7 @@ from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.fs.workspace import Workspace
-from agent_tools.overrides import Prompted
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import to_plain
 from agent_tools.registry import BUILTIN
 
@@ -78,7 +78,7 @@ class Agent:
     def __init__(
         self,
         conversation: Conversation,
-        place: Place,
+        place: RunEnvironment,
         layers: Layers,
         settings: Settings,
         model: ResolvedModel,
@@ -101,7 +101,7 @@ class Agent:
         self.added = added
         self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
-        self.mcp: Joined | None = None
+        self.mcp: SessionServers | None = None
         self._log = log
         self.name = restored.name if restored else ""
         self._unsaid: SessionNamed | None = None
@@ -140,9 +140,9 @@ class Agent:
                 self._log.close()
 
 
-def build(
+def build_agent(
     options: RunOptions,
-    place: Place,
+    place: RunEnvironment,
     layers: Layers,
     approver: Approver,
     warn: Callable[[str], None],
@@ -192,7 +192,7 @@ def build(
     transport = open_wire(model, settings)
     if options.debug:
         transport = debugged(transport, model, place, header, warn)
-    kit = Kit(
+    kit = TurnDeps(
         transport,
         tools,
         context,
@@ -252,10 +252,10 @@ def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None])
         if servers is None:
             return
         conversation, context = agent.conversation, agent.conversation.kit.context
-        agent.mcp = joined = Joined(servers, agent, warn)
+        agent.mcp = joined = SessionServers(servers, agent, warn)
         conversation.prepare = joined.settle
 
-        def expand(text: str) -> str | Prompted:
+        def expand(text: str) -> str | ExpandedPrompt:
             given = expand_message(text, agent.commands, context)
             return joined.expand(given) if isinstance(given, str) else given
 
@@ -281,7 +281,7 @@ def switch_model(agent: Agent, name: str) -> None:
     agent.model, agent.info = model, info
 
 
-def make_workspace(place: Place, settings: Settings) -> Workspace:
+def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
     """The folders that tools may work in freely. Raises UsageError for one that is not there."""
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
@@ -290,7 +290,9 @@ def make_workspace(place: Place, settings: Settings) -> Workspace:
     return Workspace(place.root, extra, place.cwd)
 
 
-def make_context(workspace: Workspace, settings: Settings, place: Place, *, demand_read: bool = True) -> ToolContext:
+def make_context(
+    workspace: Workspace, settings: Settings, place: RunEnvironment, *, demand_read: bool = True
+) -> ToolContext:
     known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
     known |= {"after_edit": settings.after_edit}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
@@ -385,7 +387,7 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     )
 
 
-def saved_with(options: RunOptions, place: Place, settings: Settings, trust: Trust) -> dict[str, Any]:
+def saved_with(options: RunOptions, place: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
     """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
     return {
         "settings": to_plain(settings),

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.schema import Settings
 from agent_cli.core.messages import Message
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.redact import Redactor
-from agent_cli.engine.turn import Watch
+from agent_cli.engine.turn import ChangeObserver
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
 from agent_tools.display import Diff
 
 if TYPE_CHECKING:
     from agent_cli.checkpoints.recorder import Recorder
-    from agent_cli.checkpoints.store import Where
-    from agent_cli.checkpoints.undo import Undoing
+    from agent_cli.checkpoints.store import StoreConfig
+    from agent_cli.checkpoints.undo import UndoManager
 
 _MB = 1_000_000
 
 
-class CheckpointKeeper(Watch):
+class CheckpointKeeper(ChangeObserver):
     """Keeps the state around calls. model: the name of who works."""
 
-    def __init__(self, place: Place, settings: Settings, session: str, model: Callable[[], str]) -> None:
+    def __init__(self, place: RunEnvironment, settings: Settings, session: str, model: Callable[[], str]) -> None:
         self._place = place
         self._settings = settings
         self._session = session
@@ -63,10 +63,10 @@ class CheckpointKeeper(Watch):
 
     def take_back(self, calls: Sequence[str]) -> str:
         from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.undo import Undoing
+        from agent_cli.checkpoints.undo import UndoManager
 
         try:
-            return Undoing(self.recorder.store).take_back(calls, str(self._place.root))
+            return UndoManager(self.recorder.store).take_back(calls, str(self._place.root))
         except (StoreError, OSError) as error:
             return f"Nothing was put back: {error}."
 
@@ -74,21 +74,21 @@ class CheckpointKeeper(Watch):
         if self._recorder is None:
             return ()
         from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.undo import Undoing
+        from agent_cli.checkpoints.undo import UndoManager
 
         with suppress(StoreError, OSError):
-            return Undoing(self._recorder.store).diffs_of(calls, str(self._place.root))
+            return UndoManager(self._recorder.store).diffs_of(calls, str(self._place.root))
         return ()
 
     def summed(self) -> str:
         if self._recorder is None:
             return ""
         from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.undo import Undoing
+        from agent_cli.checkpoints.undo import UndoManager
 
         with suppress(StoreError, OSError):
             number = self._recorder.number
-            return Undoing(self._recorder.store).summed([number]) if number is not None else ""
+            return UndoManager(self._recorder.store).summed([number]) if number is not None else ""
         return ""
 
     def close(self) -> None:
@@ -105,10 +105,10 @@ class CheckpointKeeper(Watch):
                 prune(store, undo.days, round(undo.max_store_mb * _MB), now)
 
 
-def keeper(place: Place, settings: Settings, session: str, model: Callable[[], str]) -> Watch:
+def keeper(place: RunEnvironment, settings: Settings, session: str, model: Callable[[], str]) -> ChangeObserver:
     """What watches the calls of a session: nothing where nothing is to be kept on the disk."""
     if not settings.undo.keep or not settings.save_sessions:
-        return Watch()
+        return ChangeObserver()
     folder = kept_folder(place)
     # Looked for here, as most starts have nothing of snapshots to load.
     if os.path.lexists(folder / "restoring"):
@@ -118,33 +118,33 @@ def keeper(place: Place, settings: Settings, session: str, model: Callable[[], s
     return CheckpointKeeper(place, settings, session, model)
 
 
-def kept_folder(place: Place) -> Path:
+def kept_folder(place: RunEnvironment) -> Path:
     """Where the snapshots of a project are."""
     state = state_folder(place.env)
     return state / "snapshots" / SessionStore(state, place.root).folder.name
 
 
-def where_kept(place: Place, settings: Settings, session: str) -> Where:
-    from agent_cli.checkpoints.scanner import Bounds
-    from agent_cli.checkpoints.store import Where
+def where_kept(place: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
+    from agent_cli.checkpoints.scanner import SizeLimits
+    from agent_cli.checkpoints.store import StoreConfig
 
     extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (place.root, *extra)))
     undo = settings.undo
-    bounds = Bounds(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
+    bounds = SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
     path = place.env.get("PATH", os.defpath)
     # Of folders in each other the outer one is enough.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
-    return Where(kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds)
+    return StoreConfig(kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds)
 
 
-def undoing(place: Place, settings: Settings, session: str) -> Undoing:
+def undoing(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
     """Undo and redo in a session of the project. Raises UsageError where nothing can be kept or read."""
     from agent_cli.checkpoints.git_store import StoreError
     from agent_cli.checkpoints.store import Store
-    from agent_cli.checkpoints.undo import Undoing
+    from agent_cli.checkpoints.undo import UndoManager
 
     try:
-        return Undoing(Store(where_kept(place, settings, session)))
+        return UndoManager(Store(where_kept(place, settings, session)))
     except StoreError as error:
         raise UsageError(f"There are no snapshots to undo by: {error}.") from None

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file
-from agent_cli.config.layers import Layers, Voice, home_folder
+from agent_cli.config.layers import Layers, Origin, home_folder
 from agent_cli.config.parsing import SettingsError, from_environment
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import RuleError, split_rules
 from agent_cli.core.trust import Trust
 from agent_cli.memory.files import Sources, own_folders
@@ -22,7 +22,7 @@ from agent_cli.session.store import state_folder
 from agent_tools.text import shorten
 
 
-def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> Place:
+def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> RunEnvironment:
     """Return where a run happens: the folder, by default the working directory, and its workspace.
 
     Raises UsageError where it is gone, or no folder.
@@ -34,10 +34,10 @@ def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = N
     if folder is not None and not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         raise UsageError(f"{folder} is not a folder.")
     home = home_folder(env)
-    return Place(cwd, workspace_root(cwd, home), home, env)
+    return RunEnvironment(cwd, workspace_root(cwd, home), home, env)
 
 
-def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None = None) -> Layers:
+def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str] | None = None) -> Layers:
     """All layers in order, the project's as far as it is trusted. Raises UsageError.
 
     mistakes: takes what is wrong in a file or a variable instead, and the rest is read.
@@ -64,14 +64,14 @@ def read_settings(options: RunOptions, place: Place, mistakes: list[str] | None 
     return layers
 
 
-def _add_own_files(layers: Layers, place: Place) -> None:
+def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
     if place.home is not None:
         add_claude_settings(layers, place.home / ".claude/settings.json", "own")
         add_hooks_file(layers, place.home / ".agent/hooks.json", "own")
         layers.add_file(place.home / ".agentrc", "own")
 
 
-def judge_project(layers: Layers, place: Place, patterns: Iterable[str], *, by_flag: bool) -> None:
+def judge_project(layers: Layers, place: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
     """Find out how the project stands with the user. Raises UsageError for a pattern that is none."""
     if place.root == place.home:
         layers.trust = Trust(str(place.root), "trusted", "your home folder")
@@ -86,9 +86,9 @@ def judge_project(layers: Layers, place: Place, patterns: Iterable[str], *, by_f
         layers.ignored.append(problem)
 
 
-def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
+def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
     """Read the project's files with the voice that its standing gives them."""
-    voice: Voice = "trusted" if layers.trust.trusted else "project"
+    voice: Origin = "trusted" if layers.trust.trusted else "project"
     for name in ("settings.json", "settings.local.json"):
         add_claude_settings(layers, place.root / ".claude" / name, voice)
     add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
@@ -109,7 +109,7 @@ def _add_project(layers: Layers, options: RunOptions, place: Place) -> None:
         layers.ignored.append(untrusted_notice(layers))
 
 
-def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ...]:
+def _trusted(layers: Layers, options: RunOptions, place: RunEnvironment) -> tuple[str, ...]:
     """What the user's own layers say about trust; they are all asked before the project is read."""
     own = list(layers.settings().trusted)
     if options.settings:
@@ -120,13 +120,15 @@ def _trusted(layers: Layers, options: RunOptions, place: Place) -> tuple[str, ..
     return (*own, *from_environment(place.env, []).get("trusted", ()))
 
 
-def memory_sources(place: Place, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None) -> Sources:
+def memory_sources(
+    place: RunEnvironment, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None
+) -> Sources:
     """Where memory files are looked for here. readable: whether a file may be shown without a question."""
     own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
     return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)
 
 
-def remember_trust(place: Place, shown: dict[str, str] | None) -> str:
+def remember_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
     """Keep the user's yes to the project; "" or why it cannot be kept.
 
     shown: the project's files (see `project_files`) when the user was shown what it brings.
@@ -134,7 +136,7 @@ def remember_trust(place: Place, shown: dict[str, str] | None) -> str:
     return agree(place.root, state_folder(place.env), shown)
 
 
-def project_files(place: Place) -> dict[str, str] | None:
+def project_files(place: RunEnvironment) -> dict[str, str] | None:
     """The project's files that would take effect, with their fingerprints; None where there are too many."""
     return fingerprints(place.root)
 
@@ -161,7 +163,7 @@ def _check_bypass(layers: Layers, options: RunOptions) -> None:
         )
 
 
-def _check_examples(layers: Layers, place: Place) -> None:
+def _check_examples(layers: Layers, place: RunEnvironment) -> None:
     """Raises SettingsError for a rule that does not cover what it says of itself."""
     if not any(rule.match or rule.not_match for rule in layers.rules):
         return
@@ -171,7 +173,7 @@ def _check_examples(layers: Layers, place: Place) -> None:
         raise SettingsError("; ".join(mistakes))
 
 
-def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
+def _add_settings_option(layers: Layers, text: str, place: RunEnvironment) -> None:
     if text.lstrip().startswith("{") or "\n" in text or "=" in text:
         layers.add_text(text, "--settings", place.root)
         return
@@ -181,7 +183,7 @@ def _add_settings_option(layers: Layers, text: str, place: Place) -> None:
     layers.add_file(path, "own")
 
 
-def add_flags(layers: Layers, options: RunOptions, place: Place) -> None:
+def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
     """Add the settings and rules that the command line gives. Raises UsageError."""
     try:
         for flag, data in _overrides(options):
@@ -239,7 +241,7 @@ def _contained(env: Mapping[str, str]) -> bool:
     )  # fmt: skip
 
 
-def has_changes(place: Place, layers: Layers) -> bool:
+def has_changes(place: RunEnvironment, layers: Layers) -> bool:
     """Whether git has anything to commit in the project; no, too, where it may not be asked. It takes a moment."""
     from agent_cli.permissions.git.use import NotUsableError, git_to_read  # only sessions on a terminal ask
     from agent_tools.process.guarded_git import GitError
@@ -251,7 +253,7 @@ def has_changes(place: Place, layers: Layers) -> bool:
         return False
 
 
-def git_would_start(place: Place, layers: Layers) -> str:
+def git_would_start(place: RunEnvironment, layers: Layers) -> str:
     """What git would run of a project that is not trusted if the user's own git were started; "" for nothing."""
     if layers.trust.trusted:
         return ""

@@ -11,24 +11,24 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookEvent, HookResult, Hooks
-from agent_cli.core.place import Place
+from agent_cli.core.place import RunEnvironment
 from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
 
 if TYPE_CHECKING:
-    from agent_cli.engine.turn import Opened
-    from agent_cli.hooks import Function, HookTable
+    from agent_cli.engine.turn import ModelHandle
+    from agent_cli.hooks import HookRegistry, PythonHook
 
 
-class LaterHooks:
+class LazyHooks:
     """The hooks of a conversation, of which nothing is loaded before the first step that one of them is for."""
 
-    def __init__(self, hooks: tuple[Hook | Function, ...], make: Callable[[], HookTable]) -> None:
+    def __init__(self, hooks: tuple[Hook | PythonHook, ...], make: Callable[[], HookRegistry]) -> None:
         self._events = {hook.event for hook in hooks}
         self._make = make
 
     @cached_property
-    def table(self) -> HookTable:
+    def table(self) -> HookRegistry:
         return self._make()
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
@@ -60,12 +60,12 @@ def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
 def make_hooks(
     settings: Settings,
     layers: Layers,
-    place: Place,
+    place: RunEnvironment,
     context: ToolContext,
     session: tuple[str, Path | None],
     asked: bool,
     model: Callable[[], str] = lambda: "",
-    functions: tuple[Function, ...] = (),
+    functions: tuple[PythonHook, ...] = (),
 ) -> Hooks:
     """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
     model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
@@ -92,18 +92,18 @@ def make_hooks(
         return is_about(read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/"))
 
     @cache
-    def by_name(name: str) -> Opened:
+    def by_name(name: str) -> ModelHandle:
         from agent_cli.runtime.models import later_model
 
         return later_model(name, settings, place)()
 
-    def opened(name: str) -> Opened:
+    def opened(name: str) -> ModelHandle:
         return by_name(name or settings.small_model or model() or settings.model or "")
 
-    def table() -> HookTable:
-        from agent_cli.hooks.registry import HookSession, HookTable
+    def table() -> HookRegistry:
+        from agent_cli.hooks.registry import HookRegistry, HookSession
 
-        return HookTable(
+        return HookRegistry(
             hooks,
             functions,
             session=HookSession(session[0], str(session[1] or ""), place.root),
@@ -114,4 +114,4 @@ def make_hooks(
             opened=opened,
         )
 
-    return LaterHooks((*hooks, *functions), table)
+    return LazyHooks((*hooks, *functions), table)

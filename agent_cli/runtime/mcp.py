@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place
+from agent_cli.core.place import RunEnvironment
 from agent_cli.core.rules import names_tool
 from agent_cli.session.store import state_folder
 from agent_tools.base import Tool, ToolError
@@ -28,7 +28,7 @@ WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "una
          "login": "needs-auth"}  # fmt: skip
 
 
-def declares_servers(options: RunOptions, place: Place, layers: Layers) -> bool:
+def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> bool:
     """Whether there is anything to look at; all that a run without servers pays for."""
     if options.mcp_config or (layers.servers and not options.strict_mcp_config):
         return True
@@ -37,7 +37,7 @@ def declares_servers(options: RunOptions, place: Place, layers: Layers) -> bool:
 
 
 def make_servers(
-    options: RunOptions, place: Place, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Servers | None:
     """The servers of a run, not begun yet; None where none is declared. Raises UsageError."""
     if not declares_servers(options, place, layers):
@@ -53,12 +53,12 @@ def make_servers(
     return Servers(found, make_setup(options, place, settings, warn), settings.mcp.disabled)
 
 
-def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Callable[[str], None]) -> Any:
+def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, warn: Callable[[str], None]) -> Any:
     """What servers are started with."""
-    from agent_cli.mcp.server import Setup
+    from agent_cli.mcp.server import ServerSettings
 
     extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
-    return Setup(
+    return ServerSettings(
         env=place.env,
         server_env=lambda: server_environment(place, settings),
         cwd=place.root,
@@ -72,19 +72,19 @@ def make_setup(options: RunOptions, place: Place, settings: Settings, warn: Call
     )
 
 
-def logins_folder(place: Place) -> Path:
+def logins_folder(place: RunEnvironment) -> Path:
     """Where logins to servers are kept."""
     return state_folder(place.env) / "mcp-logins"
 
 
-def approvals_of(place: Place, warn: Callable[[str], None] = lambda text: None) -> Approvals:
+def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda text: None) -> Approvals:
     """What the user agreed to about servers. warn: told where nothing in that file is believed."""
     from agent_cli.mcp.approvals import Approvals
 
     return Approvals(state_folder(place.env), place.root, warn)
 
 
-def server_environment(place: Place, settings: Settings) -> dict[str, str]:
+def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
     """What a server's process is given beside what is declared for it: as a command, no secrets."""
     from agent_tools.secret_patterns import without_secrets
     from agent_tools.shell.env import STARTUP  # with the shell
@@ -93,7 +93,7 @@ def server_environment(place: Place, settings: Settings) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in STARTUP}
 
 
-def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[DeclaredServer, str]]:
+def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
     """The project's servers that wait for the user's yes, each with what stands against it. Raises UsageError."""
     if options.trust or not declares_servers(options, place, layers):
         return []
@@ -107,7 +107,7 @@ def unapproved(options: RunOptions, place: Place, layers: Layers) -> list[tuple[
     return [(f, why) for f, why in waiting if why]
 
 
-class Joined:
+class SessionServers:
     """The servers of one session, and the session. `settle` is called before each turn."""
 
     def __init__(self, servers: Servers, agent: Agent, warn: Callable[[str], None]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Failure, Usage
-from agent_cli.engine.turn import Opened
-from agent_cli.providers.base import Chunk, ModelError, Request, Transport
+from agent_cli.engine.turn import ModelHandle
+from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.records import Header
@@ -18,7 +18,7 @@ from agent_tools.fs.private import private_folder
 from agent_tools.media import MediaKind
 
 
-def choose_model(name: str | None, settings: Settings, place: Place) -> ResolvedModel:
+def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
     """The model to use: the one named, or what is found. Raises UsageError."""
     try:
         if not name:
@@ -68,12 +68,12 @@ def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
     return min(known, default=None)
 
 
-class _OnFirstUse:
+class _LazyClient:
     """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
 
-    def __init__(self, opened: Callable[[], Transport]) -> None:
+    def __init__(self, opened: Callable[[], ModelClient]) -> None:
         self._opened = opened
-        self._transport: Transport | None = None
+        self._transport: ModelClient | None = None
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         if self._transport is None:
@@ -81,17 +81,17 @@ class _OnFirstUse:
         return self._transport.stream(request, cancel)
 
 
-def open_wire(model: ResolvedModel, settings: Settings) -> Transport:
+def open_wire(model: ResolvedModel, settings: Settings) -> ModelClient:
     """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
 
-    def opened() -> Transport:
+    def opened() -> ModelClient:
         from agent_cli.providers.http import Timeouts  # HTTP and TLS, which a script does without
 
         timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
         return open_transport(model, timeouts=timeouts, attempts=settings.retries)
 
     if model.wire != "scripted":
-        return _OnFirstUse(opened)
+        return _LazyClient(opened)
     try:
         return open_transport(model)
     except ModelSetupError as error:
@@ -99,11 +99,11 @@ def open_wire(model: ResolvedModel, settings: Settings) -> Transport:
 
 
 def debugged(
-    transport: Transport, model: ResolvedModel, place: Place, header: Header, warn: Callable[[str], None]
-) -> Transport:
+    transport: ModelClient, model: ResolvedModel, place: RunEnvironment, header: Header, warn: Callable[[str], None]
+) -> ModelClient:
     """The wire with its requests and responses written down, without secrets."""
     from agent_cli.core.redact import Redactor
-    from agent_cli.providers.debug import Debugged
+    from agent_cli.providers.debug import RequestLogger
 
     folder = state_folder(place.env) / "debug"
     path = folder / f"{header.session_id}.jsonl"
@@ -112,20 +112,20 @@ def debugged(
     except OSError as error:
         raise UsageError(f"--debug: cannot write to {folder}: {error.strerror}.") from None
     warn(f"requests and responses are written to {path}")
-    return Debugged(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
+    return RequestLogger(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
 
 
-def later_model(name: str, settings: Settings, place: Place) -> Callable[[], Opened]:
+def later_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
     """A further model, made ready when it is needed. Calling it raises ModelError where that cannot be."""
 
-    def opened() -> Opened:
+    def opened() -> ModelHandle:
         try:
             model = choose_model(name, settings, place)
             wire = open_wire(model, settings)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
             takes, window = taken_by(info, settings), window_of(info, settings)
-            return Opened(model.name, model.model, wire, pricing(model, info), takes, window)
+            return ModelHandle(model.name, model.model, wire, pricing(model, info), takes, window)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

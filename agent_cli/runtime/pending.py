@@ -19,12 +19,12 @@ from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, Qu
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
-from agent_cli.runtime.builder import Agent, build
+from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import add_flags, check_mode, judge_project, read_settings
 from agent_cli.runtime.session import SessionInUseError, open_session
 from agent_cli.session.lock import holder, is_open
@@ -81,11 +81,11 @@ def opened_in(store: SessionStore, session_id: str) -> str:
     return (holder(path) or "another process") if is_open(path) else ""
 
 
-def project_store(place: Place) -> SessionStore:
+def project_store(place: RunEnvironment) -> SessionStore:
     return SessionStore(state_folder(place.env), place.root)
 
 
-class Decided:
+class RecordedApprover:
     """The user's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
 
     def __init__(self, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
@@ -122,7 +122,7 @@ class Decided:
 
 def reopen(
     session_id: str,
-    place: Place,
+    place: RunEnvironment,
     options: RunOptions,
     answering: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
@@ -132,8 +132,8 @@ def reopen(
 ) -> Agent:
     """The agent of a suspended session, as it was saved with its turn. Raises UsageError.
 
-    answering: who answers further questions, by the saved `--on-ask`. embedded: see `build`. The session is locked
-    when this returns; its `restored.waiting` was read under the lock.
+    answering: who answers further questions, by the saved `--on-ask`. embedded: see `build_agent`. The session is
+    locked when this returns; its `restored.waiting` was read under the lock.
     """
     for _ in range(_TRIES):
         restored = load(session_id, place)
@@ -157,7 +157,7 @@ def _saved(restored: Restored) -> Mapping[str, Any]:
 def _reopen(
     saved: Mapping[str, Any],
     session_id: str,
-    place: Place,
+    place: RunEnvironment,
     options: RunOptions,
     answering: Callable[[str], tuple[Approver, Asker]],
     warn: Callable[[str], None],
@@ -187,7 +187,7 @@ def _reopen(
         # The mode stays the turn's own: the user is asked under the mode that the call was made in.
         add_flags(layers, options.but(permission_mode=None), place)
     try:
-        agent = build(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
+        agent = build_agent(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
     except SessionInUseError as busy:
         if attended:
             raise
@@ -200,7 +200,7 @@ def _reopen(
 
 def take_up(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
     """Give an agent the mode, the grants and the decisions of the turn that it is about to resume."""
-    decided = Decided(waiting, approver, asker)
+    decided = RecordedApprover(waiting, approver, asker)
     kit = agent.conversation.kit
     kit.approver, kit.asker = decided.approve, decided.answer
     kit.recorded, kit.rejected = decided.recorded, decided.rejected
@@ -216,7 +216,7 @@ def take_up(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker
         policy.grant(rule)
 
 
-def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
+def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
     """Raise UsageError for a copy of a session that waits for the user: what is asked is asked in one place."""
     store = project_store(place)
     _, restored = open_session(options, settings, store, lambda text: None)
@@ -227,7 +227,7 @@ def refuse_fork(options: RunOptions, settings: Settings, place: Place) -> None:
         )
 
 
-def load(session_id: str, place: Place) -> Restored:
+def load(session_id: str, place: RunEnvironment) -> Restored:
     """Raises UsageError."""
     try:
         return project_store(place).load(session_id)
@@ -235,7 +235,7 @@ def load(session_id: str, place: Place) -> Restored:
         raise UsageError(str(error)) from None
 
 
-def saved_layers(saved: Mapping[str, Any], place: Place) -> Layers:
+def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
     """The settings and rules that were saved with a turn, and how its project stands now. Raises UsageError."""
     layers = Layers()
     if saved:
@@ -245,7 +245,7 @@ def saved_layers(saved: Mapping[str, Any], place: Place) -> Layers:
     return layers
 
 
-def saved_place(saved: Mapping[str, Any], place: Place) -> Place:
+def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironment:
     """Where the turn ran. Raises UsageError where that folder is gone."""
     if not saved:
         return place

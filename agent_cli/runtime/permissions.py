@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import RuleError, read_rule, rule_for
 from agent_cli.permissions.policy import Policy
 from agent_cli.session.store import state_folder
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.runner import Confined, Confinement, SandboxLimits
+from agent_tools.sandbox.runner import Confined, SandboxLimits, SandboxRunner
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
@@ -66,7 +66,7 @@ def make_policy(
     return policy
 
 
-def rule_saver(options: RunOptions, place: Place, layers: Layers) -> Callable[[str], str] | None:
+def rule_saver(options: RunOptions, place: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
     """What saves a rule for the project; None where it would not count there."""
     if options.bare or place.root == place.home:
         return None
@@ -75,13 +75,13 @@ def rule_saver(options: RunOptions, place: Place, layers: Layers) -> Callable[[s
     return saver(layers.trust, state_folder(place.env))
 
 
-def make_confinement(workspace: Workspace, settings: Settings, place: Place) -> Confinement | None:
+def make_confinement(workspace: Workspace, settings: Settings, place: RunEnvironment) -> SandboxRunner | None:
     """The sandbox of a conversation, as the settings say; None where they say that there is none. Raises UsageError."""
     asked = settings.sandbox
     if asked.mode == "off":
         return None
     _check(settings)
-    return Confinement(
+    return SandboxRunner(
         asked.mode,
         lambda temp, network: sandbox_profile(workspace, settings, place, temp=temp, network=network),
         place.env,
@@ -110,7 +110,7 @@ def _check(settings: Settings) -> None:
 
 
 def sandbox_profile(
-    workspace: Workspace, settings: Settings, place: Place, *, temp: Path | None = None, network: bool = False
+    workspace: Workspace, settings: Settings, place: RunEnvironment, *, temp: Path | None = None, network: bool = False
 ) -> Profile:
     """The profile for the next command. temp: the session's private directory. network: this command was allowed it."""
     # Most runs put nothing into a sandbox.

@@ -15,7 +15,7 @@ from agent_cli.config.run_options import ASK_WHICH, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.structured_output import StructuredOutput
 from agent_cli.memory.files import Memory
@@ -95,7 +95,7 @@ def _meant(options: RunOptions, store: SessionStore) -> Path:
 
 def make_header(
     options: RunOptions,
-    place: Place,
+    place: RunEnvironment,
     settings: Settings,
     model: ResolvedModel,
     tools: list[Tool[Any]],
@@ -124,7 +124,7 @@ def make_header(
     return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__, branch=branch)
 
 
-def system_prompt(place: Place, settings: Settings, model: ResolvedModel, memory: Memory) -> str:
+def system_prompt(place: RunEnvironment, settings: Settings, model: ResolvedModel, memory: Memory) -> str:
     """The system prompt with the environment and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
     parts.append(environment_block(place.cwd, place.root, model.name))

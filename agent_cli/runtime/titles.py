@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import SessionNamed
-from agent_cli.core.messages import AssistantMessage, UserMessage, by_person, typed
+from agent_cli.core.messages import AssistantMessage, UserMessage, is_user_message, user_text
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
 from agent_cli.runtime.builder import Agent
@@ -63,7 +63,7 @@ class Titles:
 def _material(agent: Agent) -> str:
     """How the conversation began."""
     history = agent.conversation.history
-    said = next((typed(m.text) for m in history if by_person(m)), "")
+    said = next((user_text(m.text) for m in history if is_user_message(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
     return f"<conversation>\nUser: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
 

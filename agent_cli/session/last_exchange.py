@@ -17,7 +17,15 @@ from agent_cli.core.events import (
     ToolStarted,
     events_by_tag,
 )
-from agent_cli.core.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage, by_person, typed
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    Text,
+    ToolMessage,
+    UserMessage,
+    is_user_message,
+    user_text,
+)
 from agent_cli.session.codec import LogLine, open_log, read
 from agent_cli.session.history import CUT
 from agent_cli.session.records import Partial
@@ -66,8 +74,8 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
         if _said_by(line) != "UserMessage":
             break
         texts.insert(0, line.data["message"]["text"])
-    question = next((text for text in texts if by_person(UserMessage(text))), texts[0])
-    return bounded_exchange(typed(question), _events(lines[start + 1 :]))
+    question = next((text for text in texts if is_user_message(UserMessage(text))), texts[0])
+    return bounded_exchange(user_text(question), _events(lines[start + 1 :]))
 
 
 def _begins(lines: list[LogLine], number: int) -> bool:
@@ -137,7 +145,7 @@ def _event(line: LogLine) -> Event | None:
 def exchange_of(history: Iterable[Message]) -> Exchange | None:
     """The same from messages alone, where the log is not at hand: calls by name, without their displays."""
     messages = list(history)
-    start = next((n for n in range(len(messages) - 1, -1, -1) if by_person(messages[n])), None)
+    start = next((n for n in range(len(messages) - 1, -1, -1) if is_user_message(messages[n])), None)
     if start is None:
         return None
     events: list[Event] = []
@@ -148,7 +156,7 @@ def exchange_of(history: Iterable[Message]) -> Exchange | None:
         elif isinstance(message, ToolMessage):
             events.append(ToolStarted(message.call_id, message.name))
             events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
-    return bounded_exchange(typed(messages[start].text), events)
+    return bounded_exchange(user_text(messages[start].text), events)
 
 
 def bounded_exchange(question: str, events: list[Event]) -> Exchange:

@@ -51,7 +51,7 @@ SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Unfinished:
+class PartialWriter:
     """Gathers the pieces of an answer; `due` is called, on another thread, about a second after something came."""
 
     def __init__(self, redact: Redactor, due: Callable[[], None], seconds: float = SECONDS) -> None:
@@ -122,7 +122,7 @@ class SessionLog:
         self._redact = Redactor(env or {})
         self._warn = warn
         self._lock = _thread.RLock()
-        self._unfinished = Unfinished(self._redact, self._save_unfinished)
+        self._unfinished = PartialWriter(self._redact, self._save_unfinished)
         self._fd = -1
         self._seq = 0
         self._parent = ""

@@ -12,7 +12,7 @@ from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, User
 from agent_cli.session.codec import read_log, unsealed
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import Glance, glances, project_folders, session_files
+from agent_cli.session.summary import SessionSummary, glances, project_folders, session_files
 from agent_tools.fs.safe_read import read_start
 from agent_tools.record import DecodeError, from_plain
 from agent_tools.text import counted, shorten
@@ -28,7 +28,7 @@ _NAMED = 8
 class SeveralSessionsError(SessionNotFoundError):
     """More than one fits; `found` are those, the latest first. The message names the first of them."""
 
-    def __init__(self, said: str, found: list[Glance]) -> None:
+    def __init__(self, said: str, found: list[SessionSummary]) -> None:
         shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_NAMED])
         more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         super().__init__(f"{said} Give the ID of one: {shown}{more}")
@@ -69,7 +69,7 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
     raise SessionNotFoundError(_not_here(text, elsewhere))
 
 
-def meant_by(every: Sequence[Glance], text: str) -> list[Glance]:
+def meant_by(every: Sequence[SessionSummary], text: str) -> list[SessionSummary]:
     """The sessions that a name means; else whose name and beginning have the words; else in whose texts they are."""
     words = text.lower().split()
     named = [g for g in every if g.name and g.name.lower() == text.strip().lower()]

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.messages import of_program, typed
+from agent_cli.core.messages import of_program, user_text
 from agent_cli.session.codec import read_log, unsealed
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_plain
@@ -29,7 +29,7 @@ _WORDS = 80
 ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
 
 
-class Glance(Value):
+class SessionSummary(Value):
     """A session in a list. first: the first words of the user. ended: "done", "failed", "interrupted", "waiting", or
     "open" where the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
 
@@ -56,7 +56,7 @@ class Glance(Value):
         return self.name or self.first or "(nothing was said)"
 
 
-def glance(path: Path) -> Glance | None:
+def glance(path: Path) -> SessionSummary | None:
     """A session at a glance; None where nothing in the file is a record."""
     try:
         data = read_log(path)
@@ -89,7 +89,7 @@ def glance(path: Path) -> Glance | None:
             found |= _told(kind, record)
     if "created" not in found:
         return None
-    return Glance(**found, messages=messages, cost=cost, reliable=reliable)
+    return SessionSummary(**found, messages=messages, cost=cost, reliable=reliable)
 
 
 def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _data(line: bytes) -> dict[str, Any]:
 
 def first_words(text: str) -> str:
     """How a message begins, on one line."""
-    return " ".join(typed(text)[: 4 * _WORDS].split())[:_WORDS]
+    return " ".join(user_text(text)[: 4 * _WORDS].split())[:_WORDS]
 
 
 def session_files(folder: Path) -> list[Path]:
@@ -137,7 +137,7 @@ def is_id(name: str) -> bool:
     return len(name) == 36 and not name.strip("0123456789abcdef-")
 
 
-def glances(folder: Path) -> Iterator[Glance]:
+def glances(folder: Path) -> Iterator[SessionSummary]:
     """The sessions of a project, the latest changed first."""
     for path in session_files(folder):
         if (found := glance(path)) is not None:
@@ -152,7 +152,7 @@ def project_folders(state: Path) -> list[Path]:
         return []
 
 
-def everywhere(state: Path) -> list[Glance]:
+def everywhere(state: Path) -> list[SessionSummary]:
     """The sessions of all projects, the latest changed first."""
     return sorted((g for f in project_folders(state) for g in glances(f)), key=lambda g: g.updated, reverse=True)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
-from agent_cli.core.messages import of_program, typed
+from agent_cli.core.messages import of_program, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Restored
@@ -185,7 +185,7 @@ def build_timeline(data: bytes) -> list[TurnTold]:
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if number in starts:
-            turns.append(_Turn(typed(event["message"]["text"]), record["time"], messages, not starts[number]))
+            turns.append(_Turn(user_text(event["message"]["text"]), record["time"], messages, not starts[number]))
             turns[-1].hooks, early = early, []
             idle = False
         if kind == "MessageAdded":
@@ -277,7 +277,7 @@ def spending(data: bytes) -> Spending:
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if starts.get(number):
-            turns.append(TurnSpent(typed(event["message"]["text"]), Usage()))
+            turns.append(TurnSpent(user_text(event["message"]["text"]), Usage()))
         while kind == "SubagentEvent":
             event = event["event"]
             kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""

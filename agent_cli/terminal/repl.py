@@ -19,14 +19,14 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Listener
 from agent_cli.extensions.mentions import missing_files
 from agent_cli.memory.notes import note_in
 from agent_cli.runtime.attachments import attach_images
-from agent_cli.runtime.builder import Agent, build, switch_model
+from agent_cli.runtime.builder import Agent, build_agent, switch_model
 from agent_cli.runtime.environment import check_mode, find_place, project_files, read_settings, remember_trust
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.pending import refuse_fork, reopen
@@ -43,8 +43,8 @@ from agent_cli.terminal.dialogs.lines import AskInLines, QuestionsInLines
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import hanging, make_console, shown_path, styled
 from agent_cli.terminal.render.diff import display_lines
-from agent_cli.terminal.render.plain import Show
-from agent_cli.terminal.render.theme import Tinted
+from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.theme import ThemedStream
 from agent_cli.terminal.shell_escape import is_bang, run_bang
 from agent_cli.terminal.startup import (
     adopt,
@@ -97,9 +97,9 @@ def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str])
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
     # prompt-toolkit: a fifth of a second that a pipe must not pay for.
-    from agent_cli.terminal.app.session import LiveRepl
+    from agent_cli.terminal.app.session import AppRepl
 
-    return LiveRepl
+    return AppRepl
 
 
 class Repl(Dialogs):
@@ -108,11 +108,11 @@ class Repl(Dialogs):
     keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
     mode_key = "/mode"
 
-    def __init__(self, options: RunOptions, place: Place, layers: Layers) -> None:
+    def __init__(self, options: RunOptions, place: RunEnvironment, layers: Layers) -> None:
         self.options, self.place, self.layers = options, place, layers
         settings = self.layers.settings()
         plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
-        self._tint = Tinted(sys.stdout, settings.terminal.theme)
+        self._tint = ThemedStream(sys.stdout, settings.terminal.theme)
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
         self._first = is_first_start(self.place)
         self._settle_trust()
@@ -129,9 +129,9 @@ class Repl(Dialogs):
         self._titles = Titles(self._paid_aside)
         adopt(self)
 
-    def _open_screen(self) -> Show:
+    def _open_screen(self) -> PlainRenderer:
         """What shows the events."""
-        return Show(self._console, verbose=self.options.verbose)
+        return PlainRenderer(self._console, verbose=self.options.verbose)
 
     def _settle_trust(self) -> None:
         """Ask whether the project is trusted, where it brings what would take effect and a user is there."""
@@ -157,7 +157,7 @@ class Repl(Dialogs):
         if options.fork_session:
             refuse_fork(options, self.layers.settings(), self.place)
         approver, asker = self._answering("")
-        agent = build(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
+        agent = build_agent(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
             return agent

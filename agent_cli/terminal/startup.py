@@ -15,7 +15,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Warned
-from agent_cli.core.place import Place
+from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.session.last_exchange import exchange_of, last_exchange
@@ -49,12 +49,12 @@ def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
     )
 
 
-def is_first_start(place: Place) -> bool:
+def is_first_start(place: RunEnvironment) -> bool:
     """Whether nothing of ours has been kept for this person yet."""
     return not os.path.isdir(state_folder(place.env))  # noqa: PTH112 - the method raises in closed folders
 
 
-def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: Place) -> None:
+def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:
     """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
@@ -71,7 +71,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
     _save(dialogs, place, "model", name)
 
 
-def choose_sandbox(dialogs: Dialogs, layers: Layers, place: Place) -> None:
+def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> None:
     """Ask whether commands run in the sandbox without a question, where there is one and nothing says so yet."""
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
@@ -86,7 +86,7 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: Place) -> None:
         _save(dialogs, place, "sandbox.auto_allow", chosen == 0)
 
 
-def _save(dialogs: Dialogs, place: Place, key: str, value: Any) -> None:
+def _save(dialogs: Dialogs, place: RunEnvironment, key: str, value: Any) -> None:
     if place.home is None:
         return
     from agent_cli.config.user_settings import save_setting  # with the reader of TOML that keeps comments

@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 
 from agent_cli.checkpoints.recorder import Recorder
-from agent_cli.checkpoints.scanner import Bounds
-from agent_cli.checkpoints.store import Store, Where
-from agent_cli.checkpoints.undo import Undoing
+from agent_cli.checkpoints.scanner import SizeLimits
+from agent_cli.checkpoints.store import Store, StoreConfig
+from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
 
@@ -49,9 +49,9 @@ class Play:
         self.random = random.Random(seed)
         self.root = base / "work"
         self.root.mkdir(parents=True)
-        self.where = Where(
+        self.where = StoreConfig(
             base / "state/snapshots/p", (self.root,), os.environ["PATH"], str(base / "home"), "s",
-            Bounds(LIMIT, 20 * LIMIT),
+            SizeLimits(LIMIT, 20 * LIMIT),
         )  # fmt: skip
         self.repository = repository
         self.calls = 0
@@ -71,7 +71,7 @@ class Play:
     def open(self) -> None:
         """As a new process would."""
         self.recorder = Recorder(self.where, str, lambda: "m")
-        self.undoing = Undoing(Store(self.where))
+        self.undoing = UndoManager(Store(self.where))
 
     def turn(self, number: int) -> None:
         """A turn of one to three calls, with the user at work in between, and perhaps a crash in the last."""

@@ -12,9 +12,9 @@ import pytest
 
 from agent_cli.checkpoints.prune import folder_size, is_due, prune
 from agent_cli.checkpoints.recorder import Recorder
-from agent_cli.checkpoints.scanner import Bounds
-from agent_cli.checkpoints.store import Store, Where
-from agent_cli.checkpoints.undo import Undoing
+from agent_cli.checkpoints.scanner import SizeLimits
+from agent_cli.checkpoints.store import Store, StoreConfig
+from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
 from tests.checkpoints.playing import GIT, git, tree_of
@@ -31,10 +31,12 @@ def repository(root: Path) -> Path:
 class Session:
     """Commands run in a folder, with the state around them kept."""
 
-    def __init__(self, root: Path, bounds: Bounds | None = None) -> None:
+    def __init__(self, root: Path, bounds: SizeLimits | None = None) -> None:
         self.root = root
         state = root.parent / "state/snapshots/p"
-        self.where = Where(state, (root,), os.environ["PATH"], str(root.parent / "home"), "s", bounds or Bounds())
+        self.where = StoreConfig(
+            state, (root,), os.environ["PATH"], str(root.parent / "home"), "s", bounds or SizeLimits()
+        )
         self.recorder = Recorder(self.where, str, lambda: "m")
         self.count = 0
         self.said: list[str] = []
@@ -48,8 +50,8 @@ class Session:
         self.said += self.recorder.after(f"c{self.count}")
 
     @property
-    def work(self) -> Undoing:
-        return Undoing(Store(self.where))
+    def work(self) -> UndoManager:
+        return UndoManager(Store(self.where))
 
     def undo(self, turn: int | None = None) -> tuple[list[str], tuple[str, ...]]:
         """Undo the latest turn; what was not put back, and the notes."""
@@ -215,7 +217,7 @@ def test_a_folder_that_became_a_link_is_not_followed(repository: Path) -> None:
 
 def test_large_files_are_named_once_and_listed_before_an_undo(repository: Path) -> None:
     (repository / "big.bin").write_bytes(b"x" * 5_000)
-    session = Session(repository, Bounds(1_000, 100_000))
+    session = Session(repository, SizeLimits(1_000, 100_000))
     session.run("echo 1 > a.txt")
     session.run("echo y >> big.bin; echo 2 > a.txt")
     assert session.said == ["Not kept for an undo: 1 file: big.bin (too large)."]
@@ -228,7 +230,7 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     (repository / ".gitignore").write_text("big/\n")
     (repository / "big").mkdir()
     (repository / "big/f").write_bytes(b"x" * 5_000)
-    recorder = Session(repository, Bounds(1_000, 100_000)).recorder
+    recorder = Session(repository, SizeLimits(1_000, 100_000)).recorder
     facts = [
         recorder.facts([Effect("run", c)], str(repository))
         for c in ("ls", "rm a.txt", "rm -r big", "git stash drop", "rm -rf .git", "find .git -name x -delete")

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_cli.checkpoints.scanner import Bounds
-from agent_cli.checkpoints.store import Store, Where
+from agent_cli.checkpoints.scanner import SizeLimits
+from agent_cli.checkpoints.store import Store, StoreConfig
 
 
 def test_only_while_they_are_young(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_only_while_they_are_young(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     for name in ("a", "b"):
         (work / name).write_text(f"{name}\n")
-    store = Store(Where(tmp_path / "kept", (work,), os.environ["PATH"], str(tmp_path), "s", Bounds()))
+    store = Store(StoreConfig(tmp_path / "kept", (work,), os.environ["PATH"], str(tmp_path), "s", SizeLimits()))
     [before] = store.shots()
     assert young(tmp_path) == ["a", "b"]
     (work / "a").chmod(0o600)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.config.claude_settings import add_claude_settings
-from agent_cli.config.layers import Layers, Voice
+from agent_cli.config.layers import Layers, Origin
 from tests.helpers import agent
 
 
@@ -19,7 +19,7 @@ def write(path: Path, **permissions: Any) -> Path:
     return path
 
 
-def taken(path: Path, voice: Voice = "own") -> Layers:
+def taken(path: Path, voice: Origin = "own") -> Layers:
     layers = Layers()
     add_claude_settings(layers, path, voice)
     return layers

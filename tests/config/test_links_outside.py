@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import Place
+from agent_cli.core.place import RunEnvironment
 from agent_cli.extensions.agents import find_agent_types
 from agent_cli.extensions.commands import find_commands
 from agent_cli.extensions.skills import find_skills
@@ -47,7 +47,9 @@ def counted(root: Path) -> set[str]:
 def layers(root: Path) -> Layers:
     home = root.parent / "home"
     home.mkdir(exist_ok=True)
-    return read_settings(RunOptions(trust=True), Place(root, root, home, {"AGENT_STATE_DIR": str(home / "state")}))
+    return read_settings(
+        RunOptions(trust=True), RunEnvironment(root, root, home, {"AGENT_STATE_DIR": str(home / "state")})
+    )
 
 
 @pytest.mark.parametrize("base", [".claude", ".agent"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.messages import AssistantMessage, UserMessage, by_person, typed, without_note
+from agent_cli.core.messages import AssistantMessage, UserMessage, is_user_message, user_text, without_note
 from agent_cli.engine.loop import LAST_ROUND
 from agent_cli.session.history import LOST_MESSAGE
 from agent_cli.session.pending_plans import feedback_block
@@ -13,8 +13,8 @@ from agent_cli.session.pending_plans import feedback_block
 
 @pytest.mark.parametrize("name", ["plan_mode", "plan_continue", "reminder", "compacted"])
 def test_what_the_program_writes_is_no_word_of_the_persons(name: str) -> None:
-    assert not by_person(UserMessage(prompt(name)))
-    assert not by_person(UserMessage(LAST_ROUND)) and not by_person(UserMessage(LOST_MESSAGE))
+    assert not is_user_message(UserMessage(prompt(name)))
+    assert not is_user_message(UserMessage(LAST_ROUND)) and not is_user_message(UserMessage(LOST_MESSAGE))
 
 
 NOTE = f"\n\n{prompt('plan_mode')}"
@@ -24,16 +24,16 @@ FILE = '\n\n<file path="a.txt">\nmuch text\n</file>'
 @pytest.mark.parametrize("words", ["do it", "two\n\nparagraphs", "what does <plan_mode> do?\n\n<plan_mode>\nx", ""])
 def test_the_users_own_words(words: str) -> None:
     for sent in (words, words + NOTE, words + FILE, words + FILE + NOTE):
-        assert typed(sent) == words
+        assert user_text(sent) == words
         answer = (
             feedback_block({"plan": "The user's feedback:\nnone", "steps": ["one"]}, sent.removesuffix(NOTE)) + NOTE
         )
-        assert typed(answer) == words
-        assert by_person(UserMessage(answer)) and "plan_mode" not in without_note(answer).replace(words, "")
+        assert user_text(answer) == words
+        assert is_user_message(UserMessage(answer)) and "plan_mode" not in without_note(answer).replace(words, "")
     assert without_note(words + FILE + NOTE) == words + FILE
 
 
 @pytest.mark.parametrize("text", ["", "Go on.", "<div>What is wrong here?</div>", "<plan>a</plan>", "[1, 2]"])
 def test_a_person_may_begin_with_any_other_tag(text: str) -> None:
-    assert by_person(UserMessage(text))
-    assert not by_person(AssistantMessage(()))
+    assert is_user_message(UserMessage(text))
+    assert not is_user_message(AssistantMessage(()))

@@ -9,14 +9,14 @@ from typing import Any
 from agent_cli.core.messages import AssistantMessage, Message
 from agent_cli.core.results import Failure, Usage
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
+    MessageStop,
     ModelError,
     Request,
     Started,
-    Stopped,
     TextChunk,
+    ToolCallDelta,
+    ToolCallStart,
     UsageChunk,
 )
 from agent_cli.providers.scripted import _check_results
@@ -108,11 +108,11 @@ class Narrow:
             yield TextChunk(text)
         calls = reply.get("calls", ())
         for number, call in enumerate(calls):
-            yield CallStart(number, f"c{len(self.requests)}-{number}", call["name"])
-            yield CallDelta(number, json.dumps(call["arguments"]))
+            yield ToolCallStart(number, f"c{len(self.requests)}-{number}", call["name"])
+            yield ToolCallDelta(number, json.dumps(call["arguments"]))
         if self._reports:
             yield UsageChunk(Usage(input=count, output=20))
-        yield Stopped("tool_use" if calls else "end_turn", "stop")
+        yield MessageStop("tool_use" if calls else "end_turn", "stop")
 
 
 def whole(request: Request) -> str:

@@ -14,8 +14,8 @@ from agent_cli.core.results import Complete, Failed, Suspended, Usage
 from agent_cli.core.window import Window
 from agent_cli.engine.compaction.measure import limit_of
 from agent_cli.engine.compaction.summarize import SECTIONS
-from agent_cli.engine.turn import Opened, TurnOptions
-from agent_cli.hooks import Function, HookTable
+from agent_cli.engine.turn import ModelHandle, TurnOptions
+from agent_cli.hooks import HookRegistry, PythonHook
 from agent_cli.providers.base import Request
 from agent_cli.providers.scripted import Scripted
 from agent_cli.session.log import SessionLog
@@ -126,7 +126,7 @@ def test_without_a_summary_of_a_model_the_program_writes_one(tmp_path: Path, sum
 
 def test_the_small_model_writes_the_summary_and_the_turn_pays(tmp_path: Path) -> None:
     tiny = Scripted([], small=[{"text": SUMMARY, "usage": {"input": 900, "output": 90}}] * 9)
-    opened = Opened("tiny", "tiny", tiny, lambda usage: usage.but(cost=0.25), window=4_000)
+    opened = ModelHandle("tiny", "tiny", tiny, lambda usage: usage.but(cost=0.25), window=4_000)
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model, small=lambda: opened)
     result = world.turn("Read all nine.", context_window=SIZE)
@@ -270,7 +270,7 @@ def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None
 
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
-    world.kit.hooks = HookTable(functions=[Function("PreCompact", hook)])
+    world.kit.hooks = HookRegistry(functions=[PythonHook("PreCompact", hook)])
     assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
     assert {d["trigger"] for d in asked} == {"auto"}
     assert len(asked) == len(model.asides) == len(world.of(Compacted))
@@ -280,8 +280,8 @@ def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None
 def test_a_hook_may_keep_a_conversation_from_being_compacted(tmp_path: Path) -> None:
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
-    world.kit.hooks = HookTable(
-        functions=[Function("PreCompact", lambda data: {"decision": "block", "reason": "not while I watch"})]
+    world.kit.hooks = HookRegistry(
+        functions=[PythonHook("PreCompact", lambda data: {"decision": "block", "reason": "not while I watch"})]
     )
     result = world.turn("Read all nine.", context_window=SIZE)
     assert not world.of(Compacted)
@@ -337,7 +337,7 @@ def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) ->
         seen.append(data["source"])
         return {"hookSpecificOutput": {"additionalContext": f"Start number {len(seen)}."}}
 
-    world.kit.hooks = HookTable(functions=[Function("SessionStart", hook, matcher="compact")])
+    world.kit.hooks = HookRegistry(functions=[PythonHook("SessionStart", hook, matcher="compact")])
     assert isinstance(world.turn("Read all nine.", context_window=SIZE, plan_nudges=0), Complete)
     summed_up = [event for event in world.of(Compacted) if event.head]
     assert summed_up and seen == ["compact"] * len(summed_up)

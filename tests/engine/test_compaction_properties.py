@@ -15,7 +15,7 @@ from agent_cli.core.results import Limits
 from agent_cli.core.window import Window
 from agent_cli.engine.compaction.controls import compact_now, context_used, pin, uncompact
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.engine.turn import TurnDeps, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import Request
 from agent_cli.session.log import SessionLog
@@ -89,7 +89,7 @@ class Life:
     def begin(self, history: list[Any], window: Window) -> Conversation:
         workspace = Workspace(self.root)
         context = ToolContext(workspace)
-        kit = Kit(self.model, (Blob(), Read(), TodoWrite()), context, Policy(workspace, [], "default"), None)  # type: ignore[arg-type]
+        kit = TurnDeps(self.model, (Blob(), Read(), TodoWrite()), context, Policy(workspace, [], "default"), None)  # type: ignore[arg-type]
         kit.window, kit.attended = window, True
         limits = Limits(rounds=40, failures=0)
         options = TurnOptions(

@@ -21,7 +21,7 @@ from agent_cli.core.events import (
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
-from agent_cli.hooks import Function, HookTable
+from agent_cli.hooks import HookRegistry, PythonHook
 from tests.engine.test_subagents import Split, task
 from tests.engine.world import World
 from tests.helpers import call
@@ -35,7 +35,7 @@ class Hooked(World):
     def __init__(self, root: Path, replies: list[dict[str, Any]], **more: Any) -> None:
         super().__init__(root, replies, **more)
         self.given: list[dict[str, Any]] = []
-        self._functions: list[Function] = []
+        self._functions: list[PythonHook] = []
 
     def hook(self, event: HookEvent, *answers: Said, matcher: str = "", own: bool = True) -> Hooked:
         left = list(answers)
@@ -47,8 +47,8 @@ class Hooked(World):
         return self.function(event, answer, matcher=matcher, own=own)
 
     def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
-        self._functions.append(Function(event, run, **more))
-        self.kit.hooks = HookTable(functions=self._functions)
+        self._functions.append(PythonHook(event, run, **more))
+        self.kit.hooks = HookRegistry(functions=self._functions)
         return self
 
 
@@ -265,7 +265,7 @@ def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) 
     assert len(theirs.asked) == 1
     nobody = Hooked(tmp_path, BASH, answers=[Reject("no")])
     nobody.hook("PermissionRequest", behavior(behavior="allow"))
-    nobody.kit.hooks = HookTable(functions=nobody._functions, asked=False)
+    nobody.kit.hooks = HookRegistry(functions=nobody._functions, asked=False)
     nobody.turn()
     assert len(nobody.asked) == 1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.media import Media, MediaKind
@@ -84,7 +84,7 @@ def test_a_fallback_model_is_sent_what_it_takes(root: Path) -> None:
         root,
         [LOOK, {"error": {"kind": "auth", "message": "No."}}],
         tools=(Look(),),
-        fallbacks=[lambda: Opened("spare", "spare", spare, takes=frozenset(("pdf",)))],
+        fallbacks=[lambda: ModelHandle("spare", "spare", spare, takes=frozenset(("pdf",)))],
     )
     world.turn(takes=IMAGES)
     assert [m.text.partition(".")[0] for m in world.results] == ["Takes image", "Takes pdf"]

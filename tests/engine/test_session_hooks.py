@@ -15,7 +15,7 @@ from agent_cli.engine.hook_points import pre_compact
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnOptions
 from agent_tools.base import ToolError
-from agent_tools.overrides import Lent, Prompted
+from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 from tests.engine.test_hooks import Hooked, Said
 from tests.engine.world import World
 
@@ -89,7 +89,7 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}})
     talk, events = conversation(world)
     world.kit.tools.pop("Bash", None)
-    talk.expand = lambda text: Prompted("x", ("See ", "ls", "."), (), Lent()) if text == "/x" else text
+    talk.expand = lambda text: ExpandedPrompt("x", ("See ", "ls", "."), (), TurnOverrides()) if text == "/x" else text
     with pytest.raises(ToolError, match="Bash is not offered"):
         talk.say("/x", events.append)
     talk.say("one", events.append)

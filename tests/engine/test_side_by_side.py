@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
 from agent_cli.core.results import Complete, Failed, Usage
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
@@ -140,7 +140,7 @@ def test_an_interruption_answers_every_call_once(tmp_path: Path) -> None:
 
 def test_a_question_of_a_tool_goes_to_the_small_model_and_is_paid_for(tmp_path: Path) -> None:
     small = Scripted([], small=[{"text": "A stone.", "expect": "What is it?", "usage": {"input": 7, "output": 3}}])
-    dear = Opened("tiny", "tiny", small, lambda usage: usage.but(cost=0.25))
+    dear = ModelHandle("tiny", "tiny", small, lambda usage: usage.but(cost=0.25))
     for names in (("curious",), ("curious", "b")):
         small.small = small.small or [{"text": "A stone.", "usage": {"input": 7, "output": 3}}]
         world = World(tmp_path, meeting(*names), tools=(*BUILTIN, Meet(len(names))), small=lambda: dear)
@@ -154,7 +154,9 @@ def test_a_question_of_a_tool_goes_to_the_small_model_and_is_paid_for(tmp_path: 
 
 def test_a_small_model_that_fails_costs_the_answer_and_not_the_turn(tmp_path: Path) -> None:
     broken = Scripted([], small=[{"error": {"kind": "overloaded", "message": "Busy."}}])
-    world = World(tmp_path, meeting("curious"), tools=(*BUILTIN, Meet(1)), small=lambda: Opened("tiny", "tiny", broken))
+    world = World(
+        tmp_path, meeting("curious"), tools=(*BUILTIN, Meet(1)), small=lambda: ModelHandle("tiny", "tiny", broken)
+    )
     assert isinstance(world.turn(), Complete)
     assert world.results[0].text == "curious heard: None"
     assert "Busy." in world.of(Warned)[0].text

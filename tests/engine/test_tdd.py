@@ -13,11 +13,11 @@ from agent_cli.core.approvals import Approve, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
 from agent_cli.core.results import Complete, Suspended
 from agent_cli.engine.tdd import _COMMIT, _TEST
-from agent_tools.overrides import Lent
+from agent_tools.overrides import TurnOverrides
 from tests.engine.world import World
 from tests.helpers import call
 
-LENT = Lent(flow="tdd", source="/tdd")
+LENT = TurnOverrides(flow="tdd", source="/tdd")
 TESTS = f"{sys.executable} -m pytest -q -p no:cacheprovider test_add.py"
 PLAN = call("TodoWrite", todos=[{"content": c} for c in ("tests: add", "code: add")])
 RED = call(

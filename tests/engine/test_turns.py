@@ -22,7 +22,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.results import Complete, Failed, Failure, Limits, MaxIterations, Spent, Suspended, Usage
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import ModelHandle
 from agent_cli.providers.base import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
@@ -235,7 +235,7 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
 
     spare = Scripted([{"text": "From the spare."}], "spare")
     world = World(
-        root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: Opened("spare", "spare", spare)]
+        root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ModelHandle("spare", "spare", spare)]
     )
     result = world.turn()
     assert isinstance(result, Complete)
@@ -245,12 +245,12 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
 def test_a_fallback_model_that_cannot_be_opened_is_skipped_with_a_warning(root: Path) -> None:
     from agent_cli.providers.scripted import Scripted
 
-    def broken() -> Opened:
+    def broken() -> ModelHandle:
         raise ModelError(Failure("auth", "There is no key."))
 
     spare = Scripted([{"text": "From the spare."}], "spare")
     replies = [{"error": {"kind": "auth", "message": "No."}}]
-    world = World(root, replies, fallbacks=[broken, lambda: Opened("spare", "spare", spare)])
+    world = World(root, replies, fallbacks=[broken, lambda: ModelHandle("spare", "spare", spare)])
     assert isinstance(world.turn(), Complete)
     warned = [event.text for event in world.events if isinstance(event, Warned)]
     assert warned[0] == "A fallback model is skipped: There is no key."

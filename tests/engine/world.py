@@ -12,7 +12,7 @@ from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import RuleList, read_rule
 from agent_cli.engine.conversation import drive
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Kit, TurnOptions
+from agent_cli.engine.turn import TurnDeps, TurnOptions
 from agent_cli.extensions.agents import builtin_agent_types
 from agent_cli.permissions.policy import Mode, Policy
 from agent_cli.providers.base import ToolSpec
@@ -48,7 +48,7 @@ class World:
         workspace = Workspace(root)
         context = ToolContext(workspace, env={"PATH": "/usr/bin:/bin"})
         self.policy = Policy(workspace, rules, mode)
-        self.kit = Kit(self.model, tools, context, self.policy, self._answer, **kit)
+        self.kit = TurnDeps(self.model, tools, context, self.policy, self._answer, **kit)
         self.kit.agents = builtin_agent_types()
         self.history: list[Message] = []
 

@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.events import Event, HookRan, Warned
 from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.conversation import drive
-from agent_cli.hooks import HookTable
+from agent_cli.hooks import HookRegistry
 from agent_cli.hooks.registry import HookSession
 from agent_tools.cancel import CancelToken
 
@@ -53,6 +53,6 @@ class Step:
         return [e.text for e in self.events if isinstance(e, Warned)]
 
 
-def table_of(root: Path, hooks: list[Hook], **more: Any) -> HookTable:
+def table_of(root: Path, hooks: list[Hook], **more: Any) -> HookRegistry:
     session = HookSession("s-1", str(root / "log.jsonl"), root)
-    return HookTable(hooks, session=session, environment=lambda own: dict(PATH), cwd=lambda: root, **more)
+    return HookRegistry(hooks, session=session, environment=lambda own: dict(PATH), cwd=lambda: root, **more)

@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.conversation import drive
-from agent_cli.hooks import HookTable
+from agent_cli.hooks import HookRegistry
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.extensions.hooking import Step, table_of
 from tests.tools.web_server import Page, WebServer, page
@@ -79,7 +79,7 @@ def test_headers_take_the_variables_that_the_hook_names_and_no_others(tmp_path: 
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "[${SECRET}]"}
     with WebServer({"/hook": page("")}) as server:
         hook = Hook("Stop", server.url("/hook"), kind="http", headers=headers, variables=("TOKEN",))
-        table = HookTable([hook], environment=lambda own: {"TOKEN": "t-1", "SECRET": "s-1"}, cwd=lambda: tmp_path)
+        table = HookRegistry([hook], environment=lambda own: {"TOKEN": "t-1", "SECRET": "s-1"}, cwd=lambda: tmp_path)
         drive(table.run("Stop", {}, CancelToken()), lambda event: None)
     sent = server.seen[0][1]
     assert (sent["authorization"], sent["x-other"]) == ("Bearer t-1", "[]")

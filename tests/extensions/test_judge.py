@@ -13,8 +13,8 @@ from agent_cli.core.hooks import Hook, HookEvent
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import drive
-from agent_cli.engine.turn import Opened
-from agent_cli.hooks import HookTable
+from agent_cli.engine.turn import ModelHandle
+from agent_cli.hooks import HookRegistry
 from agent_cli.hooks.handlers import read_hook_verdict
 from agent_cli.providers.scripted import Scripted
 from agent_tools.cancel import CancelledError, CancelToken
@@ -26,9 +26,9 @@ NO = json.dumps({"ok": False, "reason": "The tests were not run."})
 COSTS = Usage(input=20, output=5, cost=0.5)
 
 
-def table(root: Path, model: Scripted, event: HookEvent, words: str = "Did they test it?", **hook: Any) -> HookTable:
-    judge = Opened("tiny", "tiny", model, lambda usage: COSTS)
-    return HookTable([Hook(event, words, kind="prompt", **hook)], cwd=lambda: root, opened=lambda name: judge)
+def table(root: Path, model: Scripted, event: HookEvent, words: str = "Did they test it?", **hook: Any) -> HookRegistry:
+    judge = ModelHandle("tiny", "tiny", model, lambda usage: COSTS)
+    return HookRegistry([Hook(event, words, kind="prompt", **hook)], cwd=lambda: root, opened=lambda name: judge)
 
 
 @pytest.mark.parametrize(

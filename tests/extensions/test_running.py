@@ -15,7 +15,7 @@ import pytest
 from agent_cli.core.events import HookRan, HookStarted
 from agent_cli.core.hooks import Hook
 from agent_cli.engine.conversation import drive
-from agent_cli.hooks import Function, HookTable
+from agent_cli.hooks import HookRegistry, PythonHook
 from agent_cli.hooks.registry import matcher_matches
 from agent_cli.hooks.runner import EXIT_1
 from agent_tools.cancel import CancelledError, CancelToken
@@ -212,17 +212,17 @@ def test_functions_in_python_keep_the_same_contract(tmp_path: Path) -> None:
     def faulty(data: dict[str, Any]) -> None:
         raise ValueError("oh")
 
-    def run(*functions: Function, command: str = "ls") -> Any:
-        table = HookTable(functions=functions)
+    def run(*functions: PythonHook, command: str = "ls") -> Any:
+        table = HookRegistry(functions=functions)
         events: list[Any] = []
         result = drive(table.run("PreToolUse", {"tool_input": {"command": command}}, CancelToken()), events.append)
         return result, [e for e in events if isinstance(e, HookRan)]
 
-    result, ran = run(Function("PreToolUse", guard), command="rm x")
+    result, ran = run(PythonHook("PreToolUse", guard), command="rm x")
     assert (result.verdict, result.reason) == ("deny", "no rm")
     assert ran[0].command.endswith("guard")
-    assert run(Function("PreToolUse", guard))[0].verdict == ""
-    result, ran = run(Function("PreToolUse", faulty))
+    assert run(PythonHook("PreToolUse", guard))[0].verdict == ""
+    result, ran = run(PythonHook("PreToolUse", faulty))
     assert (result.verdict, ran[0].note, ran[0].outcome) == ("", "failed: ValueError: oh", "error")
-    assert run(Function("PreToolUse", faulty, strict=True))[0].verdict == "deny"
-    assert run(Function("PreToolUse", lambda data: "yes"))[1][0].outcome == "error"  # type: ignore[arg-type,return-value]
+    assert run(PythonHook("PreToolUse", faulty, strict=True))[0].verdict == "deny"
+    assert run(PythonHook("PreToolUse", lambda data: "yes"))[1][0].outcome == "error"  # type: ignore[arg-type,return-value]

@@ -14,7 +14,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp.approvals import Approvals
 from agent_cli.mcp.config import DeclaredServer, Scope
 from agent_cli.mcp.manager import Servers
-from agent_cli.mcp.server import Server, Setup
+from agent_cli.mcp.server import Server, ServerSettings
 
 HERE = Path(__file__).parent
 GOOD = McpServer(command=sys.executable, args=(str(HERE / "good.py"),))
@@ -38,7 +38,7 @@ def company(
 ) -> Iterator[Servers]:
     """Servers that run, each up or failed."""
     env = {k: v for k, v in os.environ.items() if k in ("PATH", "PYTHONPATH", "HOME")}
-    setup = Setup(
+    setup = ServerSettings(
         env={**env, "WHO": "me"},
         server_env=lambda: env,
         cwd=folder,

@@ -16,7 +16,7 @@ import pytest
 
 from agent_cli.permissions.shell import parser
 from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.words import Analysis, Part, Word
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.record import Value
 from tests.permissions.word_lines import VARIABLES, Line
 
@@ -216,7 +216,7 @@ def is_named(cwd: str, words: tuple[str, ...], analysis: Analysis) -> bool:
     return any(_fits(cwd, words, part) for part in analysis.parts)
 
 
-def _fits(cwd: str, words: tuple[str, ...], part: Part) -> bool:
+def _fits(cwd: str, words: tuple[str, ...], part: SimpleCommand) -> bool:
     if part.cwds is not None and cwd not in {os.path.realpath(c) for c in part.cwds}:
         return False
     if part.why or not part.words or part.words[0].why:

@@ -17,7 +17,7 @@ from agent_cli.core.rules import read_rule
 from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.words import Analysis, Part, Word
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from tests.permissions.grammar import Grammar
@@ -86,7 +86,7 @@ def named(run: Ran, analysis: Analysis) -> bool:
     return any(_is_named(run, part) for part in analysis.parts)
 
 
-def _is_named(run: Ran, part: Part) -> bool:
+def _is_named(run: Ran, part: SimpleCommand) -> bool:
     if not part.words or os.path.basename(part.words[0].text) != run.words[0]:
         return False
     if part.cwds is not None and run.cwd not in {os.path.realpath(c) for c in part.cwds}:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.layers import Layers
-from agent_cli.core.place import Place
+from agent_cli.core.place import RunEnvironment
 from agent_cli.core.trust import Trust
 from agent_cli.permissions.git.standing import look_at_repository
 from agent_cli.permissions.git.use import NotUsableError, git_to_read
@@ -112,7 +112,7 @@ def test_the_interface_asks_git_nothing_or_nothing_that_runs_a_program(
     assert bool(brings) != (request.node.callspec.id in PLAIN), brings
     layers = Layers([])
     layers.trust = Trust(str(root), "untrusted" if brings else "plain", "", brings)
-    has_changes(Place(opened.cwd, root, Path(opened.env["HOME"]), opened.env), layers)
+    has_changes(RunEnvironment(opened.cwd, root, Path(opened.env["HOME"]), opened.env), layers)
     assert len(branch_of(opened.cwd)) < 300
     if not brings:
         for words in (("diff",), ("log", "-p"), ("show",), ("stash", "list"), ("grep", "one"), ("ls-files", "-m")):

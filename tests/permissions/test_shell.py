@@ -13,7 +13,7 @@ from agent_cli.permissions.shell.analysis import analyse, parse_tree, plain_part
 from agent_cli.permissions.shell.parser import find_shfmt, too_long
 from agent_cli.permissions.shell.scope import Scope
 from agent_cli.permissions.shell.walker import Walk
-from agent_cli.permissions.shell.words import Part
+from agent_cli.permissions.shell.words import SimpleCommand
 from tests.counting import steps
 from tests.helpers import examples
 
@@ -264,7 +264,7 @@ def test_files_of_redirections(command: str, redirects: list[tuple[str, str]]) -
     assert list(dict.fromkeys(found)) == redirects
 
 
-def as_shfmt_reads(command: str) -> tuple[Part, ...]:
+def as_shfmt_reads(command: str) -> tuple[SimpleCommand, ...]:
     walk = Walk(command)
     walk.statements(parse_tree(command).get("Stmts"), Scope({}, (CWD,)))
     assert not walk.unclear

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent_cli.providers.http import Http, HttpResponse, Timeouts
+from agent_cli.providers.http import HttpPool, HttpResponse, Timeouts
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.helpers import end_listening
 from tests.providers.server import ModelServer
@@ -29,8 +29,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def http(server: ModelServer, timeouts: Timeouts | None = None) -> Http:
-    return Http(server.openai_url + "/chat/completions", timeouts or Timeouts())
+def http(server: ModelServer, timeouts: Timeouts | None = None) -> HttpPool:
+    return HttpPool(server.openai_url + "/chat/completions", timeouts or Timeouts())
 
 
 def body_of(reply: HttpResponse) -> bytes:

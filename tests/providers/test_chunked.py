@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.providers.http import Unchunker
+from agent_cli.providers.http import ChunkedDecoder
 
 
 @given(
@@ -21,7 +21,7 @@ def test_content_comes_out_however_it_was_cut(
     chunks: list[bytes], sizes: list[int], extension: bytes, trailers: bytes
 ) -> None:
     raw = b"".join(b"%X%s\r\n%s\r\n" % (len(c), extension, c) for c in chunks) + b"0\r\n" + trailers + b"\r\n"
-    unchunker = Unchunker()
+    unchunker = ChunkedDecoder()
     content = b""
     place = turn = 0
     while place < len(raw):
@@ -36,4 +36,4 @@ def test_content_comes_out_however_it_was_cut(
 @pytest.mark.parametrize("raw", [b"hello\r\n", b"-5\r\n", b"3\r\nabcz\r\n", b"1" * 70_000])
 def test_what_is_not_chunked_coding_is_refused(raw: bytes) -> None:
     with pytest.raises(HTTPException):
-        Unchunker().feed(raw)
+        ChunkedDecoder().feed(raw)

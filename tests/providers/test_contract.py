@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.providers.base import ModelError, Notice, Started, Stopped, TextChunk
+from agent_cli.providers.base import MessageStop, ModelError, Notice, Started, TextChunk
 from agent_cli.providers.http import Timeouts
 from agent_cli.providers.retry import Retrying
 from agent_tools.cancel import CancelledError, CancelToken
@@ -50,7 +50,7 @@ def test_text(wire: Wire, stream: bool) -> None:
     assert isinstance(answer.chunks[0], Started)
     if wire.strict:
         assert answer.chunks[0] == Started("r-9", "the-model")
-    assert isinstance(answer.chunks[-1], Stopped)
+    assert isinstance(answer.chunks[-1], MessageStop)
     assert answer.reason == "end_turn"
 
 
@@ -270,7 +270,7 @@ def test_an_answer_that_breaks_off(wire: Wire, reply: Reply) -> None:
                 got.append(chunk)
     assert caught.value.failure.kind == "network"
     assert any(isinstance(c, TextChunk) for c in got), "what came before is not lost"
-    assert not any(isinstance(c, Stopped) for c in got)
+    assert not any(isinstance(c, MessageStop) for c in got)
 
 
 @pytest.mark.parametrize("status", [200, 502])

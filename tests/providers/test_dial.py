@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.http import Http, Timeouts
+from agent_cli.providers.http import HttpPool, Timeouts
 from agent_tools.cancel import CancelToken
 from agent_tools.net import connect
 from tests.providers import server as scripted
@@ -71,7 +71,7 @@ def test_no_proxy_domains(host: str, no_proxy: str, bypassed: bool) -> None:
 def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1080")
     with pytest.raises(ModelError, match="socks5:// is not supported"):
-        Http("http://api.example.com/", Timeouts()).post({}, BODY, CancelToken())
+        HttpPool("http://api.example.com/", Timeouts()).post({}, BODY, CancelToken())
 
 
 # TLS.
@@ -142,17 +142,17 @@ def test_a_proxy_that_refuses_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> Non
     with Proxy(refuse="407 Proxy Authentication Required") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(ModelError, match=r"refused to connect to api\.example\.com: 407 Proxy Auth"):
-            Http("https://api.example.com/v1", Timeouts()).post({}, BODY, CancelToken())
+            HttpPool("https://api.example.com/v1", Timeouts()).post({}, BODY, CancelToken())
 
 
 def test_cancelling_ends_a_tls_handshake() -> None:
     with silent_port() as (port, came):
-        door = Http(f"https://127.0.0.1:{port}/", Timeouts())
+        door = HttpPool(f"https://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), came.wait) < PROMPT
 
 
 def test_cancelling_ends_waiting_for_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with silent_port() as (port, came):
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-        door = Http("https://api.example.com/", Timeouts())
+        door = HttpPool("https://api.example.com/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), came.wait) < PROMPT

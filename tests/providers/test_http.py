@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.http import Http, Timeouts
+from agent_cli.providers.http import HttpPool, Timeouts
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net import connect
 from tests.providers import server as scripted
@@ -93,7 +93,7 @@ def test_nothing_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     with pytest.raises(ModelError, match=rf"Could not connect to 127.0.0.1:{port}: connection refused") as caught:
-        Http(f"http://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
+        HttpPool(f"http://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.failure.retryable
 
 
@@ -103,20 +103,20 @@ def test_a_name_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(ModelError, match=r"Could not find the host nowhere\.invalid: Name or service not known"):
-        Http("http://nowhere.invalid/v1", Timeouts()).post({}, BODY, CancelToken())
+        HttpPool("http://nowhere.invalid/v1", Timeouts()).post({}, BODY, CancelToken())
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "api.example.com/v1", "", "http://", "http://x:notaport/"])
 def test_what_is_not_a_web_address_is_refused_in_a_sentence(url: str) -> None:
     with pytest.raises(ModelError, match="is not an http or https address") as caught:
-        Http(url, Timeouts()).post({}, BODY, CancelToken())
+        HttpPool(url, Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.failure.kind == "bad_request"
 
 
 @pytest.mark.parametrize("value", ["two\r\nlines: 1", "non-latin …", "\x00"])
 def test_a_header_that_http_cannot_carry_is_refused(value: str) -> None:
     with pytest.raises(ModelError, match="characters that cannot be sent"):
-        Http("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
+        HttpPool("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
 
 
 @contextmanager
@@ -150,19 +150,19 @@ def answering(answer: bytes, read: int = 65536) -> Iterator[str]:
 )
 def test_every_way_to_end_a_body(answer: bytes) -> None:
     with answering(answer) as url:
-        assert body_of(Http(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
+        assert body_of(HttpPool(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
 
 
 def test_a_body_that_is_shorter_than_its_length_is_an_error() -> None:
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello") as url:
-        reply = Http(url, Timeouts()).post({}, BODY, CancelToken())
+        reply = HttpPool(url, Timeouts()).post({}, BODY, CancelToken())
         with pytest.raises(ModelError, match="broke off in the middle"):
             body_of(reply)
 
 
 def test_a_refusal_of_a_request_that_was_not_read_to_its_end_is_heard() -> None:
     with answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", read=1000) as url:
-        reply = Http(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
+        reply = HttpPool(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
         assert (reply.status, body_of(reply)) == (413, b"big")
 
 
@@ -171,7 +171,7 @@ def test_something_else_than_http_answers() -> None:
         answering(b"220 smtp.example.com ESMTP\r\n") as url,
         pytest.raises(ModelError, match="did not answer in HTTP") as caught,
     ):
-        Http(url, Timeouts()).post({}, BODY, CancelToken())
+        HttpPool(url, Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.failure.kind == "malformed"
 
 
@@ -206,7 +206,7 @@ def test_zero_means_no_limit() -> None:
 
 def test_connecting_ends_with_its_limit() -> None:
     with full_port() as port, pytest.raises(ModelError, match="no answer in time"):
-        Http(f"http://127.0.0.1:{port}/", Timeouts(connect=0.1)).post({}, BODY, CancelToken())
+        HttpPool(f"http://127.0.0.1:{port}/", Timeouts(connect=0.1)).post({}, BODY, CancelToken())
 
 
 # Cancelling.
@@ -254,7 +254,7 @@ def test_cancelling_ends_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    door = Http("http://slow.example/", Timeouts())
+    door = HttpPool("http://slow.example/", Timeouts())
     assert cancelled_within(lambda token: door.post({}, BODY, token), asked.wait) < PROMPT
     release.set()
 
@@ -269,5 +269,5 @@ def test_cancelling_ends_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(connect, "_connect_one", noted)
     with full_port() as port:
-        door = Http(f"http://127.0.0.1:{port}/", Timeouts())
+        door = HttpPool(f"http://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), connecting.wait) < PROMPT

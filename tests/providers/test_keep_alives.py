@@ -13,9 +13,9 @@ import pytest
 from agent_cli.core.messages import UserMessage
 from agent_cli.providers import http
 from agent_cli.providers.anthropic import Anthropic
-from agent_cli.providers.base import ModelError, Request, TextChunk, Transport
+from agent_cli.providers.base import ModelClient, ModelError, Request, TextChunk
 from agent_cli.providers.http import Timeouts
-from agent_cli.providers.http_client import Splitter
+from agent_cli.providers.http_client import SSEDecoder
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
 from tests.providers.doors import clean_environment
@@ -54,11 +54,11 @@ def dripping(pieces: Iterable[bytes], kind: bytes = b"text/event-stream") -> Ite
         thread.join()
 
 
-def openai(url: str) -> Transport:
+def openai(url: str) -> ModelClient:
     return OpenAIChat(f"{url}/v1", "key", timeouts=Timeouts(idle=IDLE))
 
 
-def anthropic(url: str) -> Transport:
+def anthropic(url: str) -> ModelClient:
     return Anthropic(url, "key", timeouts=Timeouts(idle=IDLE))
 
 
@@ -74,7 +74,7 @@ def anthropic(url: str) -> Transport:
     ],
 )
 def test_nothing_but_keep_alives_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Transport], piece: bytes
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[str], ModelClient], piece: bytes
 ) -> None:
     monkeypatch.setattr(http, "KEEP_ALIVES", 0.3 / IDLE)
     with dripping(repeat(piece)) as url, pytest.raises(ModelError) as caught:
@@ -95,7 +95,7 @@ def test_blanks_in_place_of_a_whole_answer_are_keep_alives_too(monkeypatch: pyte
 
 @pytest.mark.parametrize(("make", "protocol"), [(openai, "openai"), (anthropic, "anthropic")])
 def test_words_between_keep_alives_begin_the_wait_anew(
-    monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Transport], protocol: Protocol
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[str], ModelClient], protocol: Protocol
 ) -> None:
     monkeypatch.setattr(http, "KEEP_ALIVES", 0.6 / IDLE)
     text = "word " * 60
@@ -106,11 +106,11 @@ def test_words_between_keep_alives_begin_the_wait_anew(
 
 
 def test_an_event_has_a_bound() -> None:
-    splitter = Splitter(most=1_000)
+    splitter = SSEDecoder(most=1_000)
     with pytest.raises(OverflowError):
         for _ in range(100):
             splitter.feed(b"data: " + b"x" * 100 + b"\n")
-    splitter = Splitter(most=1_000)
+    splitter = SSEDecoder(most=1_000)
     events = [splitter.feed(b"data: " + b"x" * 500 + b"\n\n") for _ in range(100)]
     assert len(events) == 100
 
@@ -118,6 +118,6 @@ def test_an_event_has_a_bound() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_events_are_found_however_their_ends_are_cut(size: int) -> None:
     data = b"\ndata: a\n\n\n: c\n\ndata: b\r\n\r\ndata: c\rdata: d\r\rdata: e\n"
-    splitter = Splitter()
+    splitter = SSEDecoder()
     found = [event for at in range(0, len(data), size) for event in splitter.feed(data[at : at + size])]
     assert found == [("", "a"), ("", "b"), ("", "c\nd")]

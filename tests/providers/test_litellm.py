@@ -22,18 +22,18 @@ from agent_cli.core.results import Usage
 from agent_cli.providers import litellm
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
+    MessageStop,
+    ModelClient,
     ModelError,
     Notice,
     Request,
     Started,
-    Stopped,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     ToolSpec,
-    Transport,
     UsageChunk,
 )
 from agent_cli.providers.http import Timeouts
@@ -62,7 +62,7 @@ def request(model: str, *history: Message, **options: Any) -> Request:
     return Request(model=model, system="be brief", messages=history or (UserMessage("hello"),), **options)
 
 
-def wires(protocol: str, server: ModelServer) -> tuple[Transport, Transport, str]:
+def wires(protocol: str, server: ModelServer) -> tuple[ModelClient, ModelClient, str]:
     """The direct wire, LiteLLM, and a model, for one protocol."""
     if protocol == "anthropic":
         url = server.anthropic_url
@@ -71,7 +71,7 @@ def wires(protocol: str, server: ModelServer) -> tuple[Transport, Transport, str
     return OpenAIChat(url, "key"), LiteLLM("openai/gpt-4.1", "key", url), "gpt-4.1"
 
 
-def talk(wire: Transport, asked: Request) -> list[Chunk]:
+def talk(wire: ModelClient, asked: Request) -> list[Chunk]:
     return list(wire.stream(asked, CancelToken()))
 
 
@@ -89,13 +89,13 @@ def merged(chunks: list[Chunk]) -> dict[str, Any]:
             if isinstance(chunk, ThinkingChunk):
                 order[-1][2] += chunk.signature
                 order[-1][3] += chunk.data
-        elif isinstance(chunk, CallStart):
+        elif isinstance(chunk, ToolCallStart):
             calls[chunk.index] = [chunk.id, chunk.name, ""]
-        elif isinstance(chunk, CallDelta):
+        elif isinstance(chunk, ToolCallDelta):
             calls[chunk.index][2] += chunk.json
         elif isinstance(chunk, UsageChunk):
             usage = chunk.usage
-        elif isinstance(chunk, Stopped):
+        elif isinstance(chunk, MessageStop):
             stop = chunk.reason
     made = [(id_, name, json.loads(arguments or "{}")) for id_, name, arguments in calls.values()]
     return {"order": order, "calls": made, "usage": usage, "stop": stop}

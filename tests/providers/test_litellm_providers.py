@@ -18,7 +18,7 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.providers.base import ModelError, Request, Stopped, ThinkingChunk
+from agent_cli.providers.base import MessageStop, ModelError, Request, ThinkingChunk
 from agent_cli.providers.http import Timeouts
 from agent_cli.providers.litellm import close_workers
 from agent_cli.providers.litellm_worker import classify
@@ -249,7 +249,7 @@ def test_further_words_for_the_end(name: str, word: str) -> None:
         answer = ask(BY_NAME[name], Reply(text="x", stop=word), stream=stream)
         assert answer.reason == WORDS[name][word]
         end = answer.chunks[-1]
-        assert isinstance(end, Stopped) and end.raw == word
+        assert isinstance(end, MessageStop) and end.raw == word
 
 
 @pytest.mark.parametrize(("name", "word", "kind"), GIVEN_UP)

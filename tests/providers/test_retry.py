@@ -9,24 +9,24 @@ import pytest
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.providers.base import (
-    CallStart,
     Chunk,
+    MessageStop,
     ModelError,
     Notice,
     PlainAnswer,
     Request,
     Restarted,
     Started,
-    Stopped,
     TextChunk,
     ThinkingChunk,
+    ToolCallStart,
     UsageChunk,
 )
 from agent_cli.providers.retry import Retrying
 from agent_tools.cancel import CancelledError, CancelToken
 
 REQUEST = Request("m", "", (UserMessage("hi"),))
-GOOD: list[Chunk | ModelError] = [TextChunk("done"), Stopped("end_turn")]
+GOOD: list[Chunk | ModelError] = [TextChunk("done"), MessageStop("end_turn")]
 
 
 def refused(kind: str = "rate_limit", retryable: bool = True, after: float | None = None) -> ModelError:
@@ -108,7 +108,7 @@ def test_a_lasting_failure_is_not_tried_again(kind: str) -> None:
     assert sleeper.waits == []
 
 
-@pytest.mark.parametrize("taken", [TextChunk("a"), ThinkingChunk("b"), CallStart(0, "c", "Read")])
+@pytest.mark.parametrize("taken", [TextChunk("a"), ThinkingChunk("b"), ToolCallStart(0, "c", "Read")])
 def test_an_answer_that_breaks_off_is_void_and_asked_for_again(taken: Chunk) -> None:
     wire = Retrying(Script([Started("1", "m"), taken, refused("network")], GOOD), sleep=Sleeper())
     chunks = list(wire.stream(REQUEST, CancelToken()))

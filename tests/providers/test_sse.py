@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.providers.http_client import Splitter
+from agent_cli.providers.http_client import SSEDecoder
 
 Events = list[tuple[str, str]]
 
@@ -38,7 +38,7 @@ STREAMS = st.builds(
 
 
 def split(pieces: list[bytes]) -> Events:
-    splitter = Splitter()
+    splitter = SSEDecoder()
     return [event for piece in pieces for event in splitter.feed(piece)]
 
 
@@ -85,7 +85,7 @@ def test_byte_by_byte(stream: bytes) -> None:
 
 
 def test_an_event_is_delivered_as_soon_as_its_blank_line_is_there() -> None:
-    splitter = Splitter()
+    splitter = SSEDecoder()
     assert splitter.feed(b"data: a\r\r") == [("", "a")]
     assert splitter.feed(b"\ndata: b\n\n") == [("", "b")]
 
@@ -95,7 +95,7 @@ def test_an_unfinished_event_is_no_event() -> None:
 
 
 def test_a_long_event_in_small_pieces_is_not_copied_again_and_again() -> None:
-    splitter = Splitter()
+    splitter = SSEDecoder()
     splitter.feed(b"data: ")
     for _ in range(20_000):
         assert splitter.feed(b"x" * 256) == []

@@ -10,17 +10,17 @@ from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Think
 from agent_cli.core.results import Usage
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import (
-    CallDelta,
-    CallStart,
     Chunk,
+    MessageStop,
+    ModelClient,
     Notice,
     Request,
     Started,
-    Stopped,
     TextChunk,
     ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
     ToolSpec,
-    Transport,
     UsageChunk,
 )
 from agent_cli.providers.http import Timeouts
@@ -44,11 +44,11 @@ class Wire(Value):
 
     name: str
     protocol: Protocol
-    make: Callable[[str, str, Timeouts], Transport]
+    make: Callable[[str, str, Timeouts], ModelClient]
     model: str = "test-model"
     strict: bool = True
 
-    def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> Transport:
+    def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> ModelClient:
         """A transport to the server."""
         url = server.openai_url if self.protocol == "openai" else server.anthropic_url
         return self.make(url, "secret-key", timeouts or Timeouts())
@@ -118,15 +118,15 @@ def gathered(chunks: Iterable[Chunk]) -> Answer:
             else:
                 parts.append(Thinking(chunk.text, chunk.signature, chunk.data))
             open_thought = not (chunk.signature or chunk.data)
-        elif isinstance(chunk, CallStart):
+        elif isinstance(chunk, ToolCallStart):
             assert chunk.index not in calls, "a call is announced once"
             calls[chunk.index] = [chunk.id, chunk.name, ""]
             parts.append(chunk.index)
-        elif isinstance(chunk, CallDelta):
+        elif isinstance(chunk, ToolCallDelta):
             calls[chunk.index][2] += chunk.json
         elif isinstance(chunk, UsageChunk):
             usage = chunk.usage
-        elif isinstance(chunk, Stopped):
+        elif isinstance(chunk, MessageStop):
             assert not reason, "an answer ends once"
             reason = chunk.reason
     whole = [_call(*calls[p]) if isinstance(p, int) else p for p in parts]

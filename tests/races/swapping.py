@@ -12,7 +12,7 @@ from types import TracebackType
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.tool_call import check
-from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.engine.turn import Turn, TurnDeps, TurnOptions
 from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
@@ -76,7 +76,7 @@ class Ground:
         self.root = workspace.root
         self.ctx = ToolContext(workspace, env=dict(os.environ), demand_read=False)
         policy = Policy(workspace, [], "acceptEdits")
-        kit = Kit(Scripted([]), BUILTIN, self.ctx, policy, lambda request: None)  # type: ignore[arg-type, return-value]
+        kit = TurnDeps(Scripted([]), BUILTIN, self.ctx, policy, lambda request: None)  # type: ignore[arg-type, return-value]
         self.turn = Turn([], kit, TurnOptions(model="none", label="none", system=""), run_turn)
         self.tried = self.done = 0
 

@@ -11,9 +11,9 @@ from agent_cli.checkpoints import undo
 from agent_cli.checkpoints.file_state import FileState
 from agent_cli.checkpoints.git_store import oid_of
 from agent_cli.checkpoints.recorder import Recorder
-from agent_cli.checkpoints.scanner import Bounds
-from agent_cli.checkpoints.store import Store, Where
-from agent_cli.checkpoints.undo import Undoing, put_back
+from agent_cli.checkpoints.scanner import SizeLimits
+from agent_cli.checkpoints.store import Store, StoreConfig
+from agent_cli.checkpoints.undo import UndoManager, put_back
 from agent_cli.checkpoints.undo_plan import Item
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
@@ -23,9 +23,9 @@ NAMES = ("a.txt", "sub/b.txt", "n.ipynb")
 
 
 @pytest.fixture
-def where(ground: Ground, tmp_path: Path) -> Where:
+def where(ground: Ground, tmp_path: Path) -> StoreConfig:
     home, state = str(tmp_path / "home"), tmp_path / "state/snapshots/p"
-    return Where(state, (ground.root,), os.environ["PATH"], home, "s", Bounds())
+    return StoreConfig(state, (ground.root,), os.environ["PATH"], home, "s", SizeLimits())
 
 
 def outside_in(store: Store, ground: Ground) -> list[Path]:
@@ -36,7 +36,7 @@ def outside_in(store: Store, ground: Ground) -> list[Path]:
 
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
-def test_what_is_kept_before_a_write(way: str, ground: Ground, where: Where, victim: str) -> None:
+def test_what_is_kept_before_a_write(way: str, ground: Ground, where: StoreConfig, victim: str) -> None:
     recorder = Recorder(where, str, lambda: "m")
     recorder.turn([UserMessage("go")], new=True)
     effects = [Effect("write", str(ground.root / "d" / name)) for name in NAMES]
@@ -53,7 +53,7 @@ def test_what_is_kept_before_a_write(way: str, ground: Ground, where: Where, vic
 
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])
-def test_what_is_put_back(way: str, ground: Ground, where: Where, victim: str) -> None:
+def test_what_is_put_back(way: str, ground: Ground, where: StoreConfig, victim: str) -> None:
     store = Store(where)
     states = [FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n")]
     path = ground.root / "d/a.txt"
@@ -70,9 +70,9 @@ def test_what_is_put_back(way: str, ground: Ground, where: Where, victim: str) -
     print(f"{tried} tried, {done} done")
 
 
-def test_a_whole_undo(way: str, ground: Ground, where: Where) -> None:
+def test_a_whole_undo(way: str, ground: Ground, where: StoreConfig) -> None:
     """A write and its undo, again and again."""
-    recorder, undoing = Recorder(where, str, lambda: "m"), Undoing(Store(where))
+    recorder, undoing = Recorder(where, str, lambda: "m"), UndoManager(Store(where))
     path = ground.root / "d/a.txt"
     turn = 0
     with ground.swapper("d") as swapper:
@@ -89,7 +89,7 @@ def test_a_whole_undo(way: str, ground: Ground, where: Where) -> None:
 
 
 def test_the_folder_is_swapped_right_before_a_file_is_put_back(
-    way: str, ground: Ground, where: Where, monkeypatch: pytest.MonkeyPatch
+    way: str, ground: Ground, where: StoreConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(where)
     now, want = (FileState(store.git.keep(text), 0o644) for text in (b"needle\n", b"changed\n"))
@@ -110,7 +110,7 @@ def test_the_folder_is_swapped_right_before_a_file_is_put_back(
     ground.assert_untouched()
 
 
-def test_what_a_link_leads_to_is_not_kept(way: str, ground: Ground, where: Where) -> None:
+def test_what_a_link_leads_to_is_not_kept(way: str, ground: Ground, where: StoreConfig) -> None:
     """A link that a call names is kept as a link; what lies behind one on the way is not kept."""
     ground.swap("d/a.txt")
     ground.swap("d/sub")

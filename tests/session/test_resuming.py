@@ -17,7 +17,7 @@ from agent_cli.core.results import Usage
 from agent_cli.session.codec import unsealed
 from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
 from agent_cli.session.last_exchange import last_exchange
-from agent_cli.session.log import SessionLog, Unfinished
+from agent_cli.session.log import PartialWriter, SessionLog
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
@@ -231,7 +231,7 @@ def test_no_word_is_lost_between_the_threads() -> None:
         with lock:
             took.append(unfinished.take()[1])
 
-    unfinished = Unfinished(Redactor({}), take, seconds=0)
+    unfinished = PartialWriter(Redactor({}), take, seconds=0)
     words = [f"{number} " for number in range(20_000)]
     for word in words:
         unfinished.feed(word)
@@ -249,7 +249,7 @@ def test_the_thread_that_saves_pieces_takes_no_signal() -> None:
         saved.set()
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    Unfinished(Redactor({}), due, seconds=0).feed("word")
+    PartialWriter(Redactor({}), due, seconds=0).feed("word")
     assert saved.wait(20)
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= masks[0]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

@@ -12,7 +12,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from rich.console import Console
 
-from agent_cli.terminal.app.app import Live
+from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.history import ProjectHistory
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import AtomicOutput
@@ -118,7 +118,7 @@ class Idle:
 class Stage:
     """The application while it runs on this thread; the story of a test runs on another."""
 
-    def __init__(self, live: Live, session: Idle, screen: Screen, keys: Any) -> None:
+    def __init__(self, live: TerminalApp, session: Idle, screen: Screen, keys: Any) -> None:
         self.live, self.session, self.screen, self._keys = live, session, screen, keys
         self.now = 1_000.0
 
@@ -157,7 +157,9 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
     with create_pipe_input() as keys:
         stages: list[Stage] = []
         transcript = Transcript(console, kept)
-        live = Live(session, transcript, line, screen, source=keys, clock=lambda: stages[0].now if stages else 0.0)
+        live = TerminalApp(
+            session, transcript, line, screen, source=keys, clock=lambda: stages[0].now if stages else 0.0
+        )
         stage = Stage(live, session, screen, keys)
         stages.append(stage)
 

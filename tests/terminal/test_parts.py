@@ -26,7 +26,7 @@ from agent_cli.terminal.app.panels import (
     toolbar,
 )
 from agent_cli.terminal.app.status_bar import StatusLine, branch_of
-from agent_cli.terminal.app.worker import LIMIT, Bridge
+from agent_cli.terminal.app.worker import LIMIT, EventQueue
 from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped
 from agent_tools.display import TodoItem
 
@@ -35,7 +35,7 @@ COMMANDS = [("help", "this list"), ("mode", "the mode"), ("model", "the model")]
 
 def test_pieces_of_the_same_text_are_joined_and_one_call_wakes_for_many() -> None:
     woken: list[int] = []
-    bridge = Bridge(lambda: woken.append(1))
+    bridge = EventQueue(lambda: woken.append(1))
     for item in (TextDelta("a"), TextDelta("b"), Warned("w"), ToolProgress("1", "x"), ToolProgress("1", "y")):
         bridge.emit(item)
     assert [bridge.take() for _ in range(4)] == [TextDelta("ab"), Warned("w"), ToolProgress("1", "xy"), None]
@@ -43,7 +43,7 @@ def test_pieces_of_the_same_text_are_joined_and_one_call_wakes_for_many() -> Non
 
 
 def test_a_flood_waits_until_it_is_taken_and_nobody_waits_after_the_end() -> None:
-    bridge = Bridge(lambda: None)
+    bridge = EventQueue(lambda: None)
     sent: list[int] = []
 
     def flood() -> None:

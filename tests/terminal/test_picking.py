@@ -11,7 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import Glance, glances
+from agent_cli.session.summary import SessionSummary, glances
 from agent_cli.terminal.dialogs.session_picker import Narrowing, Picker, row
 from tests.session.kept import keep, turn
 
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 
 @given(st.text(max_size=120), st.text(max_size=40), st.integers(20, 200))
 def test_a_row_is_one_harmless_line_of_its_width(title: str, branch: str, width: int) -> None:
-    shown = row(Glance("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5), width, NOW)
+    shown = row(SessionSummary("0" * 36, Path("x"), name=title, branch=branch, ended="failed", cost=1234.5), width, NOW)
     assert not {c for c in shown if ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028\u200b"}
     assert len(shown) <= width
 
@@ -38,7 +38,7 @@ def test_titles_first_then_what_was_said(tmp_path: Path) -> None:
 
 
 def test_keys_choose_narrow_and_leave() -> None:
-    found = [Glance(f"{n:036x}", Path("x"), name=f"name {n}") for n in range(30)]
+    found = [SessionSummary(f"{n:036x}", Path("x"), name=f"name {n}") for n in range(30)]
 
     def chosen(keys: str) -> str | None:
         with create_pipe_input() as source:

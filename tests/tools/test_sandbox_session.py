@@ -16,7 +16,7 @@ from time import monotonic, sleep
 import pytest
 
 from agent_tools.sandbox.profile import Profile, make_profile
-from agent_tools.sandbox.runner import Confinement, SandboxLimits, Terms
+from agent_tools.sandbox.runner import RunConditions, SandboxLimits, SandboxRunner
 from agent_tools.sandbox.temp import Folder, remove_left
 from tests.helpers import ROOT
 from tests.tools.sandboxing import missing
@@ -40,7 +40,7 @@ class House:
         self.bench = Bench(self.root)
         self.bench.ctx.env["HOME"] = str(self.home)
         self._more = profile
-        self.sandbox = Confinement("auto", self._profile, self.bench.ctx.env, limits)
+        self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits)
         self.bench.ctx.sandbox = self.sandbox
 
     def _profile(self, temp: Path, network: bool) -> Profile:
@@ -106,7 +106,7 @@ def test_a_server_that_one_command_starts_is_reached_by_the_next_and_from_outsid
 def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_a_line_says_so(house: House) -> None:
     house.shared()
     port = free_port()
-    house.bench.ctx.terms = lambda command: Terms(vouched=False)
+    house.bench.ctx.terms = lambda command: RunConditions(vouched=False)
     command = f"python3 -m http.server {port} --bind 127.0.0.1"
     shown = house(command, run_in_background=True)
     said = f"Port {port}: open to later commands, closed to the user's browser"

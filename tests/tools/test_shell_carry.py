@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.sandbox.runner import Terms
+from agent_tools.sandbox.runner import RunConditions
 from agent_tools.shell.env import CALM
 from agent_tools.shell.state import MOST, Carried, Channel, parse_exports
 from tests.tools.toolbench import Bench
@@ -143,7 +143,7 @@ def test_keys_are_carried_but_not_written_down(bench: Bench) -> None:
 
 
 def imposing(bench: Bench, **variables: str) -> None:
-    bench.ctx.terms = lambda command: Terms(variables if "hardened" in command else {})
+    bench.ctx.terms = lambda command: RunConditions(variables if "hardened" in command else {})
 
 
 def test_what_was_imposed_on_a_command_is_not_carried_over(bench: Bench) -> None:

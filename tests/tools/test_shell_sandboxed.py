@@ -12,19 +12,19 @@ from agent_cli.core.results import Complete
 from agent_cli.permissions.policy import Policy
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.profile import Profile, make_profile
-from agent_tools.sandbox.runner import OUTSIDE, Confinement, SandboxLimits
+from agent_tools.sandbox.runner import OUTSIDE, SandboxLimits, SandboxRunner
 from tests.engine.world import World
 from tests.helpers import agent, call, script
 from tests.tools.toolbench import Bench
 
 
-def confine(bench: Bench) -> Confinement:
+def confine(bench: Bench) -> SandboxRunner:
     """Put the commands of a bench into the best sandbox there is."""
 
     def profile(temp: Path, network: bool) -> Profile:
         return make_profile([bench.root], None, temp=temp, network=network)
 
-    bench.ctx.sandbox = Confinement("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True))
+    bench.ctx.sandbox = SandboxRunner("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True))
     if not bench.ctx.sandbox.holds:
         pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.sandbox.sandbox.text()}")
     return bench.ctx.sandbox

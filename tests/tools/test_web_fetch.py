@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.turn import Opened
+from agent_cli.engine.turn import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, ToolError, ToolResult
 from tests.engine.world import World
@@ -127,7 +127,7 @@ def test_in_a_turn_the_small_model_reads_and_the_large_one_gets_the_answer(tmp_p
     with WebServer({"/": page(HTML)}) as server:
         call = {"name": "WebFetch", "arguments": {"url": server.url("/"), "prompt": "which version"}}
         replies = [{"calls": [call]}, {"text": "It is version 3."}]
-        opened = Opened("tiny", "tiny", small, lambda usage: usage)
+        opened = ModelHandle("tiny", "tiny", small, lambda usage: usage)
         world = World(tmp_path, replies, allow=("WebFetch(domain:127.0.0.1)",), small=lambda: opened)
         world.kit.context.settings["web"] = {"allow_private": ("127.0.0.1",)}
         world.turn(f"which version has {server.url('/')}?")

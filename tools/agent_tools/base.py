@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from agent_tools.cancel import CancelToken
 from agent_tools.display import Display, TodoItem
 from agent_tools.media import Media, MediaKind
-from agent_tools.overrides import Lent, Prompted
+from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 from agent_tools.record import Value
-from agent_tools.sandbox.runner import Confinement, Terms
+from agent_tools.sandbox.runner import RunConditions, SandboxRunner
 from agent_tools.schema import ToolError as ToolError
 from agent_tools.schema import canonical, read_arguments, schema_of
 from agent_tools.shell.jobs import Jobs
@@ -64,7 +64,7 @@ class ToolResult(Value, tag="ToolResult"):
     suspend: Suspend | None = None
     finish: Finish | None = None
     media: tuple[Media, ...] = ()
-    lent: Lent = Lent()
+    lent: TurnOverrides = TurnOverrides()
 
 
 class Progress(Value):
@@ -81,7 +81,7 @@ class AskModel(Value):
     max_tokens: int = 2_000
 
 
-class AskPerson(Value):
+class AskUser(Value):
     """A question to the user, yielded by a running tool, which is sent their words; None where nobody answers."""
 
     question: str
@@ -101,7 +101,7 @@ class UserCommand(Protocol):
     @property
     def hint(self) -> str: ...
 
-    def expand(self, arguments: str, ctx: ToolContext) -> str | Prompted:
+    def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """The whole prompt, with what it brings beside words. Raises ToolError."""
 
 
@@ -166,8 +166,8 @@ class ToolContext:
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None
         self.takes: frozenset[MediaKind] = frozenset()
-        self.sandbox: Confinement | None = None
-        self.terms: Callable[[str], Terms] = lambda command: Terms()
+        self.sandbox: SandboxRunner | None = None
+        self.terms: Callable[[str], RunConditions] = lambda command: RunConditions()
         self.shell = ShellState()
         self.jobs = Jobs()
         self.pages: dict[str, Page] = {}

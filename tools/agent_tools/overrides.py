@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agent_tools.record import Value
 
 
-class Lent(Value, tag="Lent"):
+class TurnOverrides(Value, tag="Lent"):
     """What holds until the end of the turn. source: the file that says so, in words. own: it is the user's own.
 
     rules: calls that need no question. model: the one that answers. flow: the order of work that the engine keeps.
@@ -24,14 +24,14 @@ class Lent(Value, tag="Lent"):
         return bool(self.rules or self.model or self.flow)
 
 
-class Prompted(Value):
+class ExpandedPrompt(Value):
     """A prompt that is more than words. pieces: text, a command, text, ...: the text of the prompt, and in between the
     commands whose output stands there. below: what stands under it."""
 
     name: str
     pieces: tuple[str, ...]
     below: tuple[str, ...] = ()
-    lent: Lent = Lent()
+    lent: TurnOverrides = TurnOverrides()
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -45,6 +45,6 @@ class Prompted(Value):
         return "\n\n".join(["".join(words).strip(), *self.below])
 
 
-def prompted(prompt: str | Prompted, name: str = "") -> Prompted:
+def prompted(prompt: str | ExpandedPrompt, name: str = "") -> ExpandedPrompt:
     """Any prompt as one that may be more than words."""
-    return prompt if isinstance(prompt, Prompted) else Prompted(name, (prompt,))
+    return prompt if isinstance(prompt, ExpandedPrompt) else ExpandedPrompt(name, (prompt,))

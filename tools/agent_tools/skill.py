@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Described, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Note
-from agent_tools.overrides import Prompted, prompted
+from agent_tools.overrides import ExpandedPrompt, prompted
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
 
@@ -66,7 +66,7 @@ class UseSkill(Tool[SkillArgs]):
         said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
         return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.but(model=""))
 
-    def _prompt(self, args: SkillArgs, ctx: ToolContext) -> Prompted:
+    def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.skills.get(_name(args))
         if skill is None:
             raise ToolError(f"There is no skill {one_line(_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")

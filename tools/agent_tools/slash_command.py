@@ -7,7 +7,7 @@ from typing import Annotated
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Note
-from agent_tools.overrides import Prompted, prompted
+from agent_tools.overrides import ExpandedPrompt, prompted
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line, shorten
 
@@ -71,7 +71,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
         said = f"The user's command /{name} says this; do it now:\n\n{text}"
         return ToolResult(said, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
 
-    def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> Prompted:
+    def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:
         name, arguments = _split(args.command)
         command = ctx.commands.get(name)
         if command is None:

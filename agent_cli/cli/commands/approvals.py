@@ -16,7 +16,7 @@ from agent_cli.cli.run import asked_of, unattended
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Approver, Asker, assents
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
 from agent_cli.headless.printing import print_notice
 from agent_cli.headless.result import SUSPENDED, USAGE
@@ -86,7 +86,7 @@ class PendingDecision(Value):
 class Target(Value):
     """The session that is meant, where it is, and the words behind it."""
 
-    place: Place
+    place: RunEnvironment
     session_id: str
     words: tuple[str, ...]
 
@@ -117,7 +117,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         agent.close()
 
 
-def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -> Target:
+def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool = False) -> Target:
     """The session that the words name, or the one that waits. Raises UsageError.
 
     A session is named by its ID or at least four characters of its beginning, one of another project, too.
@@ -151,7 +151,7 @@ def find_target(words: tuple[str, ...], place: Place, *, answer: bool = False) -
     return Target(place, next(iter(found_here)), words)
 
 
-def _place_of(path: Path, place: Place) -> Place:
+def _place_of(path: Path, place: RunEnvironment) -> RunEnvironment:
     """Where a session belongs, which may be another project."""
     root = root_of(path)
     if not root or path.parent == project_store(place).folder:

@@ -11,13 +11,13 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import drive
 from agent_cli.engine.hook_points import absolute
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.runtime.hooks import LaterHooks, active_hooks, make_hooks
+from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_read import read_regular
@@ -70,7 +70,7 @@ def list_hooks(options: RunOptions, *, as_json: bool) -> int:
     return 0
 
 
-def hook_table_lines(rows: list[Row], place: Place) -> list[str]:
+def hook_table_lines(rows: list[Row], place: RunEnvironment) -> list[str]:
     """The hooks as a table."""
     cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
@@ -82,7 +82,7 @@ def _command(hook: Hook) -> str:
     return one_line(" ".join((hook.command, *hook.args))) + limit
 
 
-def _source(hook: Hook, place: Place) -> str:
+def _source(hook: Hook, place: RunEnvironment) -> str:
     home = str(place.home) if place.home else None
     inside = os.path.relpath(hook.source, place.root) if hook.source.startswith(f"{place.root}/") else ""
     return inside or (hook.source.replace(home, "~", 1) if home and hook.source.startswith(f"{home}/") else hook.source)
@@ -112,7 +112,7 @@ def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_jso
         _resolve(data, context)
     hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
     subject = str(data.get(MATCHED.get(name, ""), ""))
-    chosen = hooks.table.of(name, subject) if isinstance(hooks, LaterHooks) else []
+    chosen = hooks.table.of(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
         for hook in held:
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")
@@ -197,7 +197,7 @@ def in_words(event: HookEvent, result: HookResult) -> list[str]:
     return [f"=> {line}" for line in lines or ["nothing would change"]]
 
 
-def _layers(options: RunOptions, place: Place) -> Layers:
+def _layers(options: RunOptions, place: RunEnvironment) -> Layers:
     layers = read_settings(options, place)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")

@@ -10,7 +10,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
 from agent_cli.mcp.approvals import changed_tools, may_start
@@ -35,7 +35,7 @@ from agent_cli.session.store import state_folder
 from agent_tools.text import counted, one_line, shorten
 
 
-def here(options: RunOptions | None = None) -> tuple[Place, Layers, dict[str, DeclaredServer]]:
+def here(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
     """The servers that count here, by name; what is wrong with declarations is reported. Raises UsageError."""
     options = options or RunOptions()
     place = find_place(os.environ)
@@ -55,14 +55,14 @@ def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> 
     raise UsageError(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
 
 
-def server_state(found: DeclaredServer, place: Place, layers: Layers) -> str:
+def server_state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
     """How a server stands, as far as is known without starting it."""
     if found.name in layers.settings().mcp.disabled:
         return "disabled"
     return may_start(found, approvals_of(place), False) or login_state(found, place) or "may start"
 
 
-def login_state(found: DeclaredServer, place: Place) -> str:
+def login_state(found: DeclaredServer, place: RunEnvironment) -> str:
     """How it stands with a login to a server, as far as is known without reaching it; "" for nothing."""
     try:
         server = substitute_env(found.server, place.env)
@@ -95,7 +95,7 @@ def get_server(name: str) -> int:
     return 0
 
 
-def described(found: DeclaredServer, place: Place, layers: Layers) -> list[str]:
+def described(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> list[str]:
     """A declaration in lines; of the user's own secrets only the names."""
     server = found.server
     lines = [
@@ -152,7 +152,7 @@ def remove_server(name: str, scope: str) -> int:
     return 0
 
 
-def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Place) -> None:
+def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: RunEnvironment) -> None:
     """Also the login to a server goes with it, unless another declaration has the same one."""
 
     def key(found: DeclaredServer) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Pla
             Logins(logins_folder(place)).forget(substitute_env(gone.server, place.env))
 
 
-def _change(place: Place, found: DeclaredServer, server: McpServer | None) -> None:
+def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | None) -> None:
     """Change the file; a project's trust is renewed with it, and what the user adds is approved.
 
     Raises UsageError.
@@ -202,7 +202,9 @@ def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
     return found
 
 
-def _brought_up(found: DeclaredServer, place: Place, layers: Layers, *, trusted: bool) -> tuple[Servers, Server, float]:
+def _brought_up(
+    found: DeclaredServer, place: RunEnvironment, layers: Layers, *, trusted: bool
+) -> tuple[Servers, Server, float]:
     """The server, started and waited for; the caller closes it."""
     settings = layers.settings()
     setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)

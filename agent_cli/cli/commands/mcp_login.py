@@ -9,7 +9,7 @@ from contextlib import suppress
 from agent_cli.cli.commands.mcp import find_server, here
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo
 from agent_cli.headless.printing import print_notice
 from agent_cli.mcp.approvals import may_start
@@ -81,7 +81,7 @@ def log_out_of(name: str, options: RunOptions) -> int:
     return 0
 
 
-def _reached(found: DeclaredServer, place: Place) -> McpServer:
+def _reached(found: DeclaredServer, place: RunEnvironment) -> McpServer:
     if not found.server.url:
         raise UsageError(f"The MCP server {found.name} is a command; a login is for a server with a url.")
     try:
@@ -90,7 +90,7 @@ def _reached(found: DeclaredServer, place: Place) -> McpServer:
         raise UsageError(f"The MCP server {found.name}: {error}.") from None
 
 
-def _may_open(place: Place) -> bool:
+def _may_open(place: RunEnvironment) -> bool:
     """Whether somebody sits before this machine, as far as can be known."""
     env = place.env
     if env.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -6,7 +6,7 @@ import os
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import Place
+from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import print_notice
 from agent_cli.memory.files import Memory, lines, load_memory, memory_data
@@ -32,7 +32,7 @@ def show_memory(options: RunOptions, *, as_json: bool, as_text: bool) -> int:
     return 0
 
 
-def memory_here(place: Place, layers: Layers) -> Memory:
+def memory_here(place: RunEnvironment, layers: Layers) -> Memory:
     """The memory files that apply here. Raises UsageError for a folder of the settings that is not there."""
     settings = layers.settings()
     workspace = make_workspace(place, settings)

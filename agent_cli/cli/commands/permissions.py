@@ -18,7 +18,7 @@ from typing import Any, cast, get_args
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
@@ -302,23 +302,23 @@ def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
                     yield request
 
 
-def _policy(request: ApprovalRequested, place: Place, rules: list[Rule]) -> Policy:
+def _policy(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> Policy:
     workspace = Workspace(place.root, (), Path(request.cwd))
     return Policy(workspace, rules, home=str(place.home or ""), env=place.env)
 
 
-def _allowed(request: ApprovalRequested, place: Place, rules: list[Rule]) -> bool:
+def _allowed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> bool:
     return _policy(request, place, rules).decide(request.tool, request.effects).level is Level.ALLOW
 
 
-def _proposed(request: ApprovalRequested, place: Place, rules: list[Rule]) -> tuple[str, ...]:
+def _proposed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
     """The rules that together would have spared a question; () where there are none."""
     policy = _policy(request, place, rules)
     found = tuple(split_rules(policy.always_rule(request.tool, request.effects)))
     return found if found and _allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
 
 
-def _rule(text: str, place: Place) -> Rule:
+def _rule(text: str, place: RunEnvironment) -> Rule:
     return read_rule("allow", text, "learned", place.root)
 
 

@@ -31,13 +31,13 @@ from agent_cli.session.records import SessionInfo, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like, meant_by, says
 from agent_cli.session.store import SessionStore, info_of, state_folder
-from agent_cli.session.summary import Glance, age, everywhere, glance, glances, size
+from agent_cli.session.summary import SessionSummary, age, everywhere, glance, glances, size
 from agent_cli.session.timeline import CallTold, TurnTold, build_timeline, decision_words, stage_of
 from agent_tools.record import Value, to_plain
 from agent_tools.text import counted, shorten
 
 
-def find_sessions(every: bool) -> list[Glance]:
+def find_sessions(every: bool) -> list[SessionSummary]:
     """The sessions of this project, or of all; the latest first."""
     place = find_place(os.environ)
     state = state_folder(place.env)
@@ -84,7 +84,7 @@ _RIGHT = frozenset((1, 4, 5, 6))
 
 def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> int:
     """Print them as a table, or as JSON with every field; the exit code. search: words that all have to be in it."""
-    found: list[tuple[Glance, str]] = [(g, "") for g in find_sessions(every)]
+    found: list[tuple[SessionSummary, str]] = [(g, "") for g in find_sessions(every)]
     if words := search.lower().split():
         found = [(g, piece) for g, _ in found if (piece := says(g.path, words))]
     if as_json:
@@ -104,7 +104,7 @@ def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> in
     return 0
 
 
-def _row(g: Glance, piece: str, length: int, now: datetime) -> tuple[str, ...]:
+def _row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str, ...]:
     stage = STAGES.get(stage_word(g), "")
     title = f"{shorten(g.title, 80)}{f' ({stage})' if stage else ''}{f' | {piece}' if piece else ''}"
     cost = f"${g.cost:.4f}" if g.cost else "-"
@@ -114,7 +114,7 @@ def _row(g: Glance, piece: str, length: int, now: datetime) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def stage_word(g: Glance) -> str:
+def stage_word(g: SessionSummary) -> str:
     """Where a session stands. What a waiting one waits for is only known when all of it is read."""
     if g.ended == "waiting":
         try:
@@ -124,7 +124,7 @@ def stage_word(g: Glance) -> str:
     return {"open": "executing", "done": "completed"}.get(g.ended, g.ended)
 
 
-def _whole(g: Glance, piece: str | None) -> dict[str, Any] | None:
+def _whole(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
     """Every field of a session; None where it cannot be read."""
     try:
         data = read_log(g.path)
@@ -171,7 +171,7 @@ def remove_sessions(texts: Sequence[str], *, older_than: str, every: bool, yes: 
     else:
         paths = list(dict.fromkeys(log_of(text, every) for text in texts))
         # What cannot be read can be removed by its ID too.
-        chosen = [glance(path) or Glance(path.stem, path) for path in paths]
+        chosen = [glance(path) or SessionSummary(path.stem, path) for path in paths]
     if not chosen:
         print_notice(f"No session is older than {older_than}.")
         return 0
@@ -192,14 +192,14 @@ def read_time(text: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _changed(g: Glance) -> datetime:
+def _changed(g: SessionSummary) -> datetime:
     try:
         return datetime.fromisoformat(g.updated)
     except ValueError:
         return datetime.fromtimestamp(g.path.stat().st_mtime, UTC)
 
 
-def _ask(chosen: Sequence[Glance], *, yes: bool) -> None:
+def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     """Have the user agree. Raises UsageError where they do not, or nobody is there."""
     if yes:
         return
@@ -219,7 +219,7 @@ def _ask(chosen: Sequence[Glance], *, yes: bool) -> None:
         raise UsageError("Nothing was removed.")
 
 
-def _remove(g: Glance) -> str:
+def _remove(g: SessionSummary) -> str:
     """Remove one with all files that belong to it; "" or why it is still there."""
     store = SessionStore.at(g.path.parent)
     log = SessionLog(g.path, lambda text: None, os.environ)

@@ -18,10 +18,10 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.events import ApprovalRequested, Event, Warned
 from agent_cli.core.hooks import Hooks
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Kit, Turn, TurnOptions
+from agent_cli.engine.turn import Turn, TurnDeps, TurnOptions
 from agent_cli.extensions.loader import load_extensions
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import print_notice
@@ -53,7 +53,7 @@ class ToolRun(Value, tag="Ran"):
 class Alone(Value):
     """What calls run with where nobody is there to ask and no model either: as in a one-shot run here."""
 
-    place: Place
+    place: RunEnvironment
     layers: Layers
     settings: Settings
     context: ToolContext
@@ -119,7 +119,7 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
         return deny(request)
 
     # The engine wants a model; a script without replies is one that must never be asked.
-    kit = Kit(Scripted([]), BUILTIN, context, here.policy, refuse)
+    kit = TurnDeps(Scripted([]), BUILTIN, context, here.policy, refuse)
     kit.hooks = here.hooks
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, addresses of pages included.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, table
 from agent_cli.headless.printing import print_notice
 from agent_cli.permissions.trust import TrustStore
@@ -48,7 +48,7 @@ def list_trusted() -> int:
     return 0
 
 
-def _place_of(folder: str) -> Place:
+def _place_of(folder: str) -> RunEnvironment:
     here = find_place(os.environ)
     if not folder:
         return here
@@ -58,7 +58,7 @@ def _place_of(folder: str) -> Place:
     return here.but(cwd=cwd, root=workspace_root(cwd, here.home))
 
 
-def _revoke(place: Place) -> int:
+def _revoke(place: RunEnvironment) -> int:
     try:
         known = TrustStore(state_folder(place.env)).forget(place.root)
     except OSError as error:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from agent_cli.checkpoints.blame import who_wrote
 from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.undo import Undoing
+from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.place import Place, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo
 from agent_cli.headless.printing import print_notice
 from agent_cli.runtime.checkpoints import undoing
@@ -52,7 +52,7 @@ def undo_session(
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
 
-def open_undo(start: str, place: Place) -> Undoing:
+def open_undo(start: str, place: RunEnvironment) -> UndoManager:
     """The snapshots of a session, by its ID or the beginning; the latest by default. Raises UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
     try:
@@ -62,7 +62,7 @@ def open_undo(start: str, place: Place) -> Undoing:
     return undoing(place, read_settings(RunOptions(), place).settings(), session)
 
 
-def _list(work: Undoing) -> int:
+def _list(work: UndoManager) -> int:
     steps = work.steps()
     if not steps:
         print_notice("Nothing was changed in this session, as far as snapshots tell.")
@@ -72,7 +72,7 @@ def _list(work: Undoing) -> int:
     return 0
 
 
-def _turns(work: Undoing, to: int | None) -> list[int]:
+def _turns(work: UndoManager, to: int | None) -> list[int]:
     known = [s.turn.turn for s in work.steps() if not s.undone]
     if to is None:
         latest = work.latest()
@@ -85,7 +85,7 @@ def _turns(work: Undoing, to: int | None) -> list[int]:
     return found
 
 
-def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
+def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
     """The files that are to be put back, once the user agreed; None where they did not. Raises UsageError."""
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
@@ -115,7 +115,7 @@ def _chosen(plan: Plan, place: Place, *, yes: bool, force: bool, files: Sequence
     return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
 
 
-def _told(failed: dict[str, str], items: Sequence[Item], place: Place, back: str) -> int:
+def _told(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:
     echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} reverts that.")
     for path, why in failed.items():
         print_notice(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")

@@ -21,7 +21,7 @@ from agent_cli.core.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    by_person,
+    is_user_message,
     without_note,
 )
 from agent_cli.core.tokens import tokens_of_text, truncate_to_tokens
@@ -132,7 +132,7 @@ _CUT = "cut here: the conversation was too long"
 _BLOCK = r'^<file path="([^"\n]+)">$'
 
 
-class Restated(Value):
+class CarryOver(Value):
     """Texts to put behind the summary. told: what they are, in words. seen: what the model knows of files now."""
 
     texts: tuple[str, ...]
@@ -145,7 +145,7 @@ class Restated(Value):
         return sum(map(tokens_of_text, self.texts))
 
 
-def restated(turn: Turn, border: int, room: int, files: int) -> Restated:
+def restated(turn: Turn, border: int, room: int, files: int) -> CarryOver:
     """What stands for the messages before `border`, in about half of `room` tokens at most, and `files` for files."""
     gone, stay = turn.history[:border], turn.history[border:]
     texts, told, media = [], [], []
@@ -168,12 +168,14 @@ def restated(turn: Turn, border: int, room: int, files: int) -> Restated:
         texts.append(f"{begin}\n{text}\n----- end {mark} -----")
         told.append(path)
     seen = {p: f for p, f in turn.kit.context.seen.items() if before.get(p) != f}
-    return Restated(tuple(texts), tuple(told), tuple(media), seen)
+    return CarryOver(tuple(texts), tuple(told), tuple(media), seen)
 
 
 def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tuple[str, str] | None:
     """The user's last messages, so that no summary stands between them and the model."""
-    said = [without_note(m.text) for m in gone if by_person(m)][-_SAID if not any(map(by_person, stay)) else -1 :]
+    said = [without_note(m.text) for m in gone if is_user_message(m)][
+        -_SAID if not any(map(is_user_message, stay)) else -1 :
+    ]
     if not said:
         return None
     parts: list[str] = []
@@ -253,7 +255,7 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
 
 def _mentioned(turn: Turn, message: UserMessage) -> list[str]:
     """The files whose whole text a message of the user's carried."""
-    if '<file path="' not in message.text or not by_person(message):
+    if '<file path="' not in message.text or not is_user_message(message):
         return []
     found = []
     for name in re.findall(_BLOCK, message.text, re.MULTILINE):

@@ -11,10 +11,10 @@ from collections.abc import Generator, Sequence
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
-from agent_cli.core.messages import Message, ToolMessage, UserMessage, by_person
+from agent_cli.core.messages import Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.results import Failure
 from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
-from agent_cli.engine.compaction.carry_over import Restated, restated, superseded
+from agent_cli.engine.compaction.carry_over import CarryOver, restated, superseded
 from agent_cli.engine.compaction.measure import fixed_tokens, limit_of, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summary_of
 from agent_cli.engine.turn import Turn
@@ -39,7 +39,7 @@ class _Layout(Value):
     border: int
     cuts: dict[str, str]
     kept: int
-    carried: Restated
+    carried: CarryOver
     summary: int
 
 
@@ -200,7 +200,7 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
         )
         gone = len(turn.history) - len(tail) + border
         files = 0 if bare or part != _KEPT[0] else most // 6
-        carried = restated(turn, gone, room, files) if border else Restated((), ())
+        carried = restated(turn, gone, room, files) if border else CarryOver((), ())
         if border or cuts:
             layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else tokens_of(view[:head])),
                              carried, summary)  # fmt: skip
@@ -245,7 +245,7 @@ def too_large(turn: Turn, size: int) -> str:
         )
     largest = max(turn.view, key=tokens_of_message)
     count = scaled(window, tokens_of_message(largest))
-    whose = "Your message" if by_person(largest) else "One message"
+    whose = "Your message" if is_user_message(largest) else "One message"
     if count > size * 0.5:
         return (
             f"{whose} alone has about {count:,} tokens, and {options.label} takes {size:,}. Send a part of it, put it "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
 from agent_cli.engine.compaction.measure import limit_of, used_tokens, window_tokens
 from agent_cli.engine.conversation import Conversation, Listener, drive
@@ -25,7 +25,7 @@ _PINS = 0.2
 OPEN = "Calls of this conversation wait for you; decide about them first."
 
 
-class Filling(Value):
+class ContextUsage(Value):
     """What fills the window, in tokens. parts: by name, in order. size: None where it is not known. limit: where it is
     compacted. reported: how much of it the provider has counted. free: None with an unknown size."""
 
@@ -51,8 +51,8 @@ def window_size(conversation: Conversation) -> int | None:
     return window_tokens(conversation.kit.window, conversation.options)
 
 
-def filling(conversation: Conversation) -> Filling:
-    """See `Filling`. The parts are our own count, scaled so that they sum up to what is used."""
+def filling(conversation: Conversation) -> ContextUsage:
+    """See `ContextUsage`. The parts are our own count, scaled so that they sum up to what is used."""
     window, options, history = conversation.kit.window, conversation.options, conversation.so_far
     used, size = context_used(conversation)
     view = window.view(history)
@@ -71,7 +71,7 @@ def filling(conversation: Conversation) -> Filling:
     scale = used / max(sum(ours.values()), 1)
     parts = tuple((name, round(count * scale)) for name, count in ours.items() if count)
     limit = limit_of(size, options) if size and options.compact_at else None
-    return Filling(parts, used, size, limit, window.report.filled if window.report else 0)
+    return ContextUsage(parts, used, size, limit, window.report.filled if window.report else 0)
 
 
 def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> str:
@@ -123,7 +123,7 @@ def pinnable(history: Iterable[Message]) -> list[Message]:
     """The messages that can be pinned, the newest first: what a user or the model said, and results."""
     found: dict[str, Message] = {}
     for message in history:
-        if message.text.strip() and (by_person(message) or not isinstance(message, UserMessage)):
+        if message.text.strip() and (is_user_message(message) or not isinstance(message, UserMessage)):
             found.pop(message.text, None)
             found[message.text] = message
     return list(reversed(found.values()))

@@ -6,14 +6,22 @@ from collections.abc import Generator, Sequence
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, Warned
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, by_person, only_taken, typed
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolMessage,
+    UserMessage,
+    is_user_message,
+    only_taken,
+    user_text,
+)
 from agent_cli.core.results import Failure
 from agent_cli.core.tokens import tokens_of, tokens_of_text, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import file_named
 from agent_cli.engine.helper_model import complete_text
 from agent_cli.engine.plan import format_plan
 from agent_cli.engine.sampling import request_of
-from agent_cli.engine.turn import Opened, Turn
+from agent_cli.engine.turn import ModelHandle, Turn
 from agent_cli.providers.base import ModelError, Request
 from agent_tools.registry import ClassOf
 from agent_tools.text import counted, shorten
@@ -37,7 +45,7 @@ def summary_of(
     the conversation as it knows it, which its provider has cached. `whole`: that fits, and may be tried.
     """
     ask = prompt("compact").format(words=max(100, most * 6 // 10), focus=focus)
-    itself = Opened(
+    itself = ModelHandle(
         turn.options.label, turn.options.model, turn.transport, turn.price, turn.options.takes,
         turn.options.context_window,
     )  # fmt: skip
@@ -60,7 +68,7 @@ def summary_of(
     return summarize_plainly(turn, shown, most), False
 
 
-def _written(turn: Turn, opened: Opened, request: Request) -> Generator[Event, None, str]:
+def _written(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Event, None, str]:
     """The model's summary. Raises ModelError, also where it has nothing to say, and Cancelled."""
     text: str = yield from complete_text(turn, opened, request)
     if len(text) < _SHORTEST:
@@ -100,7 +108,7 @@ def _clip(text: str) -> str:
 def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     """The summary that needs no model: made of what was said, called and answered, under the same headings."""
     share = most // len(SECTIONS)
-    said = [typed(m.text) for m in shown if by_person(m)]
+    said = [user_text(m.text) for m in shown if is_user_message(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
     files, commands = _calls(shown, turn.kit.tool_class)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SMALL = 64_000
 
 
-def make_room(turn: Turn) -> Generator[Event, None, None]:
+def compact_if_needed(turn: Turn) -> Generator[Event, None, None]:
     """Compact the conversation where its next request would be too near the end of the window. Raises CancelledError.
 
     Every call has its result by now, so none is torn from it.
@@ -31,7 +31,7 @@ def make_room(turn: Turn) -> Generator[Event, None, None]:
     yield from compact_if_full(turn)
 
 
-def make_room_after(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
+def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
     """Compact a conversation that the provider found too long; whether asking again makes sense.
 
     Raises ModelError where nothing can be taken away, with a sentence that says what to do, and Cancelled.

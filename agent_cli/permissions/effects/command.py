@@ -13,7 +13,7 @@ from typing import Literal
 from agent_cli.permissions.effects.options import REMOTE, Touch, option_effects, scan
 from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
-from agent_cli.permissions.shell.words import Part, Word
+from agent_cli.permissions.shell.words import SimpleCommand, Word
 
 # What runs the program that its words name, and how many words come before that name.
 _STARTERS: Mapping[tuple[str, ...], int] = {
@@ -25,7 +25,7 @@ _STARTERS: Mapping[tuple[str, ...], int] = {
 _GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee", "gsort", "gsplit", "gdd", "gmake"))
 
 
-def effects_of(part: Part) -> tuple[Touch, ...]:
+def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
     """What a simple command touches; nothing for a program that is not known."""
     if not part.words or part.words[0].why:
         return ()
@@ -39,7 +39,7 @@ def effects_of(part: Part) -> tuple[Touch, ...]:
     return tuple(_from_input(touch, part) for touch in found)
 
 
-def is_known_program(part: Part) -> bool:
+def is_known_program(part: SimpleCommand) -> bool:
     """Whether it is known what the program of a command touches."""
     return bool(part.words) and not part.words[0].why and _name(_started(part.words)) in PROGRAMS
 
@@ -60,7 +60,7 @@ def _started(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return rest if size and rest and not rest[0].why else words
 
 
-def _from_input(touch: Touch, part: Part) -> Touch:
+def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
     """A patch or an archive that is read from a redirection is that file."""
     files = [r for r in part.redirects if r.kind == "read"]
     if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:

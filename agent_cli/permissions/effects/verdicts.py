@@ -23,9 +23,9 @@ from agent_cli.permissions.effects.options import REMOTE, Touch
 from agent_cli.permissions.matcher import Matcher
 from agent_cli.permissions.path_policy import decide_path
 from agent_cli.permissions.paths import holds_protected, secret
-from agent_cli.permissions.program_identity import Surroundings
+from agent_cli.permissions.program_identity import CommandContext
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, Reading
-from agent_cli.permissions.shell.words import Part, Word
+from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
@@ -51,7 +51,7 @@ class EffectFinding(Value):
 class EffectVerdicts:
     """Judges what the parts of one command line touch."""
 
-    def __init__(self, matcher: Matcher, around: Surroundings, reads: CommandReads, *, alone: bool) -> None:
+    def __init__(self, matcher: Matcher, around: CommandContext, reads: CommandReads, *, alone: bool) -> None:
         """`alone`: no other command runs before or beside the one that is judged."""
         self._matcher = matcher
         self._around = around
@@ -63,20 +63,20 @@ class EffectVerdicts:
         self._unread = next((r.text for r in denying if r.spec and r.covers("read")), "")
         self._hidden = [*self._kept, *matcher.patterns(("deny",), lambda r: r.covers("read"))] if denying else []
 
-    def of(self, part: Part) -> list[EffectFinding]:
+    def of(self, part: SimpleCommand) -> list[EffectFinding]:
         """What is denied, or needs a question; nothing for the rest."""
         found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
         if self._unread and not self._followed(part):
             found += self._names_unread(part)
         return found
 
-    def _followed(self, part: Part) -> bool:
+    def _followed(self, part: SimpleCommand) -> bool:
         """Whether it is known which files a command reads."""
         if part.program in READERS:
             return self._reads.knows(part)
         return is_known_program(part) or part.program in BUILTINS
 
-    def _names_unread(self, part: Part) -> Iterator[EffectFinding]:
+    def _names_unread(self, part: SimpleCommand) -> Iterator[EffectFinding]:
         """Files that rules deny to be read, among the words of a program of which nothing is known."""
         for word in part.words[1:]:
             named = re.split(r"[=@:]", word.text)[-1]
@@ -89,7 +89,7 @@ class EffectVerdicts:
                     why = f"names {named}, whose reading {verdict.reason}"
                     yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
 
-    def _about(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+    def _about(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         word = touch.word
         if touch.kind == "run":
             said = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
@@ -106,7 +106,7 @@ class EffectVerdicts:
             for path in self._paths(part, word):
                 yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
 
-    def _somewhere(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+    def _somewhere(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """About a file in a directory that is not known: it may be any file that ends so."""
         name = touch.word.text
         if touch.kind not in ("read", "tree", "maybe"):
@@ -117,7 +117,7 @@ class EffectVerdicts:
             by: Decider = "rule" if self._unread else "default"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, firm=True), name)
 
-    def _paths(self, part: Part, word: Word) -> Iterator[str]:
+    def _paths(self, part: SimpleCommand, word: Word) -> Iterator[str]:
         """What a word stands for, wherever the part may run."""
         if part.cwds is None and not word.text.startswith("/"):
             return
@@ -127,7 +127,7 @@ class EffectVerdicts:
             # Everything in a folder is the folder; what fits later may be more than fits now.
             yield from dict.fromkeys((os.path.dirname(whole) if re.search(r"/\.?\*$", whole) else whole, *found))  # noqa: PTH120
 
-    def _path(self, part: Part, touch: Touch, path: str) -> Iterator[Verdict]:
+    def _path(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
         kind, text = touch.kind, part.text
         if kind in ("read", "tree"):
             if part.program in READERS and self._reads.knows(part):
@@ -168,7 +168,7 @@ class EffectVerdicts:
             held_by = decide_path(self._matcher, self._around.workspace, Effect("write", below))
             yield held_by.but(text=text, reason=f"{held_by.reason}: {below}")
 
-    def _into(self, part: Part, folder: str) -> Iterator[Verdict]:
+    def _into(self, part: SimpleCommand, folder: str) -> Iterator[Verdict]:
         """A folder into which files are written whose names are not known."""
         if self._holds_start_files(folder):
             why = f"writes files whose names are not known into {folder}, which holds protected files"
@@ -187,7 +187,7 @@ class EffectVerdicts:
         home = self._around.home
         return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
 
-    def _aside(self, part: Part, touch: Touch, path: str) -> Iterator[Verdict]:
+    def _aside(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
         """What a link leads to, or a file that an option may name, which may be written or read later."""
         if touch.kind == "link":
             folder = os.path.join(path.removesuffix(touch.word.text), touch.where.text)
@@ -212,7 +212,7 @@ class EffectVerdicts:
         elif touch.kind == "link" and self._hidden and (below := self._below(at, self._hidden)):
             yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", firm=True)
 
-    def _unpacked(self, part: Part, touch: Touch) -> Iterator[EffectFinding]:
+    def _unpacked(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """The files that an archive would write."""
         archive, into = touch.word, touch.where
         if into.why or part.cwds is None:
@@ -237,7 +237,7 @@ class EffectVerdicts:
                     )
                     yield from (f for f in found if f.verdict.level)
 
-    def _leaks(self, part: Part, path: str) -> bool:
+    def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Whether what is read is sent away, or shown although it may hold keys."""
         return secret(Path(os.path.realpath(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
 
@@ -259,7 +259,7 @@ class EffectVerdicts:
         every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
         return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
 
-    def _named(self, part: Part, word: Word) -> Iterator[EffectFinding]:
+    def _named(self, part: SimpleCommand, word: Word) -> Iterator[EffectFinding]:
         """The files that a patch would write."""
         unknown = word.why or word.pattern or word.text == "-" or part.cwds is None
         for cwd in part.cwds or ("/",):

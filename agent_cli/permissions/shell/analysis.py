@@ -14,7 +14,7 @@ from functools import lru_cache
 from agent_cli.permissions.shell.parser import LONGEST, ShellParseError, parse_tree
 from agent_cli.permissions.shell.scope import PLAIN_VARIABLES, Scope
 from agent_cli.permissions.shell.walker import MOST_PARTS, Walk
-from agent_cli.permissions.shell.words import Analysis, Part, Word
+from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_cli.permissions.shell.wrappers import Script, look_through
 from agent_tools.text import UNSAFE
 
@@ -58,12 +58,12 @@ def _analysed(command: str, scope: Scope, depth: int) -> Analysis:
     return _through(command, walk.parts, unclear or walk.unclear, depth, scope)
 
 
-def _through(command: str, found: Iterable[Part], unclear: str, depth: int, scope: Scope) -> Analysis:
+def _through(command: str, found: Iterable[SimpleCommand], unclear: str, depth: int, scope: Scope) -> Analysis:
     """The analysis with all wrappers looked through."""
-    parts: list[Part] = []
+    parts: list[SimpleCommand] = []
     for part in found:
         for inner in look_through(part):
-            if isinstance(inner, Part):
+            if isinstance(inner, SimpleCommand):
                 parts.append(inner)
                 continue
             more, why = _script(inner, depth, scope)
@@ -72,7 +72,7 @@ def _through(command: str, found: Iterable[Part], unclear: str, depth: int, scop
     return Analysis(command, tuple(parts), unclear)
 
 
-def _script(script: Script, depth: int, scope: Scope) -> tuple[list[Part], str]:
+def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleCommand], str]:
     """The parts of shell code that a part runs. What sh would read otherwise than bash is unclear."""
     part = script.part
     if depth >= _DEEPEST:
@@ -86,7 +86,7 @@ def _script(script: Script, depth: int, scope: Scope) -> tuple[list[Part], str]:
     return [outer, *(p.but(layers=(*layers, *p.layers)) for p in inside.parts)], unclear
 
 
-def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[Part, ...]:
+def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleCommand, ...]:
     """The simple commands of a command line that has no shell syntax but joins and quotes; empty for any other."""
     if len(command) > LONGEST:
         return ()
@@ -111,9 +111,9 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[Part, ...]:
             parts[-1].append(_QUOTED.sub(lambda m: m[1] if m[1] is not None else m[2], word))
     if (not parts[-1] and joined not in ("", ";", "\n")) or len(parts) > MOST_PARTS:
         return ()
-    return tuple(Part(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
+    return tuple(SimpleCommand(tuple(Word(w) for w in words), cwds=cwds) for words in parts if words)
 
 
-def assigned_variables(part: Part) -> Mapping[str, str]:
+def assigned_variables(part: SimpleCommand) -> Mapping[str, str]:
     """The variables set before a command."""
     return {name: value for name, _, value in (w.text.partition("=") for w in part.assigns)}

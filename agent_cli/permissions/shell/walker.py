@@ -13,7 +13,7 @@ from typing import Any
 
 from agent_cli.permissions.shell.parser import assigned, is_chain, nodes
 from agent_cli.permissions.shell.scope import MEANINGFUL, Scope
-from agent_cli.permissions.shell.words import Node, Part, Redirect, Word, node_source, read_word
+from agent_cli.permissions.shell.words import Node, Redirect, SimpleCommand, Word, node_source, read_word
 
 MOST_PARTS = 400
 _MOST_STEPS = 2_000
@@ -47,9 +47,9 @@ class Walk:
 
     def __init__(self, source: str) -> None:
         self._source = source.encode("utf-8", "replace")
-        self.parts: list[Part] = []
+        self.parts: list[SimpleCommand] = []
         self.unclear = ""
-        self._seen: set[Part] = set()
+        self._seen: set[SimpleCommand] = set()
         self._steps = 0
         self._rounds = 1
 
@@ -71,7 +71,7 @@ class Walk:
         command = node.get("Cmd")
         if redirects and (command is None or command["Type"] != "CallExpr"):
             # A redirection of a group opens its file once, in the directory of the beginning.
-            self._add(Part((), (), redirects, inner.cwds))
+            self._add(SimpleCommand((), (), redirects, inner.cwds))
         if command is not None:
             self._command(command, redirects, inner)
         if node.get("Negated"):
@@ -114,7 +114,7 @@ class Walk:
                 self._test(node, scope)
             case kind:
                 self._substitutions(node, scope)
-                self._add(Part((Word(node_source(node, self._source), f"a {kind}"),), cwds=scope.cwds))
+                self._add(SimpleCommand((Word(node_source(node, self._source), f"a {kind}"),), cwds=scope.cwds))
                 scope.lose("it computes")
 
     def _call(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
@@ -136,7 +136,7 @@ class Walk:
             inner.assign(name, None if assignment.get("Append") else value)
             assigns.append(word)
         # Only what changes which program a name means makes a literal command uncertain.
-        self._add(Part(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
+        self._add(SimpleCommand(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
         if words and words[0].text in _MOVING:
             self._cd(words, scope, known=not assigns)
         elif words:
@@ -221,7 +221,7 @@ class Walk:
         name = loop["Name"]["Value"]
         items = [self._harmless_word(w, scope) for w in loop.get("Items") or []]
         known = items and not any(w.why or w.pattern or w.number for w in items)
-        self._add(Part((), (Word(f"{name}="),), cwds=scope.cwds))
+        self._add(SimpleCommand((), (Word(f"{name}="),), cwds=scope.cwds))
         before = self._rounds
         self._rounds *= len(items)
         for value in [w.text for w in items] if known and self._rounds <= _MOST_ITEMS else [None]:
@@ -254,7 +254,7 @@ class Walk:
                 self._builtin((variant, word), scope)
             elif equals:
                 scope.assign(name, None if word.number else value)
-        self._add(Part(tuple(words), cwds=cwds))
+        self._add(SimpleCommand(tuple(words), cwds=cwds))
 
     def _test(self, node: Node, scope: Scope) -> None:
         """[[ ... ]]: reads, unless it computes."""
@@ -263,13 +263,13 @@ class Walk:
             kind, op = inner.get("Type"), inner.get("Op")
             known = _TESTS_OF_WORDS if kind == "UnaryTest" else _TESTS_OF_TEXT
             if kind == "UnaryTest" and op in _TESTS_OF_FILES:
-                self._add(Part((Word("test"), Word(op), self._word(inner["X"], scope)), cwds=scope.cwds))
+                self._add(SimpleCommand((Word("test"), Word(op), self._word(inner["X"], scope)), cwds=scope.cwds))
             elif kind in ("UnaryTest", "BinaryTest") and op not in known:
                 why = f"a test by {op}"
             if kind == "Word" and (word := self._word(inner, scope)).why and not word.why.startswith(_HARMLESS):
                 why = why or word.why
         if why:
-            self._add(Part((Word("[["), Word(node_source(node, self._source), why)), cwds=scope.cwds))
+            self._add(SimpleCommand((Word("[["), Word(node_source(node, self._source), why)), cwds=scope.cwds))
 
     def _assignment(self, node: Node, scope: Scope) -> tuple[str, Word]:
         """The name and the word NAME=value of an assignment, or a word of a declaration."""
@@ -361,7 +361,7 @@ class Walk:
                 # Where it does not come out even, bash takes the text for commands in a subshell.
                 self.unclear = self.unclear or "has quotes or lines in arithmetic"
 
-    def _add(self, part: Part) -> None:
+    def _add(self, part: SimpleCommand) -> None:
         if len(self.parts) >= MOST_PARTS:
             self.unclear = self.unclear or "runs too many commands to look at each"
         elif part not in self._seen:

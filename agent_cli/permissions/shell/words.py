@@ -36,7 +36,7 @@ class Redirect(Value):
     why: str = ""
 
 
-class Layer(Value):
+class Wrapper(Value):
     """A command that runs another: `timeout 5 make` around `make`.
 
     kind: "clear" adds nothing by itself (timeout, env, nohup). "script" is a text of shell code that was analysed
@@ -49,7 +49,7 @@ class Layer(Value):
     inner: int
 
 
-class Part(Value):
+class SimpleCommand(Value):
     """One simple command of a command line.
 
     assigns: variables set before it, NAME=value. why: what makes the command unknown, beside its words. cwds: the
@@ -61,7 +61,7 @@ class Part(Value):
     assigns: tuple[Word, ...] = ()
     redirects: tuple[Redirect, ...] = ()
     cwds: tuple[str, ...] | None = ()
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[Wrapper, ...] = ()
     why: str = ""
     hides: str = ""
 
@@ -91,7 +91,7 @@ class Analysis(Value):
     """A whole command line. unclear: why it could not be taken apart, if so; `parts` is then what could be found."""
 
     command: str
-    parts: tuple[Part, ...]
+    parts: tuple[SimpleCommand, ...]
     unclear: str = ""
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
-from agent_cli.permissions.shell.words import Layer, Part, Word
+from agent_cli.permissions.shell.words import SimpleCommand, Word, Wrapper
 from agent_tools.record import Value
 
 
@@ -69,13 +69,13 @@ _DEEPEST = 8
 class Script(Value):
     """Shell code that a part runs, to be analysed by itself. layer: how the part runs it. exact: as this bash would."""
 
-    part: Part
+    part: SimpleCommand
     text: str
-    layer: Layer
+    layer: Wrapper
     exact: bool
 
 
-def look_through(part: Part) -> Iterator[Part | Script]:
+def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     """The commands that a part really runs: itself, or what is inside it.
 
     A `Script` stands for shell code that has to be analysed by itself.
@@ -100,21 +100,21 @@ def look_through(part: Part) -> Iterator[Part | Script]:
     elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
         yield part.but(hides=f"{name}, which runs other commands,")
         if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
-            yield Script(part, words[1].text, Layer(words, "own", len(words)), exact=True)
+            yield Script(part, words[1].text, Wrapper(words, "own", len(words)), exact=True)
     elif _computes(part):
         yield part.but(why=part.why or "a subscript that may run commands")
     else:
         yield part
 
 
-def _kind(part: Part, wrapper: _Wrapper | None) -> Literal["clear", "script", "own"]:
+def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "script", "own"]:
     """The kind of layer that a part makes: one that stands in an unusual place might be any program."""
     if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.own):
         return "own"
     return "script" if wrapper is None else "clear"
 
 
-def _unwrap(part: Part, name: str) -> Iterator[Part | Script]:
+def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     wrapper, words = WRAPPERS[name], part.words
     at, assigns, why = 1, list(part.assigns), ""
     while at < len(words) and words[at].text.startswith("-") and words[at].text != "--" and not why:
@@ -137,7 +137,7 @@ def _unwrap(part: Part, name: str) -> Iterator[Part | Script]:
         # Without a command, or with one that cannot be found for certain: a part of its own.
         yield part.but(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
         return
-    layer = Layer(words, _kind(part, wrapper), at)
+    layer = Wrapper(words, _kind(part, wrapper), at)
     inner = part.but(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
     if name == "xargs":
         inner = inner.but(words=_filled_in(words[1:at], inner.words))
@@ -161,7 +161,7 @@ def _joined(option: str, wrapper: _Wrapper) -> bool:
     return option[:2] in wrapper.valued and len(option) > 2
 
 
-def _script_of(part: Part, name: str) -> Script | Part | None:
+def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
     """The shell code that `bash -c` runs; None where the shell runs a file, which is a program like others."""
     words, at, letters, odd = part.words, 1, "", name != "bash"
     unknown = part.but(why=part.why or "shell code that is not known")
@@ -187,19 +187,19 @@ def _script_of(part: Part, name: str) -> Script | Part | None:
         return None if from_file else part.but(why=part.why or "commands from its input")
     if at >= len(words) or words[at].why or words[at].pattern:
         return unknown
-    layer = Layer(words, _kind(part, None), len(words))
+    layer = Wrapper(words, _kind(part, None), len(words))
     return Script(part, words[at].text, layer, not odd and at == len(words) - 1)
 
 
-def _eval(part: Part) -> Iterator[Part | Script]:
+def _eval(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     if any(w.why or w.pattern for w in part.words):
         yield part.but(why=part.why or "shell code that is not known")
     else:
         texts = part.texts[2:] if part.texts[1:2] == ("--",) else part.texts[1:]
-        yield Script(part, " ".join(texts), Layer(part.words, "script", len(part.words)), exact=True)
+        yield Script(part, " ".join(texts), Wrapper(part.words, "script", len(part.words)), exact=True)
 
 
-def _runs_of_git(part: Part) -> bool:
+def _runs_of_git(part: SimpleCommand) -> bool:
     """Whether git is told to run a command: by an alias on its command line, or by a subcommand that does."""
     texts = part.texts
     configured = any(re.match(r"-c$|--config-env|--exec-path=", t) for t in texts) and any("alias." in t for t in texts)
@@ -214,7 +214,7 @@ def _runs_of_git(part: Part) -> bool:
     )
 
 
-def _computes(part: Part) -> bool:
+def _computes(part: SimpleCommand) -> bool:
     """Whether a builtin computes what its words say: a subscript, or the value of a variable that is a number."""
     name, rest = part.words[0].text, part.texts[1:]
     if name in ("declare", "typeset", "local") and any(re.match(r"-\w*[in]", t) for t in rest):
@@ -225,7 +225,7 @@ def _computes(part: Part) -> bool:
     return named and any(_SUBSCRIPT.search(t) for t in rest)
 
 
-def _find(part: Part) -> Iterator[Part | Script]:
+def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     """What `find -exec` runs, for every file it finds."""
     words, at = part.words, 1
     while at < len(words):
@@ -233,7 +233,7 @@ def _find(part: Part) -> Iterator[Part | Script]:
             at += 1
             continue
         end = next((n for n in range(at + 1, len(words)) if words[n].text in (";", "+")), len(words))
-        layer = Layer(words, "own", at + 1)
+        layer = Wrapper(words, "own", at + 1)
         inner = tuple(w.but(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
         if inner:
             yield from look_through(part.but(words=inner, redirects=(), layers=(*part.layers, layer)))

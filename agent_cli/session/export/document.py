@@ -31,7 +31,7 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     of_program,
-    typed,
+    user_text,
     without_note,
 )
 from agent_cli.core.results import Usage
@@ -151,7 +151,7 @@ class _Telling:
             case Rewound(messages=messages):
                 there = "".join(self._messages[messages : messages + 1])
                 del self._messages[messages:]
-                self.entries.append(NoteEntry(f"the user went back to before: {shorten(typed(there), 80)}", time))
+                self.entries.append(NoteEntry(f"the user went back to before: {shorten(user_text(there), 80)}", time))
             case Warned(text=text):
                 self.entries.append(NoteEntry(f"warning: {text}", time))
             case TurnFinished() if not task:
@@ -222,7 +222,7 @@ def build_document(data: bytes, name: str) -> Document:
 
 def title_of(session: Document) -> str:
     """What to call it, on one line."""
-    first = next((typed(e.text) for e in session.entries if isinstance(e, UserEntry)), "")
+    first = next((user_text(e.text) for e in session.entries if isinstance(e, UserEntry)), "")
     return session.name or " ".join(first[:400].split())[:80] or f"session {session.header.session_id}"
 
 

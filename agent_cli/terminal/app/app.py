@@ -26,10 +26,10 @@ from agent_cli.terminal.app.keys import Controls, make_keys
 from agent_cli.terminal.app.layout import above, below_input, make_layout, style_of
 from agent_cli.terminal.app.output import AtomicOutput, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, ScreenSession
-from agent_cli.terminal.app.worker import Bridge, JobFinished, PendingReply, Printed, UserEcho, Worker
+from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.commands.registry import ExitRequestedError
 from agent_cli.terminal.dialogs.base import in_pager
-from agent_cli.terminal.dialogs.guard import Questions
+from agent_cli.terminal.dialogs.guard import QuestionPanel
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
 from agent_cli.terminal.render.console import by_words
@@ -50,7 +50,7 @@ def _warm() -> None:
     threading.Thread(target=import_module, args=("agent_cli.terminal.render.live",), daemon=True).start()
 
 
-class Live:
+class TerminalApp:
     """The screen. `run` has the terminal until the user leaves."""
 
     def __init__(
@@ -66,10 +66,10 @@ class Live:
     ) -> None:
         self.session, self.transcript, self.line = session, transcript, line
         self.look, self.clock = look, clock
-        self.bridge = Bridge(self._wake)
+        self.bridge = EventQueue(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
-        self.questions = Questions(self, clock)
+        self.questions = QuestionPanel(self, clock)
         self.busy = self.stopping = self.leaving = False
         self._began = self._frame_at = 0.0
         self._frame_planned = False

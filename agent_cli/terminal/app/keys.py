@@ -20,7 +20,7 @@ from agent_cli.terminal.render.ansi import count_rows
 from agent_tools.cancel import CancelledError
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.app.app import Live
+    from agent_cli.terminal.app.app import TerminalApp
 
 
 def make_keys(controls: Controls) -> KeyBindings:
@@ -142,7 +142,7 @@ HELP = (
 class Controls:
     """All of it is on the thread that draws."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: TerminalApp) -> None:
         self.live = live
         self.line = live.line
         self._ctrl_c_at = self._escape_at = -TWICE

@@ -24,7 +24,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.memory.notes import note_in
 from agent_cli.runtime.environment import has_changes
-from agent_cli.terminal.app.app import Live
+from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import FileNames
 from agent_cli.terminal.app.drafts import Drafts
 from agent_cli.terminal.app.history import ProjectHistory
@@ -56,7 +56,7 @@ from agent_cli.terminal.dialogs.model import (
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
-from agent_cli.terminal.render.plain import Show
+from agent_cli.terminal.render.plain import PlainRenderer
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.shell_escape import is_bang
@@ -68,14 +68,14 @@ from agent_tools.secret_patterns import without_secrets
 MODES = ("default", "acceptEdits", "plan")
 
 
-class LiveRepl(Repl):
+class AppRepl(Repl):
     """A session whose screen is the application."""
 
-    live: Live
+    live: TerminalApp
     keys = HELP
     mode_key = "Shift-Tab"
 
-    def _open_screen(self) -> Show:
+    def _open_screen(self) -> PlainRenderer:
         settings = self.layers.settings()
         kept = io.StringIO()
         console = make_console(settings.color, os.environ, plain=False, file=kept)
@@ -87,7 +87,7 @@ class LiveRepl(Repl):
         self._branch = Branch(
             self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
         )
-        self.live = Live(
+        self.live = TerminalApp(
             self,
             transcript,
             InputLine(history, self._commands, self._file_names, self.pictures, self._values),

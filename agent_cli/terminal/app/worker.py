@@ -22,7 +22,7 @@ LIMIT = 256 * 1024
 _BASE = 64
 
 
-class Bridge:
+class EventQueue:
     """`emit` from any thread, `take` from the one that made it. `wake` is called when there is news."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -131,7 +131,7 @@ class JobFinished(Value):
 class Sink:
     """A file whose text goes to the screen, whole lines at a time. foreign: the text has to be made harmless first."""
 
-    def __init__(self, bridge: Bridge, *, foreign: bool = False) -> None:
+    def __init__(self, bridge: EventQueue, *, foreign: bool = False) -> None:
         self._bridge, self._foreign = bridge, foreign
         self._held = ""
 
@@ -151,7 +151,7 @@ class Sink:
 class Worker:
     """Runs jobs on a thread of its own. failed: what a job did not expect."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: EventQueue) -> None:
         self._bridge = bridge
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="turn", daemon=True)

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_cli.core.messages import typed
+from agent_cli.core.messages import user_text
 from agent_cli.core.results import Usage
-from agent_cli.engine.compaction.controls import Filling, compact_now, filling, pin, pinnable, role_label, uncompact
+from agent_cli.engine.compaction.controls import (
+    ContextUsage,
+    compact_now,
+    filling,
+    pin,
+    pinnable,
+    role_label,
+    uncompact,
+)
 from agent_cli.session.codec import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.commands.registry import slash
@@ -42,7 +50,7 @@ def _context(repl: Repl, words: str) -> None:
         repl.say(f"  {', '.join(notes)}")
 
 
-def context_lines(found: Filling) -> list[str]:
+def context_lines(found: ContextUsage) -> list[str]:
     """The bar and its parts, a line each."""
     measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
     if not found.size:
@@ -58,7 +66,7 @@ def context_lines(found: Filling) -> list[str]:
     return lines
 
 
-def bar(found: Filling) -> str:
+def bar(found: ContextUsage) -> str:
     """The window in `WIDTH` letters; what is there has one at least, and `|` is where it is compacted."""
     size = max(found.size or 1, found.used)
     cells = "".join(_MARKS[name] * max(1, round(WIDTH * count / size)) for name, count in found.parts)[:WIDTH]
@@ -101,7 +109,7 @@ def _pin(repl: Repl, words: str) -> None:
     if not words:
         found = sorted(found, key=lambda m: m.text not in pins)[:_CHOICES]
         options = [
-            (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", shorten(typed(m.text), 80)) for m in found
+            (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", shorten(user_text(m.text), 80)) for m in found
         ]
         place = repl.choose("Which message? One that is pinned is unpinned.", options)
     if place is None:

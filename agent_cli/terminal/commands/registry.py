@@ -23,7 +23,7 @@ class ExitRequestedError(Exception):
     """End the session."""
 
 
-class Slash(Value):
+class ReplCommand(Value):
     """A command: its name, its arguments in help, what it does in one line.
 
     aside: it may be given while a turn runs; the others wait for its end. values: what its argument may be, for the
@@ -38,7 +38,7 @@ class Slash(Value):
     values: Values | None = None
 
 
-REGISTRY: dict[str, Slash] = {}
+REGISTRY: dict[str, ReplCommand] = {}
 
 
 def slash(
@@ -47,7 +47,7 @@ def slash(
     """Register a command under `/name`."""
 
     def register(handler: Handler) -> Handler:
-        REGISTRY[name] = Slash(name, usage, text, handler, aside, values)
+        REGISTRY[name] = ReplCommand(name, usage, text, handler, aside, values)
         return handler
 
     return register

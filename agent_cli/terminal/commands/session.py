@@ -23,7 +23,7 @@ from agent_tools.shell.notes import clock_duration
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.session.summary import Glance
+    from agent_cli.session.summary import SessionSummary
     from agent_cli.terminal.repl import Repl
 
 
@@ -105,7 +105,7 @@ def _resume(repl: Repl, words: str) -> None:
         repl.go_on_with(session_id)
 
 
-def _choose(repl: Repl, found: list[Glance]) -> str:
+def _choose(repl: Repl, found: list[SessionSummary]) -> str:
     """The ID of the session that the user picks; empty for none."""
     if not found:
         repl.say("There is no other session in this project.")

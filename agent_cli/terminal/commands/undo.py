@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.undo import Undoing
+from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
-from agent_cli.core.messages import by_person, typed
+from agent_cli.core.messages import is_user_message, user_text
 from agent_cli.core.place import UsageError
 from agent_cli.runtime.checkpoints import undoing
 from agent_cli.terminal.commands.registry import slash
@@ -28,7 +28,7 @@ _MOST_LISTED = 30
 
 
 @contextmanager
-def _work(repl: Repl) -> Iterator[Undoing]:
+def _work(repl: Repl) -> Iterator[UndoManager]:
     """The session's snapshots. Raises UsageError."""
     agent = repl.agent
     try:
@@ -44,7 +44,7 @@ def undo_turn(repl: Repl, words: str) -> None:
             repl.say("There is nothing to undo.")
             return
         text = work.story().turns[latest].text
-        repl.say(f"The turn: {shorten(typed(text), 80)}")
+        repl.say(f"The turn: {shorten(user_text(text), 80)}")
         _undo_turns(repl, work, [latest])
 
 
@@ -70,7 +70,7 @@ def redo(repl: Repl, words: str) -> None:
 
 def rewind(repl: Repl, words: str) -> None:
     conversation = repl.agent.conversation
-    said = [(n, m) for n, m in enumerate(conversation.history) if by_person(m)]
+    said = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
     if not said:
         repl.say("Nothing was said yet.")
         return
@@ -82,7 +82,7 @@ def rewind(repl: Repl, words: str) -> None:
         repl.say(f"Only the conversation can go back. {error}")
         kept, changes = False, [""] * len(said)
     options = [
-        (shorten(" ".join(typed(message.text).split()), 70), f"since then: {changed}" if changed else "")
+        (shorten(" ".join(user_text(message.text).split()), 70), f"since then: {changed}" if changed else "")
         for (_, message), changed in zip(reversed(said), reversed(changes), strict=True)
     ]
     picked = repl.choose("Go back to before which message?", options)
@@ -93,9 +93,9 @@ def rewind(repl: Repl, words: str) -> None:
         return
     conversation.rewind(at)
     measure(repl)
-    repl.say(f"The conversation goes on from before: {shorten(' '.join(typed(message.text).split()), 80)}")
+    repl.say(f"The conversation goes on from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
     # To be said again, or otherwise.
-    repl.propose(typed(message.text))
+    repl.propose(user_text(message.text))
 
 
 def _rewind_files(repl: Repl, at: int) -> bool:
@@ -139,7 +139,9 @@ def diff(repl: Repl, words: str) -> None:
         repl.show_display(Diffs(near))
 
 
-def _undo_turns(repl: Repl, work: Undoing, turns: Sequence[int], *, quiet: bool = False, offered: bool = False) -> bool:
+def _undo_turns(
+    repl: Repl, work: UndoManager, turns: Sequence[int], *, quiet: bool = False, offered: bool = False
+) -> bool:
     """Undo turns as far as the user agrees; False where they would rather not. quiet: the model need not know.
 
     offered: they did not ask for it, so that it is a yes or a no.

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.core.approvals import Defer
-from agent_cli.terminal.dialogs.model import Dialog, Give, InEditor, Pick, TextInput, answer_line
+from agent_cli.terminal.dialogs.model import Dialog, GiveAnswer, InEditor, Pick, TextInput, answer_line
 from agent_cli.terminal.editor import GUARD, edited_as
 from agent_tools.text import one_line
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.app.app import Live
+    from agent_cli.terminal.app.app import TerminalApp
 
 
-class Questions:
+class QuestionPanel:
     """One is open at a time; others wait for their turn. All of it is on the thread that draws."""
 
-    def __init__(self, live: Live, clock: Callable[[], float]) -> None:
+    def __init__(self, live: TerminalApp, clock: Callable[[], float]) -> None:
         self._live, self._clock = live, clock
         self._asked_at = self._key_at = 0.0
         self._answered = False
@@ -81,7 +81,7 @@ class Questions:
         assert self.ask is not None
         self._answered = True
         match self.ask.keys[key]:
-            case Give(answer=answer):
+            case GiveAnswer(answer=answer):
                 self._give(answer)
             case TextInput() as words:
                 self._take_words(words)

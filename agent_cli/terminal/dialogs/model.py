@@ -38,7 +38,7 @@ Body = Callable[[Console], Iterator[Text]]
 KEYS = "yaAdehnruw123456789"
 
 
-class Give(Value):
+class GiveAnswer(Value):
     """The answer, at once."""
 
     answer: Any
@@ -67,7 +67,7 @@ class Pick(Value):
     read: Callable[[int], Any]
 
 
-Act = Give | TextInput | InEditor
+Act = GiveAnswer | TextInput | InEditor
 
 
 class Dialog:
@@ -95,20 +95,20 @@ class Dialog:
 
 def approval(request: ApprovalRequested, change: Changeable) -> Dialog:
     """The question before a call. change: what of it the user may change."""
-    keys: dict[str, Act] = {"y": Give(answer_to(request, "y")), "n": Give(answer_to(request, "n"))}
+    keys: dict[str, Act] = {"y": GiveAnswer(answer_to(request, "y")), "n": GiveAnswer(answer_to(request, "n"))}
     words = ["y yes"]
     if request.always:
-        keys["a"] = Give(answer_to(request, "a"))
+        keys["a"] = GiveAnswer(answer_to(request, "a"))
         words.append("a this session")
     if request.keeps:
-        keys["A"] = Give(answer_to(request, "A"))
+        keys["A"] = GiveAnswer(answer_to(request, "A"))
         words.append("A always")
     if change.name:
         in_line = TextInput(f"{change.name}> ", change.edited, change.text)
         keys["e"] = in_line if change.in_line else InEditor(change.text, change.edited)
         words.append("e edit")
     if change.hunks:
-        keys["h"] = Give(ByHunk())
+        keys["h"] = GiveAnswer(ByHunk())
         words.append(f"h its {len(change.hunks)} parts one by one")
     keys["r"] = TextInput("no, because> ", lambda why: Reject(why.strip()) if why.strip() else None)
     bar = f"? Allow it? [{' · '.join((*words, 'n no', 'r no, because'))}]"
@@ -119,9 +119,9 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
     """One question of the model's: a menu with room for one's own words, or the words alone. The answer is a text."""
     options = asked.get("options", [])
     several = bool(asked.get("multiSelect")) or len(options) > 9
-    keys: dict[str, Act] = {str(n): Give(chosen(str(n), options)) for n in range(1, min(len(options), 9) + 1)}
+    keys: dict[str, Act] = {str(n): GiveAnswer(chosen(str(n), options)) for n in range(1, min(len(options), 9) + 1)}
     own = TextInput("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
-    keys |= {"r": own, "n": Give(chosen("", options))}
+    keys |= {"r": own, "n": GiveAnswer(chosen("", options))}
     numbers = f"1-{min(len(options), 9)} choose · " if options else ""
     say = "r several, by number, or your own words" if several else "r your own words"
     return Dialog(
@@ -134,7 +134,7 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
 
 def confirmation(text: str) -> Dialog:
     """A yes or no for a command of the user's."""
-    keys: dict[str, Act] = {"y": Give(True), "n": Give(False)}
+    keys: dict[str, Act] = {"y": GiveAnswer(True), "n": GiveAnswer(False)}
     return Dialog("? [y yes · n no]", keys, lambda console: prose(f"? {text}", console, "ask"), own=True)
 
 
@@ -163,7 +163,12 @@ class Rest(Value):
 
 def hunk_question(hunk: Hunk, number: int, of: int) -> Dialog:
     """Whether one part of a change is made. The answer is True, False, or a `Rest`."""
-    keys: dict[str, Act] = {"y": Give(True), "n": Give(False), "a": Give(Rest(True)), "d": Give(Rest(False))}
+    keys: dict[str, Act] = {
+        "y": GiveAnswer(True),
+        "n": GiveAnswer(False),
+        "a": GiveAnswer(Rest(True)),
+        "d": GiveAnswer(Rest(False)),
+    }
 
     def body(console: Console) -> Iterator[Text]:
         yield styled(f"? Part {number} of {of}", "ask")
@@ -196,12 +201,12 @@ def plan(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 
             yield from prose(line, console)
 
     keys: dict[str, Act] = {
-        "y": Give(approved("y")),
-        "a": Give(approved("y acceptEdits")),
+        "y": GiveAnswer(approved("y")),
+        "a": GiveAnswer(approved("y acceptEdits")),
         "w": TextInput("yes, and> ", lambda words: approved(f"y {words}".strip())),
         "e": InEditor(plan_for_editor(edited or data), rewritten),
         "r": TextInput("change> ", lambda words: QuestionReply("revise", words.strip()) if words.strip() else None),
-        "n": Give(read_plan_verdict("n")),
+        "n": GiveAnswer(read_plan_verdict("n")),
     }
     return Dialog(
         "? Approve this plan? [y yes · a yes, and accept edits · w yes, with words · e edit it · r change it · n no, "
@@ -220,11 +225,11 @@ def review(data: dict[str, Any]) -> Dialog:
         yield from display_lines(review_diffs(data), whole=True)
 
     keys: dict[str, Act] = {
-        "y": Give(read_review("y")),
+        "y": GiveAnswer(read_review("y")),
         "u": TextInput("undone; now> ", lambda words: read_review(f"u {words}")),
         "w": TextInput("go on, and> ", lambda words: read_review(f"y {words}")),
         "r": TextInput("change> ", lambda words: QuestionReply("revise", words.strip()) if words.strip() else None),
-        "n": Give(read_review("n")),
+        "n": GiveAnswer(read_review("n")),
     }
     return Dialog(
         "? Go on? [y yes · w yes, with words · r change something first · u undo this · n no, end here]", keys, body

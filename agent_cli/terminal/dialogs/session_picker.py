@@ -19,7 +19,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
 from prompt_toolkit.output import Output
 
-from agent_cli.session.summary import Glance, age, size
+from agent_cli.session.summary import SessionSummary, age, size
 from agent_cli.terminal.app.panels import fitted
 from agent_cli.terminal.editor import read_line
 from agent_tools.text import number_in, one_line
@@ -33,11 +33,11 @@ _ENDS = {"failed": "failed", "interrupted": "interrupted", "waiting": "waits for
 class Narrowing:
     """The sessions that fit what is typed; searches in texts are made once for each word."""
 
-    def __init__(self, found: Sequence[Glance]) -> None:
+    def __init__(self, found: Sequence[SessionSummary]) -> None:
         self._all = list(found)
-        self._said: dict[str, list[Glance]] = {}
+        self._said: dict[str, list[SessionSummary]] = {}
 
-    def fits(self, text: str) -> list[Glance]:
+    def fits(self, text: str) -> list[SessionSummary]:
         """Those whose title, branch or ID have all the words; where there is none, those in which they were said."""
         words = text.lower().split()
         titled = [g for g in self._all if all(w in f"{g.title} {g.branch} {g.session_id}".lower() for w in words)]
@@ -51,7 +51,7 @@ class Narrowing:
         return self._said[key]
 
 
-def row(g: Glance, width: int, now: datetime) -> str:
+def row(g: SessionSummary, width: int, now: datetime) -> str:
     """A session on one line: what it is about, how long ago, where, how large, what it cost."""
     cost = f"${g.cost:.2f}" if g.cost else ""
     facts = f"{age(g.updated, now):>4}  {fitted(one_line(g.branch), 16).ljust(16)}  {size(g.size):>5}  {cost:>7}"
@@ -60,7 +60,7 @@ def row(g: Glance, width: int, now: datetime) -> str:
     return fitted(f"{fitted(one_line(g.title), room - len(end))}{end}".ljust(room) + f"  {facts}", width)
 
 
-def pick_in_lines(found: Sequence[Glance]) -> Glance | None:
+def pick_in_lines(found: Sequence[SessionSummary]) -> SessionSummary | None:
     """Numbered lines; a number chooses, words narrow, nothing chooses none."""
     narrowing, shown = Narrowing(found), list(found)
     while True:
@@ -94,7 +94,7 @@ _HELP = "type to narrow · up, down · Enter resumes it · Esc leaves"
 class Picker:
     """The sessions that fit what was typed, one of them chosen."""
 
-    def __init__(self, found: Sequence[Glance]) -> None:
+    def __init__(self, found: Sequence[SessionSummary]) -> None:
         self._narrowing = Narrowing(found)
         self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._narrow())
         self._shown = list(found)
@@ -102,9 +102,9 @@ class Picker:
         self._at = 0
         self._now = datetime.now(UTC)
 
-    def run(self, source: Input | None = None, output: Output | None = None) -> Glance | None:
+    def run(self, source: Input | None = None, output: Output | None = None) -> SessionSummary | None:
         """The user's choice; None for none."""
-        app: Application[Glance | None] = Application(
+        app: Application[SessionSummary | None] = Application(
             layout=Layout(
                 HSplit(
                     [
@@ -176,7 +176,7 @@ class Picker:
         return keys
 
 
-def pick_session(found: Sequence[Glance]) -> Glance | None:
+def pick_session(found: Sequence[SessionSummary]) -> SessionSummary | None:
     """Let the user choose one at the terminal; None for none, or where no more keys come."""
     try:
         return Picker(found).run()

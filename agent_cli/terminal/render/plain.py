@@ -88,7 +88,7 @@ def advice(failure: Failure) -> str:
 OUTPUT_LINES = 20
 
 
-class Show:
+class PlainRenderer:
     """A listener that writes to a console, append-only."""
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:

@@ -46,7 +46,7 @@ def _translated(codes: str, theme: str) -> str:
     return f"\x1b[{';'.join(map(str, mapped))}m" if mapped else ""
 
 
-class Tinted:
+class ThemedStream:
     """A text file whose colours are those of a theme."""
 
     def __init__(self, file: Any, theme: str) -> None:

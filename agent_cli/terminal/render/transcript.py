@@ -42,7 +42,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.terminal.render.console import by_words, styled
 from agent_cli.terminal.render.diff import display_lines, short_result
-from agent_cli.terminal.render.plain import Show
+from agent_cli.terminal.render.plain import PlainRenderer
 from agent_cli.terminal.render.writer import Writer
 from agent_tools.display import Diff, Diffs, Display, TodoItem, TodoView
 from agent_tools.record import Value
@@ -257,7 +257,7 @@ class _Output:
         return lines[-TAIL:]
 
 
-class Transcript(Show):
+class Transcript(PlainRenderer):
     """A listener for the thread that draws.
 
     doing: what the turn is at, in words. turn: its usage; received: an estimate of the tokens that are streaming in.

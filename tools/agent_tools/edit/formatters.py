@@ -20,7 +20,7 @@ from agent_tools.shell.env import command_env
 from agent_tools.text import HeadTail, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.shell.process import Ending
+    from agent_tools.shell.process import ExitInfo
 
 SECONDS = 60.0
 _MEMORY = 8 << 30
@@ -93,7 +93,7 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
             while True:
                 yield Progress(next(running))
         except StopIteration as stop:
-            ending: Ending = stop.value
+            ending: ExitInfo = stop.value
         finally:
             running.close()
     except (OSError, ValueError) as error:
@@ -103,7 +103,7 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
     return list(filter(None, (f"[{name}{how}]" if how or output else "", output)))
 
 
-def _ending(ending: Ending) -> str:
+def _ending(ending: ExitInfo) -> str:
     if ending.cause != "exit":
         return " was interrupted" if ending.cause == "interrupted" else f" was ended after {SECONDS:g} s"
     if ending.code < 0:

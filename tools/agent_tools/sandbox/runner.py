@@ -20,7 +20,7 @@ OUTSIDE = "outside the sandbox"
 Caches = Literal["session", "shared", "off"]
 
 
-class Terms(Value):
+class RunConditions(Value):
     """How one command is to run. env: variables that it must have. network: whether it may use the network.
 
     vouched: a user or a rule allowed it, and not the sandbox alone. outside: why it runs outside the sandbox; "" for
@@ -63,7 +63,7 @@ class Confined(Value):
     sockets: tuple[str, ...] = ()
 
 
-class Confinement:
+class SandboxRunner:
     """The sandbox of a conversation. profile: makes the profile for the next command, from its private directory for
     temporary files and whether it may use the network."""
 

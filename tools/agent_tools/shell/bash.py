@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import CommandOutput, Note
 from agent_tools.record import Value
-from agent_tools.sandbox.runner import OUTSIDE, Terms, unconfined
+from agent_tools.sandbox.runner import OUTSIDE, RunConditions, unconfined
 from agent_tools.shell.env import EXCEPTIONS, command_env
 from agent_tools.shell.notes import LEFT, exit_of, took
 from agent_tools.shell.state import MOST, Channel, imposed, parse_exports
@@ -21,7 +21,7 @@ from agent_tools.text import HeadTail, one_line, shorten
 if TYPE_CHECKING:
     from agent_tools.sandbox.wrapped import Wrapped
     from agent_tools.shell.jobs import Job
-    from agent_tools.shell.process import Ending
+    from agent_tools.shell.process import ExitInfo
 
 SECONDS = 120.0
 LONGEST = 600.0
@@ -119,7 +119,7 @@ def _waited_for(
                 while True:
                     yield Progress(next(running))
             except StopIteration as stop:
-                ending: Ending = stop.value
+                ending: ExitInfo = stop.value
             finally:
                 running.close()
             ending = ending.but(code=wrapped.code(ending.code))
@@ -171,7 +171,7 @@ def closed_ports(job: Job, ctx: ToolContext) -> str:
     return "" if job.vouched or ctx.sandbox is None else job.closed_ports(ctx.sandbox.closed_ports())
 
 
-def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: Terms) -> Wrapped:
+def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:
     """The command made ready for the sandbox, where there is to be one. Raises ToolError where it must not run."""
     if ctx.sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
         return unconfined(argv, env)
@@ -184,7 +184,7 @@ def _answered(command: str, code: int) -> bool:
     return is_answer(command, code)
 
 
-def _sandbox_notes(wrapped: Wrapped, output: str, ending: Ending, ctx: ToolContext, *, network: bool) -> list[str]:
+def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
     """What the sandbox had to do with the way a command ended, in lines."""
     if ctx.sandbox is None:
         return []
@@ -258,7 +258,7 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _note(ending: Ending, limit: float, reason: str) -> str:
+def _note(ending: ExitInfo, limit: float, reason: str) -> str:
     if ending.cause == "time-out":
         return (
             f"timed out after {limit:g} s; the command and its children were ended. Give a longer timeout, or do less"

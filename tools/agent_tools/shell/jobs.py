@@ -18,7 +18,7 @@ from agent_tools.text import HeadTail, shorten
 if TYPE_CHECKING:
     from agent_tools.sandbox.wrapped import Wrapped
     from agent_tools.shell.output_file import Scratch
-    from agent_tools.shell.process import Ending, Running
+    from agent_tools.shell.process import ExitInfo, RunningProcess
 
 MOST = 8
 # Ended ones that are still known.
@@ -41,7 +41,7 @@ class Job:
         self.id = f"b{number}"
         self.command = command
         self.owner = owner
-        self.ending: Ending | None = None
+        self.ending: ExitInfo | None = None
         self.told = False
         self.vouched = True
         self._named_ports: set[int] = set()
@@ -77,15 +77,15 @@ class Job:
         """Seconds that it has run, or ran."""
         return self.ending.seconds if self.ending is not None else monotonic() - self._started
 
-    def begin(self, running: Running) -> None:
+    def begin(self, running: RunningProcess) -> None:
         """Watch a started process to its end, in a thread."""
         import threading
 
         self._process = running
         threading.Thread(target=self._work, args=(running,), name=self.id, daemon=True).start()
 
-    def _work(self, running: Running) -> None:
-        from agent_tools.shell.process import Ending
+    def _work(self, running: RunningProcess) -> None:
+        from agent_tools.shell.process import ExitInfo
 
         try:
             while (cause := running.step(self._started + self._seconds, self._stop)) is None:
@@ -94,7 +94,7 @@ class Job:
             code = running.process.wait()
             if self.wrapped is not None:
                 code = self.wrapped.code(code)
-            self.ending = Ending(code, monotonic() - self._started, cause, running.group_lives())
+            self.ending = ExitInfo(code, monotonic() - self._started, cause, running.group_lives())
         finally:
             running.close(strays=self.ending is None or self.ending.left)
             if self.wrapped is not None:
@@ -199,7 +199,7 @@ class Jobs:
 
         Raises ToolError where too many run, OSError where it cannot be started.
         """
-        from agent_tools.shell.process import Running
+        from agent_tools.shell.process import RunningProcess
 
         busy = [job.id for job in self._jobs.values() if job.running]
         if len(busy) >= MOST:
@@ -213,9 +213,9 @@ class Jobs:
             atexit.register(self.close)
         job = Job(self._count + 1, command, owner, scratch, seconds)
         if wrapped is None:
-            running = Running(argv, cwd, env, job.feed)
+            running = RunningProcess(argv, cwd, env, job.feed)
         else:
-            running = Running(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
+            running = RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
             job.wrapped = wrapped
         self._count += 1
         self._jobs[job.id] = job

@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_tools.shell.process import Ending
+    from agent_tools.shell.process import ExitInfo
 
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 
@@ -14,7 +14,7 @@ _SIGNALS = {s.value: s.name for s in signal.Signals}
 LEFT = "something it started still runs in the background"
 
 
-def exit_of(ending: Ending) -> str:
+def exit_of(ending: ExitInfo) -> str:
     """The exit code, or the signal, of a command that was not ended by us."""
     if ending.code < 0:
         return f"ended by {_SIGNALS.get(-ending.code, 'a signal')} (signal {-ending.code})"

@@ -30,7 +30,7 @@ TICK = 0.05
 Cause = Literal["exit", "time-out", "interrupted"]
 
 
-class Ending(Value):
+class ExitInfo(Value):
     """How a command ended. code: as from wait, negative for a signal. left: something of it still runs."""
 
     code: int
@@ -47,20 +47,20 @@ def run_process(
     cancel: CancelToken,
     kept: HeadTail,
     inherited: tuple[int, ...] = (),
-) -> Generator[str, None, Ending]:
+) -> Generator[str, None, ExitInfo]:
     """Run `argv` to its end, yielding output for the screen, and feeding all of it to `kept`.
 
     inherited: descriptors that it gets beside the usual three. Closing the generator ends the process too. Raises
     OSError where it cannot be started.
     """
     started = monotonic()
-    screen = Screen()
+    screen = OutputFilter()
 
     def feed(data: bytes) -> None:
         kept.feed(data)
         screen.feed(data)
 
-    running = Running(argv, cwd, env, feed, inherited)
+    running = RunningProcess(argv, cwd, env, feed, inherited)
     forget = cancel.on_cancel(running.wake)
     try:
         while (cause := running.step(started + seconds, cancel.cancelled, TICK)) is None:
@@ -70,7 +70,7 @@ def run_process(
         if text := screen.take(all_of_it=True):
             yield text
         code = running.process.wait()
-        return Ending(code, monotonic() - started, cause, running.group_lives())
+        return ExitInfo(code, monotonic() - started, cause, running.group_lives())
     finally:
         forget()
         if running.process.returncode is None:
@@ -78,7 +78,7 @@ def run_process(
         running.close()
 
 
-class Running:
+class RunningProcess:
     """A started process, its output pipe, and what wakes whoever waits for either.
 
     feed: takes the output; feed_errors: standard error, where that is to be kept apart. stdin: a descriptor to read
@@ -244,7 +244,7 @@ def end_strays(mark: str) -> None:
             return
 
 
-class Screen:
+class OutputFilter:
     """Output on its way to a user: harmless text, in portions not too small, too large or too frequent."""
 
     def __init__(self, portion: int = 8_000, pause: float = TICK) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Generator
 
 from agent_tools.base import Progress, ToolContext
 from agent_tools.display import CommandOutput
-from agent_tools.overrides import Prompted
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.shell.bash import Bash, BashArgs
 
 
-def fill(prompt: Prompted, ctx: ToolContext) -> Generator[Progress, None, str]:
+def fill(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, str]:
     """The prompt with the output of its commands. The caller has asked permission.
 
     Raises ToolError, CancelledError.
