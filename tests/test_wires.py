@@ -1,12 +1,19 @@
-"""What models are ready for: images and PDFs as the catalog says, else as the settings do."""
+"""What models take, by the catalog or else by the settings; and how long a silent one is waited for."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from agent_cli.config.schema import Settings
+from agent_cli.providers import resolve
+from agent_cli.providers.base import Request
 from agent_cli.providers.catalog import ModelInfo, lookup
-from agent_cli.runtime.models import taken_by
+from agent_cli.providers.registry import is_loopback_url
+from agent_cli.runtime import models
+from agent_cli.runtime.models import LOCAL_IDLE_SECONDS, open_wire, taken_by
+from agent_tools.cancel import CancelToken
 
 
 @pytest.mark.parametrize(
@@ -36,3 +43,32 @@ def test_a_model_that_is_not_listed_takes_text_unless_the_settings_say_more() ->
 def test_known_models() -> None:
     assert taken_by(lookup("anthropic", "claude-sonnet-4-5"), Settings()) == {"image", "pdf"}
     assert taken_by(lookup("openrouter", "anthropic/claude-sonnet-4.6"), Settings()) == {"image"}
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://127.0.0.1:8089/v1", True),
+        ("http://localhost/v1", True),
+        ("http://[::1]:11434", True),
+        ("https://api.example.org/v1", False),
+        ("https://localhost.example.org:443/v1", False),
+    ],
+)
+@pytest.mark.parametrize("asked", [None, 30.0])
+def test_a_model_on_this_machine_may_read_for_long(
+    url: str, local: bool, asked: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def opened(model: resolve.ResolvedModel, *, timeouts: Any, attempts: int) -> Any:
+        seen.append(timeouts.idle)
+        raise LookupError
+
+    monkeypatch.setattr(models, "open_transport", opened)
+    settings = Settings() if asked is None else Settings(idle_timeout=asked)
+    wire = open_wire(resolve.ResolvedModel("openai", "m", "openai", url, ""), settings)
+    with pytest.raises(LookupError):
+        list(wire.stream(Request("m", "s", (), max_tokens=1), CancelToken()))
+    assert is_loopback_url(url) is local
+    assert seen == [asked or (LOCAL_IDLE_SECONDS if local else 120.0)]

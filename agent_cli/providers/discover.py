@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.providers.credentials import NoModelError
-from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find
+from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find, is_loopback_url
 
 Probe = Callable[[str], str | None]
 CONNECT_SECONDS = 0.2
@@ -63,7 +63,7 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
         if variable is None or not provider.default or provider.local:
             continue
         url = base_url_of(provider, env)
-        if _is_loopback(url):
+        if is_loopback_url(url):
             # The key belongs to a server of the user's own, which has other models.
             if model := probe(url):
                 yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
@@ -83,8 +83,3 @@ def _default_of(provider: Provider) -> str:
 
 def _local_servers() -> list[Provider]:
     return [p for name in LOCAL_SERVERS if (p := find(name))]
-
-
-def _is_loopback(url: str) -> bool:
-    host = url.partition("://")[2].partition("/")[0].rpartition(":")[0] or url.partition("://")[2]
-    return host.partition("/")[0] in ("localhost", "127.0.0.1", "[::1]")

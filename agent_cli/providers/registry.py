@@ -232,3 +232,11 @@ def normal_url(value: str, provider: Provider) -> str:
     if not port and scheme == "http":
         port = provider.base_url.rsplit(":", 1)[1].partition("/")[0]
     return f"{scheme}://{name}{':' + port if port else ''}/{path if slash and path else 'v1'}"
+
+
+def is_loopback_url(url: str) -> bool:
+    """Whether a base URL is that of a server on this machine."""
+    host = url.partition("://")[2].partition("/")[0]
+    if not host.endswith("]"):
+        host = host.rpartition(":")[0] or host
+    return host in ("localhost", "[::1]") or host.startswith("127.")

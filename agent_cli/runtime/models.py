@@ -10,12 +10,16 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.engine.turn import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
+from agent_cli.providers.registry import is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.private import private_folder
 from agent_tools.media import MediaKind
+
+# A model on this machine may read a long prompt for many minutes; where its server ends, the connection ends too.
+LOCAL_IDLE_SECONDS = 1800.0
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
@@ -87,7 +91,10 @@ def open_wire(model: ResolvedModel, settings: Settings) -> ModelClient:
     def opened() -> ModelClient:
         from agent_cli.providers.http import Timeouts  # HTTP and TLS, which a script does without
 
-        timeouts = Timeouts(settings.connect_timeout, settings.idle_timeout, settings.total_timeout)
+        idle = settings.idle_timeout
+        if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
+            idle = LOCAL_IDLE_SECONDS
+        timeouts = Timeouts(settings.connect_timeout, idle, settings.total_timeout)
         return open_transport(model, timeouts=timeouts, attempts=settings.retries)
 
     if model.wire != "scripted":
