@@ -15,7 +15,7 @@ from tests.providers.server import Call, ModelServer, Reply
 
 HEAVY = {
     "litellm", "prompt_toolkit", "git", "openai", "anthropic", "httpx", "mcp", "asyncio", "pydantic", "typer", "rich",
-    "dataclasses", "jsonschema", "platformdirs", "tomllib", "urllib3", "difflib",
+    "dataclasses", "jsonschema", "platformdirs", "tomllib", "urllib3", "difflib", "zipfile",
 }  # fmt: skip
 RUN = """
 import json, sys

@@ -41,7 +41,7 @@ from agent_cli.doctor.checks import (
     check_trust,
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
-from agent_cli.extensions.loader import installed, load_tools
+from agent_cli.extensions.plugins import installed, load_tools
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import wrapped_for
 from agent_cli.mcp.config import find_servers

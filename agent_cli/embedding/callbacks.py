@@ -11,7 +11,7 @@ from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, Ed
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import EVENTS, MATCHED
 from agent_cli.core.place import UsageError
-from agent_cli.extensions.loader import tool_problem
+from agent_cli.extensions.plugins import tool_problem
 from agent_cli.headless.run import decide_alone, deny
 from agent_cli.hooks import PythonHook
 from agent_tools.base import Tool

@@ -2,24 +2,20 @@
 
 The project's own count once it is trusted. What is wrong with a file is one line of warning, and the rest goes on; the
 whole account of what was understood is that of `agent doctor`.
-
-Tools of installed packages: entry points of the group `agent_cli.tools` that the setting `plugins` names.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.place import RunEnvironment
 from agent_cli.extensions.commands import find_commands, shipped_commands
 from agent_cli.providers.resolve import name_problem
 from agent_tools.base import Tool, ToolContext, UserCommand
@@ -107,6 +103,8 @@ def load_extensions(
     """Read what there is. Raises UsageError for a package of the setting `plugins` that cannot be used."""
     found = Extensions()
     if settings.plugins:
+        from agent_cli.extensions.plugins import load_tools  # the metadata of all installed packages
+
         found.tools = load_tools(settings.plugins)
     if options.bare:
         return found
@@ -140,59 +138,3 @@ def has_folder(base: Path | None, below: str = "") -> bool:
     if base is None:
         return False
     return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders
-
-
-GROUP = "agent_cli.tools"
-
-
-def installed() -> dict[str, list[EntryPoint]]:
-    """The entry points there are, by name; nothing of them is loaded."""
-    found: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
-        if all(point.value != other.value for other in found.get(point.name, [])):
-            found.setdefault(point.name, []).append(point)
-    return found
-
-
-def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
-    """The tools of these entry points, in order. Raises UsageError for one that is missing, broken or in the way."""
-    there = installed()
-    tools: list[Tool[Any]] = []
-    taken = {tool.name: "a built-in tool" for tool in BUILTIN}
-    for name in dict.fromkeys(names):
-        points = there.get(name, [])
-        if not points:
-            raise UsageError(f"plugins: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}.")
-        if len(points) > 1:
-            packages = " and ".join(point.dist.name if point.dist else point.value for point in points)
-            raise UsageError(f"plugins: {name!r} is offered by {packages}; uninstall one.")
-        for tool in _tools_of(points[0]):
-            if tool.name in taken:
-                raise UsageError(f"plugins: the tool {tool.name} of {name!r} has the name of {taken[tool.name]}.")
-            taken[tool.name] = f"a tool of {name!r}"
-            tools.append(tool)
-    return tools
-
-
-def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
-    """What an entry point leads to: a tool class, a tool, or several of these. Raises UsageError."""
-    try:
-        found = point.load()
-        listed = list(found) if isinstance(found, (list, tuple)) else [found]
-        tools = [item() if isinstance(item, type) else item for item in listed]
-    except Exception as error:  # noqa: BLE001 - a package of anybody's: whatever it raises is one sentence
-        raise UsageError(f"plugins: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
-    for tool in tools:
-        if problem := tool_problem(tool):
-            raise UsageError(f"plugins: {point.name!r} leads to {problem}.")
-    return tools
-
-
-def tool_problem(tool: object) -> str:
-    """Return what an object is that cannot be offered as a tool; "" where it can be."""
-    if not isinstance(tool, Tool):
-        return f"{type(tool).__name__}, which is no agent_tools.base.Tool"
-    name = getattr(tool, "name", None)
-    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][\w-]{0,63}", name) is None or name.startswith("mcp__"):
-        return f"a tool whose name cannot be one: {name!r}"
-    return "" if hasattr(tool, "Args") else f"the tool {name} without Args, the class of its arguments"

@@ -1,0 +1,107 @@
+"""What is chosen before a run begins: the session to resume, and the worktree to work in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
+from agent_cli.headless.printing import print_notice
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.session.records import SessionNotFoundError
+from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.summary import SessionSummary, glances
+from agent_tools.text import shorten
+
+
+def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+    """Run where and with what is asked for; the exit code. Raises UsageError."""
+    worktree = None
+    if options.worktree is not None:
+        place = find_place(os.environ)
+        trusted = read_settings(options, place).trust.trusted
+        options = _with_absolute_paths(options)
+        worktree = enter_worktree(options.worktree or "", place, trusted)
+        options = options.but(worktree=worktree.name)
+    try:
+        if worktree is not None:
+            print_notice(worktree.told)
+            _bring(worktree, options, place)
+        chosen = with_session(options)
+        return go(chosen) if chosen is not None else 0
+    finally:
+        if worktree is not None:
+            for line in worktree.leave(state_folder(os.environ)):
+                print_notice(line)
+
+
+def _with_absolute_paths(options: RunOptions) -> RunOptions:
+    """The options, with files and folders as they are found from here: the worktree is another directory."""
+
+    def absolute(text: str) -> str:
+        return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
+
+    several = {
+        name: tuple(map(absolute, getattr(options, name))) for name in ("settings", "add_dir", "mcp_config", "image")
+    }
+    schema = options.json_schema and absolute(options.json_schema)
+    return options.but(json_schema=schema, **several)
+
+
+def _bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
+    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises UsageError."""
+    trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
+    trusted = trust.trusted and not options.trust and not options.bare
+    by_setting = trust.by.startswith("the setting")
+    bring_settings(worktree, state_folder(place.env), trusted=trusted, by_setting=by_setting)
+
+
+def with_session(options: RunOptions) -> RunOptions | None:
+    """The options with the ID of the session that is meant; None where the user chose none. Raises UsageError."""
+    if options.resume is None or options.print:
+        return options
+    store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
+    text, prompt = options.resume, options.prompt
+    if text == ASK_WHICH:
+        found = list(glances(store.folder))
+        if not found:
+            raise UsageError("There is no earlier session in this project.")
+        return _picked(options, found, "")
+    if prompt and not is_id_like(text) and not _is_name(store, text):
+        # Words that were not quoted: they are all for the search, and nothing is sent by mistake.
+        text, prompt = " ".join((text, *prompt)), ()
+    try:
+        path = find_session(store, text, anywhere=options.fork_session)
+    except SeveralSessionsError as several:
+        return _picked(options.but(prompt=prompt), several.found, str(several))
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+    return options.but(resume=path.stem, prompt=prompt)
+
+
+def _is_name(store: SessionStore, text: str) -> bool:
+    return any(g.name.lower() == text.strip().lower() for g in glances(store.folder) if g.name)
+
+
+def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:
+    """Let the user choose. Raises UsageError where nobody can be asked."""
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
+    plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
+    if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
+        from agent_cli.terminal.dialogs.session_picker import pick_in_lines
+
+        chosen = pick_in_lines(found)
+    else:
+        from agent_cli.terminal.dialogs.session_picker import pick_session  # prompt-toolkit
+
+        chosen = pick_session(found)
+    return options.but(resume=chosen.session_id) if chosen is not None else None
+
+
+def _named(g: SessionSummary) -> str:
+    return f"{g.session_id[:8]} ({shorten(g.title, 40)})"
