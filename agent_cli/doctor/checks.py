@@ -315,7 +315,7 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
     if wrong := _unusable(model):
         return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
     info = lookup(model.provider, model.model)
-    # The text of a key is never at hand here: Resolved holds a Secret, and only its source is told.
+    # The text of a key is never at hand here: ResolvedModel holds a Secret, and only its source is shown.
     takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(taken_by(info, settings)))])
     details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info), f"takes: {takes}")
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}

@@ -290,7 +290,7 @@ class ApprovalRound:
         return (yield from answer_of(self.turn, request, kit.approver, "permission_prompt", message))
 
     def note(self, call: ToolCall) -> str:
-        """What the model is told of the hooks beside the result of a call."""
+        """The notes of hooks for the model, beside the result of a call."""
         said = self.said.get(call.id)
         if said is None:
             return ""

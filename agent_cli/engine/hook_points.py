@@ -344,7 +344,7 @@ def incoming(kit: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str
 
 
 def contexts(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """What hooks add, each as a message that is told from the user's words."""
+    """The additions of hooks, each as a message distinct from the user's words."""
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
 
 

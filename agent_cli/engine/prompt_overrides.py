@@ -40,7 +40,7 @@ def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
 
 
 def borrow(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, None]:
-    """Let what a prompt brings hold until the turn ends. A model that cannot be had is told, and done without."""
+    """Apply a prompt's overrides until the turn ends. A model that is not available is reported and skipped."""
     if not lent:
         return
     turn.lent.append(lent)
@@ -63,7 +63,7 @@ def give_back(turn: Turn) -> None:
 
 
 def kept(turn: Turn) -> dict[str, Any]:
-    """What a turn that is suspended goes on with, as plain data; {} where there is nothing of the kind."""
+    """State to persist while suspended, as plain data; {} where there is none."""
     found: dict[str, Any] = {}
     if turn.lent:
         found["lent"] = [to_plain(each) for each in turn.lent]

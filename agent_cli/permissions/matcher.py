@@ -1,6 +1,6 @@
 """Which rule speaks about what: paths by gitignore-style globs, URLs by host. For commands see `command_rules`.
 
-Whether a rule is about a call, for whoever uses the grammar of rules as a filter and not as a permission.
+Whether a rule is about a call, for callers that use the grammar of rules as a filter, not as a permission.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The built-in tools, in the order in which the model is told about them."""
+"""The built-in tools, in the order in which they are sent to the model."""
 
 from __future__ import annotations
 

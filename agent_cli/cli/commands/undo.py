@@ -1,4 +1,4 @@
-"""`agent undo`: a session's work taken back from the shell; what would happen is said before anything does.
+"""`agent undo`: reverts a session's work from the shell; what would happen is shown first.
 
 `agent why FILE:LINE`: which turn, prompt and model wrote a line.
 """

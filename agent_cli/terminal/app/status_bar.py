@@ -43,7 +43,7 @@ class StatusLine:
         self.text = ""
 
     def refresh(self, facts: dict[str, Any], columns: int) -> None:
-        """What is so now, and how wide the terminal is."""
+        """The current state, and the width of the terminal."""
         now = json.dumps(facts), columns
         if now == self._now:
             return

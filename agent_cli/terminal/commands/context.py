@@ -1,4 +1,4 @@
-"""What the model is shown of the conversation: seen, compacted, taken back, pinned.
+"""The model's view of the conversation: inspect, compact, uncompact and pin.
 
 What the session used and cost: in all, by model, by turn.
 """

@@ -1,6 +1,6 @@
 """What /undo, /redo, /rewind and /diff do: say what would happen, ask, do it, and tell what became of it.
 
-Work taken back: /undo, /redo, /rewind; and what it was: /diff. What they need is loaded when it is needed.
+/undo, /redo, /rewind, and /diff. Their dependencies load on first use.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def disregarded(raw: str, old: str) -> set[str]:
 
 
 _MEANS = {"n": "\n", "t": "\t", "r": "\r"}
-# Whoever escapes line ends escapes backslashes too.
+# A text with escaped line ends has escaped backslashes too.
 _LEVELS = ("", "\\", "\\ntr")
 _QUOTES = ("", '"', "'", "\"'")
 

@@ -223,7 +223,7 @@ def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
         yield same
     finally:
         if _libc.setns(before, _NEWNS) < 0:
-            os._exit(1)  # whoever waits for answers sees that it ended
+            os._exit(1)  # the other side sees that this process ended
         os.close(before)
 
 
