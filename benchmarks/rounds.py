@@ -14,7 +14,8 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Limits
 from agent_cli.engine.conversation import drive
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import Chunk, MessageStop, Request, Started, TextChunk, ToolCallDelta, ToolCallStart
@@ -76,7 +77,7 @@ def turn(folder: Path) -> list[float]:
     workspace = Workspace(folder)
     policy = Policy(workspace, mode="dontAsk")
     caller = Caller()
-    kit = TurnDeps(caller, [Noop()], ToolContext(workspace), policy, deny)
+    kit = TurnDeps(caller, ToolTable([Noop()]), ToolContext(workspace), policy, deny, ConversationState())
     options = TurnOptions(model="caller", label="caller", system="", limits=Limits(0, 0, 0, 0))
     result = drive(run_turn([UserMessage("go")], kit, options))
     if len(caller.asked) != ROUNDS + 1 or result.end.denials:

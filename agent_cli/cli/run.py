@@ -31,7 +31,6 @@ from agent_cli.runtime.session import open_session
 from agent_cli.session.pending_plans import expired_at, expired_words, feedback_block, is_expired, take_plan
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
-from agent_tools.overrides import ExpandedPrompt
 from agent_tools.text import one_line
 
 
@@ -127,17 +126,16 @@ def _answer_what_waits(agent: Agent) -> None:
     conversation.closing = expired_words(ttl) if expired else "The user answered in words; see their next message."
     plan = waiting.questions[waiting.undecided[0]].data
     conversation.frame = str if expired else lambda text: feedback_block(plan, text)
-    expand = conversation.expand
 
-    def answering(text: str) -> str | ExpandedPrompt:
+    def answering(text: str) -> str:
         if pending_calls(conversation.history):
             if assents(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
             take_plan(folder, session_id)
-        return expand(text)
+        return text
 
-    conversation.expand = answering
+    conversation.expanders.insert(0, answering)
 
 
 def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
@@ -219,10 +217,8 @@ def report_of(agent: Agent) -> RunReport:
 
 def _question_commands(agent: Agent) -> None:
     """Let a message that names a command of sessions, or nearly one that is there, be refused instead of sent."""
-    conversation = agent.conversation
-    expand = conversation.expand
 
-    def looked_at(text: str) -> str | ExpandedPrompt:
+    def looked_at(text: str) -> str:
         name, _ = split_call(text)
         if text.startswith("/") and name not in agent.commands:
             import difflib
@@ -233,9 +229,9 @@ def _question_commands(agent: Agent) -> None:
                 raise ToolError(f"/{name} is a command of sessions, and does nothing with -p.")
             if near := difflib.get_close_matches(name, agent.commands, 1, 0.75):
                 raise ToolError(f"There is no /{name}; did you mean /{near[0]}?")
-        return expand(text)
+        return text
 
-    conversation.expand = looked_at
+    agent.conversation.expanders.insert(0, looked_at)
 
 
 def _question_lone_word(options: RunOptions, typed: list[str]) -> None:

@@ -152,7 +152,7 @@ class _Demo:
         model = Actor(script, PAUSE if os.isatty(1) else 0.0)
         approver: Approver = AskInLines(self._console, read_line) if self._asks else deny
         agent = build_agent(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
-        agent.conversation.kit.transport = model
+        agent.conversation.kit = agent.conversation.kit.but(transport=model)
         if SHELL.name not in agent.conversation.kit.tools:
             raise UsageError("The demo runs a command, and there is no bash on this machine.")
         return agent

@@ -47,10 +47,10 @@ from agent_cli.headless.printing import wrapped_for
 from agent_cli.mcp.config import find_servers
 from agent_cli.memory.files import load_memory
 from agent_cli.providers.resolve import name_problem
-from agent_cli.runtime.builder import make_context, make_workspace
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.mcp import declares_servers
 from agent_cli.runtime.permissions import make_confinement, make_policy, sandbox_profile
+from agent_cli.runtime.tools import make_context, make_workspace
 from agent_cli.terminal.commands import REGISTRY
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN

@@ -8,22 +8,25 @@ Whether an approval still holds when its call is about to run: what a command de
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
-from agent_cli.core.hooks import HookResult
 from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap
 from agent_cli.engine.barrier import caught
 from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.tool_call import CheckedCall, PreparedCall, binding, bound, check
+from agent_cli.engine.tool_call import binding, bound, check
 from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.plan import ExitPlanMode, plan_text
 from agent_tools.record import to_plain
+
+if TYPE_CHECKING:
+    from agent_cli.engine.hook_points import RoundHooks
 
 Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
 A = TypeVar("A")
@@ -54,11 +57,11 @@ def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, Non
     Cancelled.
     """
     assert result.suspend is not None
-    turn.kit.held[call_id] = result
+    turn.kit.state.held[call_id] = result
     said, _ = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
     if said is None:
         return None
-    turn.kit.held.pop(call_id, None)
+    turn.kit.state.held.pop(call_id, None)
     text = "\n\n".join(filter(None, [result.text, said.text]))
     return result.but(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
 
@@ -225,25 +228,14 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
     return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")
 
 
-class HookOutcome:
-    """What the PreToolUse hooks said about a call, with the arguments that they were given."""
-
-    def __init__(self, call: ToolCall, result: HookResult, changed: ToolCall | None) -> None:
-        self.given = call.arguments
-        self.result = result
-        self.changed = changed
-
-
 class ApprovalRound:
-    """The questions of one round. said: by call id, so that each hook is asked once. changes: how often
-    PermissionRequest hooks changed a call. settled: what calls do that the user changed, and has seen so."""
+    """The questions of one round. settled: what calls do that the user changed, and has seen so."""
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn
         self.together = together
-        self.said: dict[str, HookOutcome] = {}
-        self.changes: dict[str, int] = {}
         self.settled: dict[str, tuple[Effect, ...]] = {}
+        self._hooks: RoundHooks | None = None
         # Calls that could not be checked, with what the model reads then.
         self._failed: dict[str, tuple[ToolCall, str]] = {}
 
@@ -255,9 +247,7 @@ class ApprovalRound:
             # Any: which tool is really called is only known of a call that was made ready.
             if not self.turn.kit.hooks.wants("PreToolUse"):
                 return check(self.turn, call, together=self.together)
-            from agent_cli.engine.hook_points import pre_tool_use
-
-            return (yield from pre_tool_use(self, call))
+            return (yield from self._asked_hooks().checked(call))
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
@@ -278,9 +268,7 @@ class ApprovalRound:
     def _answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         kit = self.turn.kit
         if kit.hooks.wants("PermissionRequest", request.tool):
-            from agent_cli.engine.hook_points import permission
-
-            answer = yield from permission(self, item, request)
+            answer = yield from self._asked_hooks().permission(item, request)
             if answer is not None:
                 return answer
         kit.context.cancel.check()
@@ -291,11 +279,14 @@ class ApprovalRound:
 
     def note(self, call: ToolCall) -> str:
         """The notes of hooks for the model, beside the result of a call."""
-        said = self.said.get(call.id)
-        if said is None:
-            return ""
-        changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
-        return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
+        return self._hooks.note(call) if self._hooks is not None else ""
+
+    def _asked_hooks(self) -> RoundHooks:
+        if self._hooks is None:
+            from agent_cli.engine.hook_points import RoundHooks
+
+            self._hooks = RoundHooks(self.turn, together=self.together)
+        return self._hooks
 
 
 # Where what would be lost changes all the time (a log), it is asked about again so often.

@@ -25,7 +25,8 @@ from agent_cli.core.messages import (
 from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.plan import format_plan, unfinished
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
@@ -38,6 +39,8 @@ BROKE_OFF = (
     "</reminder>"
 )
 Listener = Callable[[Event], None]
+# What a message means: its text, or a prompt that it names, which no later expander sees. Raises ToolError.
+Expander = Callable[[str], str | ExpandedPrompt]
 T = TypeVar("T")
 
 
@@ -76,34 +79,48 @@ class Conversation:
 
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
-    something that waited. expand: what a message means, where it names a command of the user's. kept: what held in
-    the turn that waits. attached: what is shown with the next message (once). source: how the session came to be, for
-    the hooks of its start, which run before the next message; "" once they have. last: how the latest turn ended.
-    prepare: called before each turn, on its thread; it may change `kit` and `options`. plans: what the plan became,
-    with how many messages there were then. plan_paused: the plan belongs to an earlier request. broken_off: the open
-    calls that had begun when an earlier process ended; a turn that is resumed does not run them again.
+    something that waited. expanders: what a message means, asked in order. preparations: called before each turn, on
+    its thread; they may change `kit` and `options`. attached: what is shown with the next message (once).
+
+    source: how the session came to be, for the hooks of its start, which run before the next message; "" once they
+    have. last: how the latest turn ended. kept: what held in the turn that waits. plans: what the plan became, with how
+    many messages there were then. plan_paused: the plan belongs to an earlier request. broken_off: the open calls that
+    had begun when an earlier process ended; a turn that is resumed does not run them again.
     """
 
-    def __init__(self, kit: TurnDeps, options: TurnOptions, record: Listener, history: Iterable[Message] = ()) -> None:
-        self.kit = kit
+    def __init__(
+        self,
+        kit: TurnDeps,
+        options: TurnOptions,
+        record: Listener,
+        history: Iterable[Message] = (),
+        *,
+        expanders: Iterable[Expander] = (),
+        attached: tuple[Media, ...] = (),
+        closing: Reason = "Not run: the user went on with another message.",
+        plans: Iterable[tuple[int, tuple[TodoItem, ...]]] = (),
+        broken_off: frozenset[str] = frozenset(),
+        notes: Iterable[str] = (),
+    ) -> None:
+        """notes: messages of the program that come before the user's next one."""
+        self.kit = kit.but(inbox=self._take_inbox)
         self.options = options
         self.history: list[Message] = list(history)
         self.record = record
-        self.inbox: list[str] = []
-        kit.inbox = self._take_inbox
-        self.closing: Reason = "Not run: the user went on with another message."
+        self.inbox: list[str] = list(notes)
+        self.closing = closing
         self.frame: Callable[[str], str] = str
-        self.expand: Callable[[str], str | ExpandedPrompt] = str
+        self.expanders: list[Expander] = list(expanders)
         self.kept: dict[str, Any] = {}
-        self.attached: tuple[Media, ...] = ()
+        self.attached = attached
         self.source = "resume" if self.history else "startup"
         self._begun = False
-        self.prepare: Callable[[], None] = lambda: None
+        self.preparations: list[Callable[[], None]] = []
         self.last: TurnResult | None = None
         self._under_way: list[Message] = []
-        self.plans: list[tuple[int, tuple[TodoItem, ...]]] = []
+        self.plans = list(plans)
         self.plan_paused = False
-        self.broken_off: frozenset[str] = frozenset()
+        self.broken_off = broken_off
         self._runs = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
@@ -119,16 +136,21 @@ class Conversation:
         self.kit.context.cancel = CancelToken()
         self.kit.context.mentioned.clear()
         self.last = None
-        self.prepare()
-        typed, given = text, prompted(self.expand(text))
+        for prepare in self.preparations:
+            prepare()
+        typed, given = text, prompted(self._expanded(text))
         added: tuple[str, ...] = ()
         if self._opens():
             from agent_cli.engine.hook_points import opening  # only with hooks
 
-            made = yield from listened(opening(self, typed), self.record)
-            if not isinstance(made, tuple):
-                return made
-            added = made
+            made = yield from listened(opening(self.kit, self.source, self.options.label, typed), self.record)
+            if made.begun:
+                self.source = ""
+            if made.result is not None:
+                # What the start of the session had to say is not lost with this message.
+                self.inbox += made.texts
+                return made.result
+            added = made.texts
         try:
             text = (yield from self._with_outputs(given)) if given.commands else given.text()
         except ToolError:
@@ -143,7 +165,7 @@ class Conversation:
         self._add(message)
         self._read_in(message)
         self.frame, self.attached = str, ()
-        self.kit.watch.turn(self.history, new=True)
+        self.kit.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
         return (yield from self._run(self.options.but(lent=given.lent) if given.lent else self.options))
@@ -180,15 +202,20 @@ class Conversation:
 
     def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
         """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
-        self.kit.watch.turn(self.history, new=False)
-        self.prepare()
+        self.kit.watch.turn(self.history, new=False, model=self.options.label)
+        for prepare in self.preparations:
+            prepare()
         for call in pending_calls(self.history):
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._opens():
             from agent_cli.engine.hook_points import beginning  # only with hooks
 
-            self.inbox += yield from listened(beginning(self), self.record)
+            self.kit.context.cancel = CancelToken()
+            made = yield from listened(beginning(self.kit, self.source, self.options.label), self.record)
+            if made.begun:
+                self.source = ""
+            self.inbox += made.texts
         return (yield from self._run(self.options.but(spent=spent, kept=self.kept)))
 
     def pick_up(self) -> None:
@@ -204,7 +231,7 @@ class Conversation:
             from agent_cli.engine.hook_points import ending  # only with hooks
 
             self.kit.context.cancel = CancelToken()
-            drive(ending(self, reason), self.record)
+            drive(ending(self.kit, reason), self.record)
         hooks.close()
 
     def _opens(self) -> bool:
@@ -252,7 +279,7 @@ class Conversation:
         The plan is what it was then. Files that the model has read are no longer known to it.
         """
         self.history = self.history[:messages]
-        self.kit.window.cut_back(messages)
+        self.kit.state.window.cut_back(messages)
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.kit.context.plan, self.kit.context.seen = self.plans[-1][1] if self.plans else (), {}
@@ -269,13 +296,22 @@ class Conversation:
         self.record(PlanChanged(items))
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{format_plan(items)}\n</plan_change>")
 
+    def _expanded(self, text: str) -> str | ExpandedPrompt:
+        """What a message means. Raises ToolError."""
+        for expander in self.expanders:
+            given = expander(text)
+            if not isinstance(given, str):
+                return given
+            text = given
+        return text
+
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []
         # One by one from the same list: what another thread adds meanwhile is among these or the next ones.
         while self.inbox:
             texts.append(self.inbox.pop(0))
         # What is ours mentions nothing.
-        return [text if text.startswith(OF_PROGRAM) else prompted(self.expand(text)).text() for text in texts]
+        return [text if text.startswith(OF_PROGRAM) else prompted(self._expanded(text)).text() for text in texts]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""
@@ -308,7 +344,7 @@ class Conversation:
     def _reason(self, call: ToolCall) -> str:
         """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
         why = self.closing if isinstance(self.closing, str) else self.closing(call)
-        held = self.kit.held.pop(call.id, None)
+        held = self.kit.state.held.pop(call.id, None)
         if held is None:
             return why
         # It did run.

@@ -20,8 +20,9 @@ from agent_cli.engine.barrier import caught
 from agent_cli.engine.helper_model import ask_aside
 from agent_cli.engine.prompt_overrides import borrow
 from agent_cli.engine.subagents import run_nested
-from agent_cli.engine.tool_call import PreparedCall, may_change
+from agent_cli.engine.tool_call import may_change
 from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import PreparedCall
 from agent_tools.base import AskModel, AskUser, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 
@@ -45,7 +46,7 @@ def execute_call(
     seen, plan, shell = dict(context.seen), context.plan, context.carried()
     before = begun.signature if begun else turn.repeats.signature(item)
     interrupted = cancelled = False
-    held = turn.kit.held.get(call.id)
+    held = turn.kit.state.held.get(call.id)
     if held is None:
         result, interrupted = yield from _outcome(turn, item, begun)
         if isinstance(result, Suspended):
@@ -58,13 +59,13 @@ def execute_call(
         except CancelledError:
             text = "\n\n".join(filter(None, [result.text, NO_ANSWER]))
             settled, interrupted = (result.but(text=text, is_error=True, suspend=None), False), True
-            turn.kit.held.pop(call.id, None)
+            turn.kit.state.held.pop(call.id, None)
         if settled is None:
             return "input"
         result, cancelled = settled
     repeated = turn.repeats.note(item, result, before)
-    if turn.kit.gates is not None:
-        repeated += turn.kit.gates.note(item, result)
+    if turn.gates is not None:
+        repeated += turn.gates.note(item, result)
     ms = round((turn.kit.clock() - started) * 1000)
     if not result.is_error and turn.kit.hooks.wants("PostToolUse", item.tool.name):
         from agent_cli.engine.hook_points import after_call

@@ -26,8 +26,9 @@ from agent_cli.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask
 from agent_cli.engine.barrier import caught, close_call
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.execute import execute_call, fail_call, refuse, skip
-from agent_cli.engine.tool_call import CheckedCall, PreparedCall, approval_request, check, proposals
+from agent_cli.engine.tool_call import approval_request, check, proposals
 from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Level
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
@@ -75,7 +76,7 @@ class CallBatch:
         """Give every call its result. Raises CancelledError after the call that was interrupted is answered."""
         if self.waiting and (ended := (yield from self._go_on())) is not None:
             return ended
-        gates = self.turn.kit.gates if self.turn.kit.depth == 0 else None
+        gates = self.turn.gates if self.turn.kit.depth == 0 else None
         if gates is not None and self.waiting:
             look = yield from gates.at_round(self.turn, self.waiting)
             self._noted = look.note
@@ -304,8 +305,8 @@ class CallBatch:
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
                 return BatchOutcome(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
-        if turn.kit.gates is not None and turn.kit.depth == 0:
-            look = yield from turn.kit.gates.at_step(turn, item, last=last)
+        if turn.gates is not None and turn.kit.depth == 0:
+            look = yield from turn.gates.at_step(turn, item, last=last)
             if look.how != "go":
                 return None if look.how == "answered" else _ended_by(look.how)
             note += look.note + self._noted
@@ -323,11 +324,11 @@ class CallBatch:
     def _go_on(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask again for the first call, where its tool ran and the user has not answered: it does not run again."""
         call = self.waiting[0]
-        if call.id not in self.turn.kit.held:
+        if call.id not in self.turn.kit.state.held:
             return None
         item = check(self.turn, call, together=False)
         if isinstance(item, str):
-            del self.turn.kit.held[call.id]
+            del self.turn.kit.state.held[call.id]
             return None
         yield from self._announce(call, item)
         ended = yield from self._run(item, "", len(self.waiting) == 1)

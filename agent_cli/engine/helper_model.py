@@ -12,7 +12,8 @@ from agent_cli.core.events import Event, UsageAdded, Warned
 from agent_cli.core.messages import Message, UserMessage, only_taken, with_open_calls_closed
 from agent_cli.core.results import Usage
 from agent_cli.engine.sampling import request_of
-from agent_cli.engine.turn import ModelHandle, Turn, TurnOptions
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import ModelHandle, TurnOptions
 from agent_cli.providers.base import ModelError, PlainAnswer, Request, Restarted, TextChunk
 from agent_tools.base import AskModel
 from agent_tools.cancel import CancelToken

@@ -12,27 +12,25 @@ import os
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
 from agent_cli.core.hooks import Again, HookEvent, HookResult
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
-from agent_cli.engine.approvals import ApprovalRound, HookOutcome
-from agent_cli.engine.tool_call import CheckedCall, PreparedCall, check
+from agent_cli.engine.tool_call import check
 from agent_cli.engine.turn import Turn, TurnDeps
+from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolResult
-from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput
+from agent_tools.record import Value
 from agent_tools.registry import SHELL
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.env import command_env
 from agent_tools.shell.state import exports
-
-if TYPE_CHECKING:
-    from agent_cli.engine.conversation import Conversation
 
 # How often PermissionRequest may change one call.
 _CHANGES = 3
@@ -66,28 +64,82 @@ def _run(
         yield found
 
 
-def pre_tool_use(asks: ApprovalRound, call: ToolCall) -> Generator[Event, None, CheckedCall]:
-    """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
-    turn = asks.turn
-    item = check(turn, call, together=asks.together)
-    if isinstance(item, str):
-        return item
-    said = asks.said.get(call.id)
-    if said is None or said.given != call.arguments:
+class HookOutcome:
+    """What the PreToolUse hooks said about a call, with the arguments that they were given."""
+
+    def __init__(self, call: ToolCall, result: HookResult, changed: ToolCall | None) -> None:
+        self.given = call.arguments
+        self.result = result
+        self.changed = changed
+
+
+class RoundHooks:
+    """The hooks of the calls of one round: each is asked once about a call. together: the round has several calls."""
+
+    def __init__(self, turn: Turn, *, together: bool) -> None:
+        self._turn = turn
+        self._together = together
+        self._said: dict[str, HookOutcome] = {}
+        # How often PermissionRequest hooks changed a call.
+        self._changes: dict[str, int] = {}
+
+    def checked(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
+        """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
+        turn = self._turn
+        item = check(turn, call, together=self._together)
+        if isinstance(item, str):
+            return item
+        said = self._said.get(call.id)
+        if said is None or said.given != call.arguments:
+            given = tool_input(turn, item)
+            data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given}
+            result = yield from _run(turn, "PreToolUse", data, self._effects_again(item))
+            changed = None
+            if result.changed is not None and result.changed not in (given, call.arguments):
+                changed = with_input(item, result.changed)
+            said = self._said[call.id] = HookOutcome(call, result, changed)
+            if result.stop is not None:
+                turn.stopped = result.stop
+        if said.changed is not None:
+            item = check(turn, said.changed, together=self._together)
+            if isinstance(item, str):
+                return f"A hook changed the arguments of this call, and they cannot be used: {item}"
+        return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+
+    def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
+        """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
+        turn = self._turn
         given = tool_input(turn, item)
-        data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given}
-        result = yield from _run(turn, "PreToolUse", data, refreshed_effects(asks, item))
-        changed = None
-        if result.changed is not None and result.changed not in (given, call.arguments):
-            changed = with_input(item, result.changed)
-        said = asks.said[call.id] = HookOutcome(call, result, changed)
+        data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
+        if request.always:
+            data["permission_suggestions"] = [request.always]
+        result = yield from _run(turn, "PermissionRequest", data, self._effects_again(item))
         if result.stop is not None:
             turn.stopped = result.stop
-    if said.changed is not None:
-        item = check(turn, said.changed, together=asks.together)
-        if isinstance(item, str):
-            return f"A hook changed the arguments of this call, and they cannot be used: {item}"
-    return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+        if result.verdict == "deny" or result.stop is not None:
+            why = result.reason or result.stop
+            return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
+        if result.changed is not None and result.changed not in (given, item.call.arguments):
+            count = self._changes[item.call.id] = self._changes.get(item.call.id, 0) + 1
+            return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
+        return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
+
+    def note(self, call: ToolCall) -> str:
+        """The notes of hooks for the model, beside the result of a call."""
+        said = self._said.get(call.id)
+        if said is None:
+            return ""
+        changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
+        return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
+
+    def _effects_again(self, given: PreparedCall) -> Again:
+        """What finds the effects of a call whose input a hook has changed."""
+
+        def again(arguments: dict[str, Any]) -> dict[str, Any]:
+            item = check(self._turn, with_input(given, arguments), together=self._together)
+            return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
+
+        return again
 
 
 def before_command(
@@ -128,27 +180,6 @@ def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
     if result.verdict == "allow" and decision.level is Level.ASK and not decision.firm:
         return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
     return decision
-
-
-def permission(
-    asks: ApprovalRound, item: PreparedCall, request: ApprovalRequested
-) -> Generator[Event, None, Answer | None]:
-    """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
-    turn = asks.turn
-    given = tool_input(turn, item)
-    data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
-    if request.always:
-        data["permission_suggestions"] = [request.always]
-    result = yield from _run(turn, "PermissionRequest", data, refreshed_effects(asks, item))
-    if result.stop is not None:
-        turn.stopped = result.stop
-    if result.verdict == "deny" or result.stop is not None:
-        why = result.reason or result.stop
-        return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
-    if result.changed is not None and result.changed not in (given, item.call.arguments):
-        count = asks.changes[item.call.id] = asks.changes.get(item.call.id, 0) + 1
-        return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
-    return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
 
 
 def after_call(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> Generator[Event, None, str]:
@@ -238,16 +269,6 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
         if isinstance(path, str) and path and not path.startswith("~"):
             found[name] = str(cwd / Path(path))
     return found
-
-
-def refreshed_effects(asks: ApprovalRound, given: PreparedCall) -> Again:
-    """What tells the effects of a call whose input a hook has changed."""
-
-    def again(arguments: dict[str, Any]) -> dict[str, Any]:
-        item = check(asks.turn, with_input(given, arguments), together=asks.together)
-        return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
-
-    return again
 
 
 def _call_fields(item: PreparedCall) -> dict[str, Any]:
@@ -348,50 +369,46 @@ def contexts(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
 
 
-def opening(conversation: Conversation, typed: str) -> Generator[Event, None, tuple[str, ...] | TurnResult]:
-    """What hooks do before a message is sent: messages to send with it, or the end of a turn that does not begin."""
-    kit = conversation.kit
-    kit.context.cancel = CancelToken()
+class Opening(Value):
+    """What hooks do before a message is sent. texts: to send with it; result: the end of a turn that does not begin;
+    begun: whether the hooks of the start of the session are done."""
+
+    texts: tuple[str, ...] = ()
+    result: TurnResult | None = None
+    begun: bool = True
+
+
+def opening(kit: TurnDeps, source: str, model: str, typed: str) -> Generator[Event, None, Opening]:
+    """Run the hooks of SessionStart (source: why the session starts, "" where it has) and of UserPromptSubmit."""
+    started: tuple[str, ...] = ()
+    begun = not source
     try:
-        started = yield from _begin(conversation)
+        if source:
+            started = yield from session_start(kit, source, model)
+            begun = True
         added, blocked = yield from prompt_submit(kit, typed)
     except CancelledError:
-        return Failed(_nothing("interrupted"))
+        return Opening(started, Failed(_nothing("interrupted")), begun)
     if blocked is None:
-        return (*started, *added)
-    # What the session start had to say is not lost with this message.
-    conversation.inbox += started
+        return Opening((*started, *added))
     message = f"The message was not sent: a hook blocked it: {blocked}"
     if kit.attended:
         yield Warned(message)
     denial = Denial("", "UserPromptSubmit", {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
     end = _nothing("stopped_by_hook").but(denials=(denial,))
-    return Failed(end, failure=Failure("blocked", message), text=message)
+    return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
 
 
-def beginning(conversation: Conversation) -> Generator[Event, None, tuple[str, ...]]:
-    """What hooks do before a suspended turn goes on."""
-    conversation.kit.context.cancel = CancelToken()
+def beginning(kit: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
+    """Run the hooks of SessionStart before a suspended turn is resumed."""
     try:
-        return (yield from _begin(conversation))
+        return Opening((yield from session_start(kit, source, model)))
     except CancelledError:
-        return ()
+        return Opening(begun=False)
 
 
-def _begin(conversation: Conversation) -> Generator[Event, None, tuple[str, ...]]:
-    source, conversation.source = conversation.source, ""
-    if not source:
-        return ()
-    try:
-        return (yield from session_start(conversation.kit, source, conversation.options.label))
-    except CancelledError:
-        conversation.source = source
-        raise
-
-
-def ending(conversation: Conversation, reason: str) -> Generator[Event, None, None]:
-    """The hooks of SessionEnd."""
-    kit = conversation.kit
+def ending(kit: TurnDeps, reason: str) -> Generator[Event, None, None]:
+    """Run the hooks of SessionEnd."""
     try:
         yield from kit.hooks.run("SessionEnd", {**base_payload(kit), "reason": reason}, kit.context.cancel)
     except CancelledError:

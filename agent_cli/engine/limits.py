@@ -12,17 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.results import Cap, Limits, Spent
-from agent_tools.base import ToolResult
+from agent_cli.engine.types import PreparedCall
+from agent_tools.base import ToolContext, ToolResult
 from agent_tools.display import CommandOutput
-
-if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import PreparedCall
-    from agent_cli.engine.turn import Turn
 
 
 class Budget:
@@ -155,8 +152,9 @@ class _Answered:
 class Repeats:
     """What one turn has called. recent: the latest calls of its earlier parts."""
 
-    def __init__(self, turn: Turn, recent: Iterable[str] = ()) -> None:
-        self._turn = turn
+    def __init__(self, budget: Budget, context: ToolContext, recent: Iterable[str] = ()) -> None:
+        self._budget = budget
+        self._context = context
         self._read: dict[str, tuple[int, object]] = {}
         self._latest: deque[_Answered] = deque(maxlen=LONGEST_CYCLE * STOP)
         self._runs = [0] * (LONGEST_CYCLE + 1)
@@ -190,7 +188,7 @@ class Repeats:
         parts: list[object] = []
         for effect in item.effects:
             if effect.kind == "state":
-                parts.append(self._turn.kit.context.plan)
+                parts.append(self._context.plan)
                 continue
             try:
                 found = Path(effect.target).stat()
@@ -206,7 +204,7 @@ class Repeats:
         key = _key(item.call, item.tool.name)
         after = self.signature(item)
         if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
-            self._read[key] = (self._turn.budget.rounds, after)
+            self._read[key] = (self._budget.rounds, after)
         return self.answered(key, result)
 
     def note_unrun(self, call: ToolCall, text: str) -> str:
@@ -215,26 +213,25 @@ class Repeats:
 
     def answered(self, key: str, result: ToolResult) -> str:
         """Remember that the call `key` gave `result`; a warning for the model where that closes a loop, or ""."""
-        turn = self._turn
         entry = _Answered(_hash(key), result)
         # The same call several times in one answer is one attempt.
-        if not (self._round == turn.budget.rounds and self._latest and entry.equals(self._latest[-1])):
+        if not (self._round == self._budget.rounds and self._latest and entry.equals(self._latest[-1])):
             self._add(entry)
-        self._round = turn.budget.rounds
+        self._round = self._budget.rounds
         cycle = next((n for n in range(1, LONGEST_CYCLE + 1) if self._times(n) >= WARN), 0)
         if not cycle:
             self._warned_in = None
             return ""
         if self._warned_in is None:
-            self._warned_in = turn.budget.rounds
+            self._warned_in = self._budget.rounds
             what = "This call" if cycle == 1 else f"This cycle of {cycle} calls"
             return (
                 f"\n\n[{what} gave the same result {self._times(cycle)} times in a row. Repeating it will not help: "
                 "change something, try another way, or say what blocks you.]"
             )
         # Several calls of one answer were made before the model could read the warning.
-        if self._times(cycle) >= STOP and turn.budget.rounds > self._warned_in:
-            turn.budget.stop("repetition")
+        if self._times(cycle) >= STOP and self._budget.rounds > self._warned_in:
+            self._budget.stop("repetition")
         return ""
 
     def renew(self) -> None:

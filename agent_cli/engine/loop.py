@@ -36,11 +36,14 @@ from agent_cli.core.results import (
     TerminalReason,
     TurnResult,
 )
+from agent_cli.engine.checkpoints import held_state
 from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
-from agent_cli.engine.plan import continuation, failing_check, left_open, unfinished, verified
-from agent_cli.engine.prompt_overrides import begin_overrides, give_back, kept
+from agent_cli.engine.plan import unfinished
+from agent_cli.engine.plan_guard import continuation, failing_check, verified
+from agent_cli.engine.prompt_overrides import begin_overrides, give_back
 from agent_cli.engine.sampling import build_request, sample
-from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps, TurnOptions
+from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
@@ -268,7 +271,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if not answer.text.strip():
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
-    gates = turn.kit.gates if turn.kit.depth == 0 else None
+    gates = turn.gates if turn.kit.depth == 0 else None
     if gates is not None and (due := gates.unfinished(turn, answer.text)):
         return due
     # After a refusal its text stands: a user or a rule has just said no to the way the work was going.
@@ -290,7 +293,7 @@ def _complete(
         turn.end(reason),
         text=turn.cut_text + answer.text if answer else "",
         return_value=finish.value if finish else None,
-        plan_unfinished=left_open(turn),
+        plan_unfinished=turn.left_open,
         verified=verified(turn),
     )
 
@@ -298,7 +301,7 @@ def _complete(
 def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
     left, mode = turn.budget.rounds_left, turn.kit.policy.mode
-    yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, kept(turn))
+    yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, held_state(turn))
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 
@@ -359,7 +362,7 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
         degraded=getattr(result, "degraded", False),
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
-        plan_unfinished=left_open(turn),
+        plan_unfinished=turn.left_open,
         verified=verified(turn),
         changed_files=turn.checks.wrote,
     )

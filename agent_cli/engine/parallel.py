@@ -8,8 +8,8 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any
 
-from agent_cli.engine.tool_call import CheckedCall, PreparedCall
 from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Level
 from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
 

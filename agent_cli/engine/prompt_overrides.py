@@ -1,4 +1,4 @@
-"""What prompts lend to a turn, and what is kept of it while the turn waits: rules, a model, the state of its gates.
+"""What prompts override for a turn: rules, a model, the order of work.
 
 The commands in a user's prompt: permitted like any call of the shell tool, hooks included, then run.
 """
@@ -6,7 +6,6 @@ The commands in a user's prompt: permitted like any call of the shell tool, hook
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
 
 from agent_cli.core.approvals import Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
@@ -18,7 +17,7 @@ from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
-from agent_tools.record import from_plain, to_plain
+from agent_tools.record import from_plain
 from agent_tools.registry import SHELL
 from agent_tools.shell.prompt_commands import fill
 from agent_tools.text import shorten
@@ -34,7 +33,7 @@ def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
     if options.review != "off" or flow:
         from agent_cli.engine.review import ReviewGates  # only where a user is to look at steps
 
-        turn.kit.gates = ReviewGates(turn, flow, options.kept)
+        turn.gates = ReviewGates(turn, flow, options.kept)
     for each in lent:
         yield from borrow(turn, each)
 
@@ -58,20 +57,6 @@ def borrow(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, None]:
 def give_back(turn: Turn) -> None:
     """The end of what was lent; also where the turn breaks off."""
     turn.kit.policy.take_back(turn.borrowed)
-    if turn.kit.depth == 0:
-        turn.kit.gates = None
-
-
-def kept(turn: Turn) -> dict[str, Any]:
-    """State to persist while suspended, as plain data; {} where there is none."""
-    found: dict[str, Any] = {}
-    if turn.lent:
-        found["lent"] = [to_plain(each) for each in turn.lent]
-    if turn.kit.gates is not None and turn.kit.depth == 0:
-        found |= turn.kit.gates.kept()
-    if turn.plan_approved and turn.options.plan_review == "always":
-        found["plan_approved"] = True
-    return found
 
 
 def with_outputs(kit: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:

@@ -9,7 +9,7 @@ is counted here; the words of the user go to the model.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from agent_cli.core.approvals import Defer, QuestionReply
 from agent_cli.core.events import Event, QuestionAsked, Warned
@@ -17,29 +17,20 @@ from agent_cli.core.messages import ToolCall, pending_calls
 from agent_cli.engine.approvals import answer_of, put_question
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.tdd import Tdd
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import GateResult, PreparedCall
 from agent_cli.permissions.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs
-from agent_tools.record import Value, from_plain, to_plain
+from agent_tools.record import from_plain, to_plain
 from agent_tools.text import counted, shorten
-
-if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import PreparedCall
-    from agent_cli.engine.turn import Turn
 
 _COMMANDS = 20
 
 
 # Of a file, and of all files, so much of a diff is shown; the question is stored with the session.
 _PATCH, _PATCHES = 12_000, 48_000
-
-
-class GateResult(Value, tag="Look"):
-    """What came of a gate. "go": with a note for the call's result. "answered": the calls have their results."""
-
-    how: Literal["go", "suspended", "cancelled", "answered"] = "go"
-    note: str = ""
 
 
 class ReviewGates:
@@ -55,8 +46,8 @@ class ReviewGates:
         self._resumed = bool(pending_calls(turn.history))
         self._tdd = Tdd(turn, kept.get("tdd")) if flow == "tdd" else None
 
-    def kept(self) -> dict[str, Any]:
-        """What goes on with a turn that waits."""
+    def state(self) -> dict[str, Any]:
+        """Return what is stored with a turn that waits."""
         tdd = {"tdd": self._tdd.kept()} if self._tdd else {}
         changed = [to_plain(change) for change in self._changed.values()]
         return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **tdd}

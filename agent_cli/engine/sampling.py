@@ -17,7 +17,8 @@ from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Think
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.tokens import tokens_of_text
 from agent_cli.engine.barrier import caught
-from agent_cli.engine.turn import Turn, TurnOptions
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import (
     Chunk,
     MessageStop,
@@ -108,7 +109,7 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
 
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
     """The whole request for the next round; always the previous one plus a suffix."""
-    window = turn.kit.window
+    window = turn.kit.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
         history = only_taken(history, turn.options.takes)
@@ -213,8 +214,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     turn.was_cut = draft.stopped.reason == "max_tokens"
     message = draft.message(turn.stop_reason)
     if paid is not None:
-        turn.kit.window.reported(paid, len(turn.history) + (message is not None))
-    return with_valid_calls(message, turn.kit.ids) if message else AssistantMessage((), turn.stop_reason)
+        turn.kit.state.window.reported(paid, len(turn.history) + (message is not None))
+    return with_valid_calls(message, turn.kit.state.ids) if message else AssistantMessage((), turn.stop_reason)
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
@@ -234,7 +235,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
         return None
     from agent_cli.engine.compaction.measure import scaled, used_tokens  # most answers come to their end
 
-    window = turn.kit.window
+    window = turn.kit.state.window
     return Usage(used_tokens(window, turn.options, turn.history), scaled(window, received), estimated=True)
 
 

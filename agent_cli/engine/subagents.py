@@ -1,28 +1,26 @@
 """Sub-agents: a nested turn with its own history, prompt and tools, paid for from the parent's budget.
 
-Its events are wrapped, its questions go to the same person, its suspension suspends the parent; resuming the parent's
+Its events are wrapped, its questions go to the same user, its suspension suspends the parent; resuming the parent's
 open Task call resumes it where it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent_cli.core.agent_type import AgentType
 from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.checkpoints import outer
-from agent_cli.engine.tool_call import PreparedCall
-from agent_cli.engine.turn import Turn, TurnDeps
+from agent_cli.engine.turn import ToolTable, Turn, TurnDeps
+from agent_cli.engine.types import PreparedCall
 from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.overrides import TurnOverrides
-
-if TYPE_CHECKING:
-    from agent_cli.core.agent_type import AgentType
 
 MOST_DEPTH = 2
 FINDERS = ("ToolSearch", "UseTool")
@@ -31,10 +29,10 @@ FINDERS = ("ToolSearch", "UseTool")
 def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolResult | Suspended]:
     """Run (or resume) the sub-agent of a Task call. Raises ToolError for an unknown type, Cancelled."""
     kind = _type_of(turn, item.args.subagent_type)
-    kit = nested_kit(turn, kind)
+    deps = nested_deps(turn, kind, item.call.id)
     options = turn.options.but(
         system=f"{kind.prompt}\n\n{parent_environment(turn.options.system)}",
-        tools=tuple(s for s in turn.options.tools if s.name in kit.tools),
+        tools=tuple(s for s in turn.options.tools if s.name in deps.tools),
         spent=turn.budget.spent,
         plan_review="off",
         read_only=turn.read_only,
@@ -51,29 +49,27 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         except ModelError as error:
             yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
         else:
-            kit.transport, kit.price = own.transport, own.price
+            deps = deps.but(transport=own.transport, price=own.price)
             options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
-    history = list(turn.kit.nested.get(item.call.id, ()))
-    kit.context.seen |= turn.kit.nested_seen.get(item.call.id, {})
-    if shell := turn.kit.nested_shell.get(item.call.id):
-        kit.context.carry_on(shell)
-    kit.window = turn.kit.nested_windows.setdefault(item.call.id, kit.window)
+    waits = turn.kit.state.nested[item.call.id]
+    history = list(waits.history)
+    deps.context.seen |= waits.seen
+    if waits.shell:
+        deps.context.carry_on(waits.shell)
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
-    result = yield from _wrapped(turn, turn.start(history, kit, options), kind.name, item.call.id)
+    result = yield from _wrapped(turn, turn.start(history, deps, options), kind.name, item.call.id)
     turn.usage += result.end.usage
-    turn.budget.take(kit.spent_by(result))
+    turn.budget.take(deps.spent_by(result))
     turn.denials += result.end.denials
-    turn.kit.nested[item.call.id] = (*history, *result.end.messages)
-    turn.kit.nested_seen[item.call.id] = kit.context.seen
-    turn.kit.nested_shell[item.call.id] = kit.context.carried()
+    waits.history = (*history, *result.end.messages)
+    waits.seen, waits.shell = deps.context.seen, deps.context.carried()
     if isinstance(result, Suspended):
         return result
     if result.end.diagnostics.terminal_reason == "stopped_by_hook":
         turn.stopped = "it ended the work of a sub-agent"
-    turn.kit.nested.pop(item.call.id)
-    turn.kit.nested_windows.pop(item.call.id)
+    del turn.kit.state.nested[item.call.id]
     return _result(result)
 
 
@@ -87,8 +83,8 @@ def _type_of(turn: Turn, name: str) -> AgentType:
     return types[name]
 
 
-def nested_kit(turn: Turn, kind: AgentType) -> TurnDeps:
-    """The parent's kit with the type's tools and a context of its own: what it read, and its plan."""
+def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
+    """What a sub-agent works with: the type's tools, and a context of its own with what it read, and its plan."""
     parent = turn.kit
     # A tool of a server may be one that is only found.
     wanted = (*kind.tools, *FINDERS) if any(name.startswith("mcp__") for name in kind.tools) else kind.tools
@@ -103,29 +99,23 @@ def nested_kit(turn: Turn, kind: AgentType) -> TurnDeps:
     context = parent.context.nested()
     policy = parent.policy.within(context.workspace, context.shell.exported)
     context.terms = policy.terms
-    kit = TurnDeps(
-        turn.transport,
-        tools,
-        context,
-        policy,
-        parent.approver,
-        asker=parent.asker,
+    return parent.but(
+        transport=turn.transport,
         price=turn.price,
-        small=parent.small,
-        clock=parent.clock,
-        attended=parent.attended,
-        verify=parent.verify,
+        tools=ToolTable(tools),
+        context=context,
+        policy=policy,
+        state=parent.state.of_nested(call_id),
+        offered=offered,
+        gates=turn.gates,
+        agent=kind.name,
+        depth=parent.depth + 1,
+        above=(*parent.above, turn.history),
+        # What the user types, and what checks an answer, is for the turn above.
+        inbox=list,
+        guards=(),
+        fallbacks=(),
     )
-    kit.agents, kit.open_model, kit.depth = parent.agents, parent.open_model, parent.depth + 1
-    kit.ids, kit.nested, kit.nested_seen = parent.ids, parent.nested, parent.nested_seen
-    kit.nested_shell, kit.gates = parent.nested_shell, parent.gates
-    kit.nested_windows, kit.held = parent.nested_windows, parent.held
-    kit.offered = offered
-    kit.hooks, kit.agent = parent.hooks, kind.name
-    kit.watch, kit.report = parent.watch, parent.report
-    kit.recorded, kit.rejected = parent.recorded, parent.rejected
-    kit.above, kit.save_rule = (*parent.above, turn.history), parent.save_rule
-    return kit
 
 
 def parent_environment(system: str) -> str:

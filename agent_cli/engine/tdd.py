@@ -7,18 +7,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from agent_cli.core.results import Check
 from agent_cli.engine.plan import asks_back
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import PreparedCall
 from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.display import CommandOutput
 from agent_tools.record import Value, from_plain, to_plain
-
-if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import PreparedCall
-    from agent_cli.engine.turn import Turn
 
 Phase = Literal["plan", "tests", "review", "code", "commit", "done"]
 NUDGES = 4

@@ -15,11 +15,11 @@ from typing import Any
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, without_note
 from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, Tool, ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file
-from agent_tools.record import Value
 from agent_tools.registry import ClassOf, tool_class
 
 _HASHED_BYTES = 64 << 20
@@ -31,33 +31,6 @@ READ_ONLY = (
     "Not run: nothing may be changed before the user has approved a plan. Report what you found instead; the changes "
     "come after that."
 )
-
-
-class PreparedCall(Value):
-    """A call that can be run, and what the gate says about it."""
-
-    call: ToolCall
-    tool: Tool[Any]
-    args: Any
-    effects: tuple[Effect, ...]
-    summary: str
-    decision: Decision
-
-    @property
-    def asks(self) -> bool:
-        return self.decision.level is Level.ASK
-
-    @property
-    def harmless(self) -> bool:
-        """Whether it only reads, or only changes the conversation."""
-        return all(e.kind in ("read", "state") for e in self.effects)
-
-    @property
-    def writes(self) -> set[str]:
-        return {e.target for e in self.effects if e.kind == "write"}
-
-
-CheckedCall = PreparedCall | str
 
 
 def check(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
@@ -86,8 +59,8 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
         decision = turn.kit.policy.decide(tool.name, effects)
         if tool.address_argument:
             decision = _unheard_of(turn, getattr(args, tool.address_argument), effects, decision)
-        if turn.kit.gates is not None:
-            decision = turn.kit.gates.decided(turn, tool.name, effects, decision)
+        if turn.gates is not None:
+            decision = turn.gates.decided(turn, tool.name, effects, decision)
         item = PreparedCall(call, tool, args, effects, tool.summary(args, context), decision)
         if turn.read_only and decision.level is not Level.DENY and may_change(turn, item):
             return PLAN_FIRST if not turn.options.read_only else READ_ONLY

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from agent_cli.config.prompts import prompt
+from agent_cli.core.agent_type import AgentType
 from agent_cli.core.approvals import Approver, Asker, later
 from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished, Warned
 from agent_cli.core.hooks import NO_HOOKS, Hooks
@@ -21,215 +23,164 @@ from agent_cli.core.messages import (
     was_cut,
     with_open_calls_closed,
 )
-from agent_cli.core.modes import Effort
-from agent_cli.core.results import Diagnostics, Failure, Limits, Spent, TerminalReason, TurnEnd, TurnResult, Usage
+from agent_cli.core.results import Diagnostics, Failure, Spent, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
 from agent_cli.engine.limits import Budget, Repeats
-from agent_cli.engine.plan import open_steps, reminder
+from agent_cli.engine.plan import goal_of, open_steps, reminder, unfinished
+from agent_cli.engine.types import ChangeObserver, GateResult, ModelHandle, PreparedCall, Price, TurnOptions, free
 from agent_cli.engine.verification import Checks
+from agent_cli.permissions.decision import Decision
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.base import ModelClient, ModelError, ToolSpec
+from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.display import Diff, TodoItem
-from agent_tools.media import MediaKind
+from agent_tools.display import TodoItem
+from agent_tools.live_mapping import LiveMapping
 from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.shell.state import Carried
 
-if TYPE_CHECKING:
-    from agent_cli.core.agent_type import AgentType
-    from agent_cli.engine.review import ReviewGates
-    from agent_cli.engine.tool_call import PreparedCall
-
-
 OUT_OF_TIME = "ended at the time limit of this turn"
 
 
-class TurnOptions(Value):
-    """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
+class Gates(Protocol):
+    """Where a user looks at the work before it continues: before a call, and at the end of the turn."""
 
-    takes: what the model can be shown beside text. lent: what the message brings for this turn. kept: what held when it
-    was suspended. read_only: of a sub-agent, while the user has not approved the plan of the turn above.
+    def state(self) -> dict[str, Any]:
+        """Return what is stored with a turn that waits."""
+
+    def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
+        """Return the decision about a call, perhaps stricter. Raises ToolError: not now."""
+
+    def note(self, item: PreparedCall, result: ToolResult) -> str:
+        """Take in what a call did; return what its result says beside."""
+
+    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
+        """Before the calls of a round."""
+
+    def at_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
+        """Before one call."""
+
+    def unfinished(self, turn: Turn, text: str) -> str:
+        """Return why the turn may not end with this text; "" where it may."""
+
+    def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
+        """Before the turn ends: return a message that continues it, or None. Raises CancelledError."""
+
+
+class ToolTable(LiveMapping[Tool[Any]]):
+    """The tools that may be called, by name. They can be replaced while a turn runs."""
+
+    def __init__(self, tools: Iterable[Tool[Any]] = ()) -> None:
+        super().__init__({tool.name: tool for tool in tools})
+
+
+class NestedState:
+    """A sub-agent that waits. seen: what it has read. shell: where its commands start. window: what it is shown."""
+
+    def __init__(
+        self,
+        history: tuple[Message, ...] = (),
+        seen: Mapping[str, str] | None = None,
+        shell: Carried | None = None,
+        window: Window | None = None,
+    ) -> None:
+        self.history = history
+        self.seen = dict(seen or {})
+        self.shell = shell
+        self.window = window or Window()
+
+
+class ConversationState:
+    """What outlives a turn, and changes while one runs.
+
+    window: what the model is shown of the history. ids: the call ids given out so far. held: what calls gave that ran
+    and wait for the user's answer, by call id. nested: the sub-agents that wait, by the id of their call.
     """
 
-    model: str
-    label: str
-    system: str
-    tools: tuple[ToolSpec, ...] = ()
-    takes: frozenset[MediaKind] = frozenset()
-    limits: Limits = Limits()
-    spent: Spent = Spent()
-    max_tokens: int | None = None
-    temperature: float | None = None
-    effort: Effort | None = None
-    thinking_tokens: int | None = None
-    reasoning_summary: bool = False
-    keep_thinking: int = 0
-    prefill: str = ""
-    stream: bool = True
-    plan_review: Literal["off", "plan", "always"] = "plan"
-    read_only: bool = False
-    plan_nudges: int = 5
-    plan_reminder: int = 3
-    context_window: int | None = None
-    compact_at: float = 0.92
-    review: Literal["off", "step", "files"] = "off"
-    lent: TurnOverrides = TurnOverrides()
-    after_turn: str = ""
-    after_turn_tries: int = 3
-    after_turn_timeout: float = 600.0
-    hook_continues: int = 5
-    saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
-    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    def __init__(self, window: Window | None = None) -> None:
+        self.window = window or Window()
+        self.ids: set[str] = set()
+        self.held: dict[str, ToolResult] = {}
+        self.nested: dict[str, NestedState] = {}
+
+    def of_nested(self, call_id: str) -> ConversationState:
+        """Return the same for a sub-agent, which has a window of its own."""
+        made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
+        made.ids, made.held, made.nested = self.ids, self.held, self.nested
+        return made
 
 
 Guard = Callable[["Turn", AssistantMessage], str | None]
-Price = Callable[[Usage], Usage]
 
 
-class ModelHandle:
-    """A model made ready.
-
-    label: the name people use. model: the provider's own. price: adds the cost of a call. takes: what it can be shown
-    beside text. window: how many tokens it takes, None where that is not known.
-    """
-
-    def __init__(
-        self,
-        label: str,
-        model: str,
-        transport: ModelClient,
-        price: Price = lambda usage: usage,
-        takes: frozenset[MediaKind] = frozenset(),
-        window: int | None = None,
-    ) -> None:
-        self.label = label
-        self.model = model
-        self.transport = transport
-        self.price = price
-        self.takes = takes
-        self.window = window
+def _nothing_recorded(asked: ApprovalRequested | QuestionAsked) -> bool:
+    return False
 
 
-class ChangeObserver:
-    """Is told around each call that may change files (see `watched`); this one looks away."""
-
-    def turn(self, history: Sequence[Message], *, new: bool) -> None:
-        """A turn begins, or goes on, with this history."""
-
-    def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
-        """A call is about to run; what a user should know."""
-        return ()
-
-    def after(self, call: str) -> Sequence[str]:
-        """It has ended, however it did."""
-        return ()
-
-    def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
-        """For the question about a call: what of it could not be taken back."""
-        return ()
-
-    def take_back(self, calls: Sequence[str]) -> str:
-        """Put the files back as they were before these calls; what became of it, in words."""
-        return "Nothing was undone: there are no snapshots here."
-
-    def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
-        """What these calls changed, file by file, commands included; nothing where that is not known."""
-        return ()
-
-    def summed(self) -> str:
-        """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
-        return ""
-
-    def close(self) -> None:
-        """The conversation is over."""
+def _no_words(about: object) -> str:
+    return ""
 
 
-class TurnDeps:
+def _all_offered(name: str) -> bool:
+    return True
+
+
+class TurnDeps(Value):
     """What a turn works with; everything in it can be a fake.
 
-    price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken at each round boundary.
-    guards: asked when the model stops calling tools; a text they return goes to the model, and the turn goes on.
-    asker: puts a question of the model, or a plan, to the user. attended: a user watches the turn.
-    verify: names of commands that check the work, beside the known ones.
-    fallbacks: what to try when the model fails, opened on demand. small: what answers the questions of tools; None: the
-    model itself.
+    state: what outlives the turn. price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken
+    at each round boundary. guards: asked when the model stops calling tools; a text they return goes to the model, and
+    the turn continues. fallbacks: what to try when the model fails, opened on demand. small: what answers the questions
+    of tools; None: the model itself. open_model: opens another model by its name. verify: names of commands that check
+    the work, beside the known ones. offered: which tools may be used through one that stands for others.
+
+    asker: puts a question of the model, or a plan, to the user. attended: a user watches the turn. recorded: whether a
+    decision that was recorded while the turn waited answers a question. rejected: why the user rejected a call
+    meanwhile; "" where they did not, or gave no reason. save_rule: saves a rule for the project, and answers "" or why
+    it could not; None: it would have no effect there. gates: where the user looks at steps of the turn above.
+
+    report: describes an unexpected exception in a file; answers its path, or "". watch: observes changes of files.
+    hooks: what runs at named steps. agents: the types of sub-agents. agent: the type of the sub-agent whose turn this
+    is; depth: how deep it is nested; above: the histories that it is nested in, the user's own first.
     """
 
-    def __init__(
-        self,
-        transport: ModelClient,
-        tools: Iterable[Tool[Any]],
-        context: ToolContext,
-        policy: Policy,
-        approver: Approver,
-        *,
-        asker: Asker = later,
-        price: Price = lambda usage: usage,
-        inbox: Callable[[], list[str]] = list,
-        guards: Sequence[Guard] = (),
-        fallbacks: Sequence[Callable[[], ModelHandle]] = (),
-        small: Callable[[], ModelHandle] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        attended: bool = False,
-        verify: Sequence[str] = (),
-    ) -> None:
-        self.transport = transport
-        self.tools = {tool.name: tool for tool in tools}
-        self.context = context
-        context.workspace.offered = self.tools.__contains__
-        self.policy = policy
-        self.approver = approver
-        self.asker = asker
-        self.price = price
-        self.inbox = inbox
-        self.guards = guards
-        self.fallbacks = fallbacks
-        self.small = small
-        self.clock = clock
-        self.attended = attended
-        # Whether a decision that was recorded before, while the turn waited, answers a question.
-        self.recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = lambda asked: False
-        # Why the user rejected a call while the turn waited; empty where they did not, or gave no reason.
-        self.rejected: Callable[[str], str] = lambda call_id: ""
-        self.verify = tuple(verify)
-        # Sub-agents: their types, how another model is opened, how deep this turn is nested, the histories of those
-        # that wait, what they have read and where their commands start, and the call ids given out so far.
-        self.agents: Mapping[str, AgentType] = {}
-        self.open_model: Callable[[str], ModelHandle] | None = None
-        self.depth = 0
-        self.nested: dict[str, tuple[Message, ...]] = {}
-        self.nested_seen: dict[str, dict[str, str]] = {}
-        self.nested_shell: dict[str, Carried] = {}
-        # What calls gave that ran and wait for the user's answer, by call id.
-        self.held: dict[str, ToolResult] = {}
-        # The histories that a sub-agent's turn is nested in, the user's own first.
-        self.above: tuple[Sequence[Message], ...] = ()
-        # Saves a rule for the project; answers "" or why it could not. None: it would have no effect there.
-        self.save_rule: Callable[[str], str] | None = None
-        # Describes an unexpected exception in a file; answers its path, or "".
-        self.report: Callable[[BaseException], str] = lambda error: ""
-        # Where a user is to look at steps, or an order of work is kept: what watches the turn.
-        self.gates: ReviewGates | None = None
-        self.ids: set[str] = set()
-        # What the model is shown of the history, and the same for the histories of sub-agents that wait.
-        self.window = Window()
-        self.nested_windows: dict[str, Window] = {}
-        self.watch = ChangeObserver()
-        # Which tools may be used through one that stands for others.
-        self.offered: Callable[[str], bool] = lambda name: True
-        # What runs at named steps, and the type of the sub-agent that this is the kit of.
-        self.hooks: Hooks = NO_HOOKS
-        self.agent = ""
+    transport: ModelClient
+    tools: ToolTable
+    context: ToolContext
+    policy: Policy
+    approver: Approver
+    state: ConversationState
+    price: Price = staticmethod(free)
+    inbox: Callable[[], list[str]] = list
+    guards: Sequence[Guard] = ()
+    fallbacks: Sequence[Callable[[], ModelHandle]] = ()
+    small: Callable[[], ModelHandle] | None = None
+    open_model: Callable[[str], ModelHandle] | None = None
+    verify: Sequence[str] = ()
+    offered: Callable[[str], bool] = staticmethod(_all_offered)
+    clock: Callable[[], float] = time.monotonic
+    asker: Asker = staticmethod(later)
+    attended: bool = False
+    recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = staticmethod(_nothing_recorded)
+    rejected: Callable[[str], str] = staticmethod(_no_words)
+    save_rule: Callable[[str], str] | None = None
+    gates: Gates | None = None
+    report: Callable[[BaseException], str] = staticmethod(_no_words)
+    watch: ChangeObserver = ChangeObserver()
+    hooks: Hooks = NO_HOOKS
+    agents: Mapping[str, AgentType] = MappingProxyType({})
+    agent: str = ""
+    depth: int = 0
+    above: tuple[Sequence[Message], ...] = ()
 
     def tool_class(self, name: str) -> type[Tool[Any]]:
         """What a tool that is offered says of itself, or a built-in one that was called when it was offered."""
         return type(self.tools[name]) if name in self.tools else tool_class(name)
 
     def spent_by(self, result: TurnResult) -> Spent:
-        """What a turn with this kit had spent when it ended, its predecessors included."""
+        """What a turn with these had spent when it ended, its predecessors included."""
         done = result.end.diagnostics
         return Spent(done.rounds, done.duration_ms / 1000, done.tool_calls, result.end.cost)
 
@@ -254,7 +205,7 @@ class Turn:
         self.denials = list(options.spent.denied)
         self.actions = list(options.spent.actions)
         self.nudges = dict(options.spent.nudges)
-        self.repeats = Repeats(self, options.spent.recent)
+        self.repeats = Repeats(self.budget, kit.context, options.spent.recent)
         self.checks = Checks(kit.verify, options.spent)
         self.plan_round = 0
         self.plan_approved = bool(options.kept.get("plan_approved"))
@@ -274,8 +225,11 @@ class Turn:
         self.borrowed: list[Rule] = []
         self._fallback = 0
         self._known = len(self.history)
-        kit.ids |= call_ids(self.history)
+        # Where the user looks at steps; of a sub-agent, those of the turn above.
+        self.gates = kit.gates
+        kit.state.ids.update(call_ids(self.history))
         kit.context.takes = options.takes
+        kit.context.workspace.offered = kit.tools.__contains__
         if kit.context.nearby is not None:
             kit.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
@@ -285,8 +239,8 @@ class Turn:
 
     def look(self) -> None:
         """See the history through the window anew."""
-        self.view = self.kit.window.view(self.history)
-        self.hidden = self.kit.window.hidden_answers(self.history)
+        self.view = self.kit.state.window.view(self.history)
+        self.hidden = self.kit.state.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
@@ -296,8 +250,20 @@ class Turn:
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
         """Add a call's result; the last one of a round may carry a reminder of the plan, before it is first sent."""
-        note = reminder(self, prompt("reminder")) if last and self.kit.context.plan else ""
+        note = self._reminder() if last and self.kit.context.plan else ""
         yield from self.add(message.but(text=message.text + note) if note else message)
+
+    def _reminder(self) -> str:
+        """The plan again, every few rounds after it was made; else nothing."""
+        every, since = self.options.plan_reminder, self.budget.rounds - self.plan_round
+        if not every or not self.left_open or since <= 0 or since % every:
+            return ""
+        return reminder(self.kit.context.plan, goal_of(self.history), prompt("reminder"))
+
+    @property
+    def left_open(self) -> bool:
+        """Whether the turn's own plan has open steps."""
+        return self.plan_touched and unfinished(self.kit.context.plan)
 
     def answer(self, call: ToolCall, text: str, *, is_error: bool, last: bool) -> Generator[Event, None, None]:
         """The result of a call that no tool ran for."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from agent_cli.core.results import Check, Spent
+from agent_cli.engine.types import PreparedCall
 from agent_tools.base import ToolResult
 from agent_tools.display import CommandOutput
-
-if TYPE_CHECKING:
-    from agent_cli.engine.tool_call import PreparedCall
 
 # Programs, with the sub-commands that make them a check where they do other things too.
 RUNNERS = {

@@ -24,7 +24,7 @@ from agent_tools.record import Value
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.engine.turn import ModelHandle
+    from agent_cli.engine.types import ModelHandle
 
 _HEADS = 20
 

@@ -225,8 +225,8 @@ def run_turns(
             if isinstance(result, Suspended):
                 from agent_cli.headless.pending import pending_items  # few runs wait for the user
 
-                known = conversation.history, conversation.kit.nested
-                pending = pending_items(tally.asked.values(), *known, plan_ttl=report.plan_ttl)
+                nested = {call_id: waits.history for call_id, waits in conversation.kit.state.nested.items()}
+                pending = pending_items(tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl)
             code = finish(asked, report, result, tally, stream, watch.caught, pending)
             if watch.caught or code == SUSPENDED:
                 break

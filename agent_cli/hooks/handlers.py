@@ -20,7 +20,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import UsageAdded
 from agent_cli.core.hooks import Hook
 from agent_cli.core.messages import UserMessage
-from agent_cli.engine.turn import ModelHandle
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken

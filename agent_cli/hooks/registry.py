@@ -18,7 +18,7 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_class, tool_name
 
 if TYPE_CHECKING:
-    from agent_cli.engine.turn import ModelHandle
+    from agent_cli.engine.types import ModelHandle
     from agent_cli.hooks.runner import Runner
     from agent_tools.base import Effect
 

@@ -5,14 +5,11 @@ Nothing here prints or decides how a run looks; the front ends do. Mistakes are 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers
-from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker, later
@@ -20,18 +17,18 @@ from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits
-from agent_cli.core.rules import Rule
 from agent_cli.core.trust import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.commands import expand_message
 from agent_cli.extensions.loader import Embedded, Extensions, load_extensions
 from agent_cli.memory.files import Memory, load_memory
 from agent_cli.memory.nested import NestedMemory
 from agent_cli.providers.base import ToolSpec
-from agent_cli.providers.catalog import ModelInfo, lookup
+from agent_cli.providers.catalog import ModelInfo
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.checkpoints import keeper
@@ -39,8 +36,7 @@ from agent_cli.runtime.environment import check_mode, memory_sources
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
-    check_price,
-    choose_model,
+    ChosenModel,
     debugged,
     later_model,
     open_wire,
@@ -48,7 +44,7 @@ from agent_cli.runtime.models import (
     taken_by,
     window_of,
 )
-from agent_cli.runtime.permissions import make_confinement, make_policy, rule_saver
+from agent_cli.runtime.permissions import make_policy, rule_saver
 from agent_cli.runtime.session import (
     ATTENDED_PATIENCE,
     PATIENCE,
@@ -58,15 +54,14 @@ from agent_cli.runtime.session import (
     new_log,
     open_session,
 )
+from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, tool_specs
 from agent_cli.session.crash import write_report
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.base import Tool, ToolContext, UserCommand
-from agent_tools.fs.workspace import Workspace
-from agent_tools.overrides import ExpandedPrompt
+from agent_tools.base import UserCommand
+from agent_tools.live_mapping import LiveMapping
 from agent_tools.record import to_plain
-from agent_tools.registry import BUILTIN
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
@@ -81,30 +76,40 @@ class Agent:
         place: RunEnvironment,
         layers: Layers,
         settings: Settings,
-        model: ResolvedModel,
-        info: ModelInfo | None,
+        chosen: ChosenModel,
         header: Header,
         log: SessionLog | None,
         restored: Restored | None,
         added: Extensions,
+        commands: Mapping[str, UserCommand],
         memory: Memory,
+        mcp: SessionServers | None,
     ) -> None:
         self.conversation = conversation
         self.place = place
         self.layers = layers
         self.settings = settings
-        self.model = model
-        self.info = info
+        self.chosen = chosen
         self.header = header
         self.restored = restored
-        self.commands: Mapping[str, UserCommand] = added.commands
+        self.commands = commands
         self.added = added
         self.memory = memory
         self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
-        self.mcp: SessionServers | None = None
+        self.mcp = mcp
         self._log = log
         self.name = restored.name if restored else ""
         self._unsaid: SessionNamed | None = None
+
+    @property
+    def model(self) -> ResolvedModel:
+        """The model in use."""
+        return self.chosen.resolved
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """What the catalog says of it."""
+        return self.chosen.info
 
     def rename(self, named: SessionNamed) -> None:
         """Call the session something; from any thread. A session in which nothing was said keeps it until then."""
@@ -154,11 +159,11 @@ def build_agent(
     """Join everything for one run. embedded: what the program that embeds the agent adds. Raises UsageError."""
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
+    servers = make_servers(options, place, layers, settings, warn)
     store = SessionStore(state_folder(place.env), place.root)
     log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE)
-    model = choose_model(model_name(options, settings, restored), settings, place)
-    info = lookup(model.provider, model.model)
-    check_price(model, info, settings)
+    chosen = ChosenModel(model_name(options, settings, restored), settings, place)
+    model, info = chosen.resolved, chosen.info
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place)
     answered = attended or options.on_ask == "suspend"
@@ -192,29 +197,35 @@ def build_agent(
     transport = open_wire(model, settings)
     if options.debug:
         transport = debugged(transport, model, place, header, warn)
+    table = ToolTable(tools)
+    state = ConversationState()
+    if restored is not None:
+        state.window = Window(restored.compactions, restored.pins, restored.report)
+        asked = restored.waiting.questions if restored.waiting else {}
+        state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
+    known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
     kit = TurnDeps(
         transport,
-        tools,
+        table,
         context,
         policy,
         approver,
+        state,
         price=pricing(model, info),
         guards=guards,
+        fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
+        small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
+        open_model=lambda name: later_model(name, settings, place)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,
-        fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
-        small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
+        save_rule=rule_saver(options, place, layers) if attended else None,
+        report=lambda error: write_report(error, place.env),
+        watch=keeper(place, settings, header.session_id),
+        hooks=make_hooks(settings, layers, place, context, known, answered, chosen.label, embedded.hooks),
+        agents=added.agent_types if any(tool.nested for tool in tools) else {},
     )
-    kit.agents = added.agent_types if any(tool.nested for tool in kit.tools.values()) else {}
-    kit.open_model = lambda name: later_model(name, settings, place)()
-    kit.watch = keeper(place, settings, header.session_id, lambda: conversation.options.label)
-    kit.report = lambda error: write_report(error, place.env)
-    kit.save_rule = rule_saver(options, place, layers) if attended else None
-    known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
-    kit.hooks = make_hooks(
-        settings, layers, place, context, known, answered, lambda: conversation.options.label, embedded.hooks
-    )
+    commands = LiveMapping(added.commands)
     conversation = Conversation(
         kit,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
@@ -225,122 +236,50 @@ def build_agent(
         ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
+        expanders=[lambda text: expand_message(text, commands, context)],
+        attached=attached,
+        notes=changed_memory(header, memory, restored),
+        plans=restored.plans if restored is not None else (),
+        **_broken_off(restored),
     )
-    if restored is not None:
-        kit.window = Window(restored.compactions, restored.pins, restored.report)
-        conversation.plans = list(restored.plans)
-        asked = restored.waiting.questions if restored.waiting else {}
-        kit.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
-    conversation.attached = attached
-    conversation.inbox += changed_memory(header, memory, restored)
-    conversation.expand = lambda text: expand_message(text, added.commands, context)
-    if restored is not None and restored.last is None:
-        started = restored.started
-        conversation.closing = lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN
-        if restored.waiting is not None:
-            waits = {call.id for call in restored.waiting.calls}
-            conversation.broken_off = frozenset(c.id for c in pending_calls(restored.history)) - waits
-    agent = Agent(conversation, place, layers, settings, model, info, header, log, restored, added, memory)
-    join_servers(agent, options, warn)
+    joined = (
+        SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)
+        if servers
+        else None
+    )
+    agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)
+    if joined is not None and not attended:
+        try:
+            joined.settle()
+        except BaseException:  # also an interrupt: the session is released; whoever builds it tells why
+            agent.close()
+            raise
     return agent
 
 
-def join_servers(agent: Agent, options: RunOptions, warn: Callable[[str], None]) -> None:
-    """Give the session its MCP servers; where no person watches, they are waited for here. Raises UsageError."""
-    try:
-        servers = make_servers(options, agent.place, agent.layers, agent.settings, warn)
-        if servers is None:
-            return
-        conversation, context = agent.conversation, agent.conversation.kit.context
-        agent.mcp = joined = SessionServers(servers, agent, warn)
-        conversation.prepare = joined.settle
-
-        def expand(text: str) -> str | ExpandedPrompt:
-            given = expand_message(text, agent.commands, context)
-            return joined.expand(given) if isinstance(given, str) else given
-
-        conversation.expand = expand
-        if not conversation.kit.attended:
-            joined.settle()
-    except BaseException:  # also an interrupt: the session is released; whoever builds it tells why
-        agent.close()
-        raise
+def _broken_off(restored: Restored | None) -> dict[str, Any]:
+    """How calls are answered that were open when an earlier process ended, and which of them."""
+    if restored is None or restored.last is not None:
+        return {}
+    started = restored.started
+    found: dict[str, Any] = {"closing": lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN}
+    if restored.waiting is not None:
+        waits = {call.id for call in restored.waiting.calls}
+        found["broken_off"] = frozenset(c.id for c in pending_calls(restored.history)) - waits
+    return found
 
 
 def switch_model(agent: Agent, name: str) -> None:
-    """Go on with another model in the same conversation. Raises UsageError."""
-    model = choose_model(name, agent.settings, agent.place)
-    check_price(model, lookup(model.provider, model.model), agent.settings)
-    conversation = agent.conversation
-    conversation.kit.transport = open_wire(model, agent.settings)
-    info = lookup(model.provider, model.model)
-    conversation.kit.price = pricing(model, info)
-    takes = taken_by(info, agent.settings)
-    conversation.options = conversation.options.but(model=model.model, label=model.name, takes=takes)
-    conversation.options = conversation.options.but(context_window=window_of(info, agent.settings))
-    agent.model, agent.info = model, info
-
-
-def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
-    """The folders that tools may work in freely. Raises UsageError for one that is not there."""
-    extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
-    for folder in extra:
-        if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
-            raise UsageError(f"--add-dir: {folder} is not a folder.")
-    return Workspace(place.root, extra, place.cwd)
-
-
-def make_context(
-    workspace: Workspace, settings: Settings, place: RunEnvironment, *, demand_read: bool = True
-) -> ToolContext:
-    known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
-    known |= {"after_edit": settings.after_edit}
-    known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
-    context = ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
-    context.sandbox = make_confinement(workspace, settings, place)
-    return context
-
-
-def choose_tools(
-    settings: Settings,
-    rules: list[Rule],
-    context: ToolContext,
-    restored: Restored | None,
-    more: Sequence[Tool[Any]] = (),
-    embedded: Sequence[Tool[Any]] = (),
-) -> list[Tool[Any]]:
-    """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
-
-    more: tools beside the built-in ones. embedded: those that the embedding program brings, offered in every session.
-    Raises UsageError for a name that is no tool.
-    """
-    known = {tool.name: tool for tool in [*BUILTIN, *more]}
-    if twice := next((t.name for t in embedded if t.name in known), ""):
-        raise UsageError(f"There is a tool named {twice} already: give yours another name.")
-    known |= {tool.name: tool for tool in embedded}
-    named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
-    if unknown := [n for n in named if n not in known]:
-        raise UsageError(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
-    own = [tool.name for tool in embedded]
-    if restored is not None and not restored.rebuilt:
-        return [known[n] for n in dict.fromkeys((*restored.header.tools, *own)) if n in known]
-    denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
-    wanted = set(known) if settings.tools is None or "default" in settings.tools else {*settings.tools, *own}
-    return [t for t in known.values() if t.name in wanted - denied and t.available(context)]
-
-
-def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
-    """The tools as the model is told of them; without a context, what is true everywhere."""
-    return tuple(ToolSpec(t.name, _description(t, context), t.schema()) for t in tools)
-
-
-def _description(tool: Tool[Any], context: ToolContext | None) -> str:
-    try:
-        text = tool.told or prompt(f"tools/{tool.name}")
-    except FileNotFoundError:
-        text = (tool.__doc__ or tool.name).strip()
-    here = tool.teach(context) if context is not None else ""
-    return f"{text}\n\n{here}" if here else text
+    """Continue the conversation with another model. Raises UsageError."""
+    agent.chosen.change(name)
+    conversation, model, info = agent.conversation, agent.model, agent.info
+    conversation.kit = conversation.kit.but(transport=open_wire(model, agent.settings), price=pricing(model, info))
+    conversation.options = conversation.options.but(
+        model=model.model,
+        label=model.name,
+        takes=taken_by(info, agent.settings),
+        context_window=window_of(info, agent.settings),
+    )
 
 
 def _schema(text: str) -> dict[str, Any]:
@@ -354,37 +293,10 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     """The flat options of a turn, from the settings. Raises UsageError."""
     if not 0 <= settings.compact_at <= 1:
         raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
-    return TurnOptions(
-        model=model.model,
-        label=model.name,
-        system=header.system,
-        tools=specs,
-        limits=Limits(
-            settings.max_rounds,
-            settings.max_seconds,
-            settings.max_tool_calls,
-            settings.max_cost,
-            settings.max_failures,
-            settings.max_denials,
-        ),
-        max_tokens=settings.max_tokens,
-        temperature=settings.temperature,
-        effort=settings.effort,
-        thinking_tokens=settings.thinking_tokens,
-        reasoning_summary=settings.reasoning_summary,
-        keep_thinking=settings.keep_thinking,
-        prefill=settings.prefill,
-        stream=settings.stream,
-        plan_review=settings.plan_review,
-        review=settings.review,
-        plan_nudges=settings.plan_nudges,
-        plan_reminder=settings.plan_reminder,
-        compact_at=settings.compact_at,
-        after_turn=settings.after_turn,
-        after_turn_tries=settings.after_turn_tries,
-        after_turn_timeout=settings.after_turn_timeout,
-        hook_continues=settings.hook_continues,
-    )
+    shared = {name: getattr(settings, name) for name in TurnOptions._fields if name in Settings._fields}
+    limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
+    own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
+    return TurnOptions(**{**shared, **own})
 
 
 def saved_with(options: RunOptions, place: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:

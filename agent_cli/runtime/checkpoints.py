@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.messages import Message
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.redact import Redactor
-from agent_cli.engine.turn import ChangeObserver
+from agent_cli.engine.types import ChangeObserver
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
 from agent_tools.display import Diff
@@ -27,13 +27,13 @@ _MB = 1_000_000
 
 
 class CheckpointKeeper(ChangeObserver):
-    """Keeps the state around calls. model: the name of who works."""
+    """Keeps the state around calls."""
 
-    def __init__(self, place: RunEnvironment, settings: Settings, session: str, model: Callable[[], str]) -> None:
+    def __init__(self, place: RunEnvironment, settings: Settings, session: str) -> None:
         self._place = place
         self._settings = settings
         self._session = session
-        self._model = model
+        self._model = ""
         self._recorder: Recorder | None = None
         self._turn: tuple[Sequence[Message], bool] = ((), True)
 
@@ -43,12 +43,12 @@ class CheckpointKeeper(ChangeObserver):
             from agent_cli.checkpoints.recorder import Recorder
 
             where = where_kept(self._place, self._settings, self._session)
-            self._recorder = Recorder(where, Redactor(self._place.env), self._model)
+            self._recorder = Recorder(where, Redactor(self._place.env), lambda: self._model)
             self._recorder.turn(self._turn[0], new=self._turn[1])
         return self._recorder
 
-    def turn(self, history: Sequence[Message], *, new: bool) -> None:
-        self._turn = (tuple(history), new)
+    def turn(self, history: Sequence[Message], *, new: bool, model: str) -> None:
+        self._turn, self._model = (tuple(history), new), model
         if self._recorder is not None:
             self._recorder.turn(history, new=new)
 
@@ -105,7 +105,7 @@ class CheckpointKeeper(ChangeObserver):
                 prune(store, undo.days, round(undo.max_store_mb * _MB), now)
 
 
-def keeper(place: RunEnvironment, settings: Settings, session: str, model: Callable[[], str]) -> ChangeObserver:
+def keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
     """What watches the calls of a session: nothing where nothing is to be kept on the disk."""
     if not settings.undo.keep or not settings.save_sessions:
         return ChangeObserver()
@@ -115,7 +115,7 @@ def keeper(place: RunEnvironment, settings: Settings, session: str, model: Calla
         from agent_cli.checkpoints.leftovers import remove_at_start
 
         remove_at_start(folder)
-    return CheckpointKeeper(place, settings, session, model)
+    return CheckpointKeeper(place, settings, session)
 
 
 def kept_folder(place: RunEnvironment) -> Path:

@@ -16,7 +16,7 @@ from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
 
 if TYPE_CHECKING:
-    from agent_cli.engine.turn import ModelHandle
+    from agent_cli.engine.types import ModelHandle
     from agent_cli.hooks import HookRegistry, PythonHook
 
 

@@ -11,17 +11,22 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
-from agent_cli.core.rules import names_tool
+from agent_cli.core.rules import Rule, names_tool
+from agent_cli.engine.conversation import Conversation
+from agent_cli.engine.turn import ToolTable
+from agent_cli.runtime.models import ChosenModel
+from agent_cli.runtime.tools import tool_specs
 from agent_cli.session.store import state_folder
-from agent_tools.base import Tool, ToolError
+from agent_tools.base import Tool, ToolError, UserCommand
 from agent_tools.cancel import CancelledError
+from agent_tools.live_mapping import LiveMapping
 
 if TYPE_CHECKING:
     from agent_cli.mcp.approvals import Approvals
     from agent_cli.mcp.config import DeclaredServer
     from agent_cli.mcp.manager import Servers
-    from agent_cli.runtime.builder import Agent
 
+FINDERS = ("ToolSearch", "UseTool")
 # So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
 ATTENDED_WAIT = 3.0
 WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
@@ -108,69 +113,75 @@ def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> li
 
 
 class SessionServers:
-    """The servers of one session, and the session. `settle` is called before each turn."""
+    """The servers of one session, joined with its conversation."""
 
-    def __init__(self, servers: Servers, agent: Agent, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        conversation: Conversation,
+        tools: ToolTable,
+        commands: LiveMapping[UserCommand],
+        rules: Iterable[Rule],
+        settings: Settings,
+        chosen: ChosenModel,
+        warn: Callable[[str], None],
+    ) -> None:
+        """tools, commands: those of the session, to which what the servers bring is added. rules: the session's."""
         self.servers = servers
-        self._agent = agent
+        self._conversation = conversation
+        self._tools, self._own_tools = tools, dict(tools)
+        self._commands, self._own_commands = commands, commands.content
+        self._denied = {rule.tool for rule in rules if rule.list == "deny" and rule.spec is None}
+        self._settings = settings
+        self._chosen = chosen
         self._warn = warn
         self._settled = False
-        self._own_commands = agent.commands
-        kit = agent.conversation.kit
-        self._own_tools = dict(kit.tools)
-        rules = [r for r in agent.layers.rules if r.list == "deny" and r.spec is None]
-        self._denied = {rule.tool for rule in rules}
-        self._wanted = agent.settings.tools
         servers.offered = self._offered
         servers.changed = self._give
+        conversation.expanders.append(self.expand)
+        conversation.preparations.append(self.settle)
 
     def _offered(self, name: str) -> bool:
         """Whether a tool may be used at all in this session."""
         if names_tool(self._denied, name):
             return False
-        return self._wanted is None or "default" in self._wanted or names_tool(self._wanted, name)
+        wanted = self._settings.tools
+        return wanted is None or "default" in wanted or names_tool(wanted, name)
 
     def _give(self) -> None:
         """Let the session call what is there now, and use its prompts. On any thread: each is replaced as a whole."""
-        kit = self._agent.conversation.kit
-        finders = {name: tool for name, tool in kit.tools.items() if name in ("ToolSearch", "UseTool")}
-        kit.tools = {**self._own_tools, **finders, **self.servers.tools()}
+        finders = {name: tool for name, tool in self._tools.items() if name in FINDERS}
+        self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):
             from agent_cli.mcp.resources import prompts_of
 
             prompts.update(prompts_of(self.servers.all))
         # Without prompts nothing is copied: the commands that are shipped are read when they are first looked at.
-        self._agent.commands = {**self._own_commands, **prompts} if prompts else self._own_commands
+        self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
 
     def settle(self) -> None:
         """Before a turn: the first time decide what is sent with every request. Raises nothing."""
-        conversation = self._agent.conversation
-        settings = self._agent.settings.mcp
+        settings = self._settings.mcp
         if not self._settled:
             self._settled = True
-            attended = conversation.kit.attended
+            attended = self._conversation.kit.attended
             if attended:
                 self.servers.begin()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
-            window = self._agent.info.context_window if self._agent.info else None
-            sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
-            self._send(sent)
+            info = self._chosen.info
+            window = info.context_window if info else None
+            self._send(self.servers.sent(settings.tool_search, settings.schema_share, window))
         else:
             self.servers.come_back(ATTENDED_WAIT)
         self.tell()
 
     def _send(self, tools: Iterable[Tool[Any]]) -> None:
-        from agent_cli.runtime.builder import tool_specs
-
-        conversation = self._agent.conversation
-        context = conversation.kit.context
-        listed = list(tools)
-        conversation.kit.tools = {**conversation.kit.tools, **{tool.name: tool for tool in listed}}
+        conversation, listed = self._conversation, list(tools)
+        self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
         self._give()
-        conversation.options = conversation.options.but(
-            tools=(*conversation.options.tools, *tool_specs(listed, context))
-        )
+        specs = tool_specs(listed, conversation.kit.context)
+        conversation.options = conversation.options.but(tools=(*conversation.options.tools, *specs))
 
     def tell(self) -> None:
         """Say what has happened to servers since."""
@@ -183,7 +194,7 @@ class SessionServers:
             return text
         from agent_cli.mcp.resources import with_resources
 
-        conversation = self._agent.conversation
+        conversation = self._conversation
         try:
             expanded, media = with_resources(text, self.servers.all, conversation.kit.context)
         except CancelledError:

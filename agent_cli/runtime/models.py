@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Failure, Usage
-from agent_cli.engine.turn import ModelHandle
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
 from agent_cli.providers.registry import is_loopback_url
@@ -56,6 +56,28 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
             f"The price of {model.name} is not known, so a budget in dollars cannot hold. Leave out --max-budget-usd "
             "(max_cost), or add --allow-unknown-cost and bound the turn by --max-turns."
         )
+
+
+class ChosenModel:
+    """The model that a session uses; the user may change it. resolved: what was found for its name; info: what the
+    catalog says of it."""
+
+    def __init__(self, name: str | None, settings: Settings, place: RunEnvironment) -> None:
+        """Raises UsageError."""
+        self._settings = settings
+        self._place = place
+        self.change(name)
+
+    def change(self, name: str | None) -> None:
+        """Use another one from now on. Raises UsageError; nothing has changed then."""
+        resolved = choose_model(name, self._settings, self._place)
+        info = lookup(resolved.provider, resolved.model)
+        check_price(resolved, info, self._settings)
+        self.resolved, self.info = resolved, info
+
+    def label(self) -> str:
+        """The name that people use."""
+        return self.resolved.name
 
 
 def taken_by(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:

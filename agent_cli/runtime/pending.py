@@ -22,6 +22,7 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
+from agent_cli.engine.turn import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.builder import Agent, build_agent
@@ -201,15 +202,15 @@ def _reopen(
 def take_up(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
     """Give an agent the mode, the grants and the decisions of the turn that it is about to resume."""
     decided = RecordedApprover(waiting, approver, asker)
-    kit = agent.conversation.kit
-    kit.approver, kit.asker = decided.approve, decided.answer
-    kit.recorded, kit.rejected = decided.recorded, decided.rejected
+    kit = agent.conversation.kit = agent.conversation.kit.but(
+        approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
+    )
     agent.conversation.kept = waiting.kept
-    kit.nested.update(waiting.nested)
-    kit.nested_seen.update(waiting.nested_seen)
-    kit.nested_shell.update(waiting.nested_shell)
-    kit.nested_windows.update((call_id, Window(made)) for call_id, made in waiting.nested_compactions.items())
-    kit.ids.update(call_id for messages in waiting.nested.values() for call_id in call_ids(messages))
+    for call_id, messages in waiting.nested.items():
+        seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
+        window = Window(waiting.nested_compactions.get(call_id, ()))
+        kit.state.nested[call_id] = NestedState(messages, seen, shell, window)
+        kit.state.ids.update(call_ids(messages))
     policy = kit.policy
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
     for rule in waiting.grants:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.core.events import Event, ToolStarted
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnOptions
+from agent_cli.engine.types import TurnOptions
 from tests.engine.world import SPECS, World
 from tests.helpers import call
 

@@ -15,7 +15,8 @@ from agent_cli.core.results import Limits
 from agent_cli.core.window import Window
 from agent_cli.engine.compaction.controls import compact_now, context_used, pin, uncompact
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import Request
 from agent_cli.session.log import SessionLog
@@ -89,8 +90,9 @@ class Life:
     def begin(self, history: list[Any], window: Window) -> Conversation:
         workspace = Workspace(self.root)
         context = ToolContext(workspace)
-        kit = TurnDeps(self.model, (Blob(), Read(), TodoWrite()), context, Policy(workspace, [], "default"), None)  # type: ignore[arg-type]
-        kit.window, kit.attended = window, True
+        tools, policy = ToolTable((Blob(), Read(), TodoWrite())), Policy(workspace, [], "default")
+        state = ConversationState(window)
+        kit = TurnDeps(self.model, tools, context, policy, None, state, attended=True)  # type: ignore[arg-type]
         limits = Limits(rounds=40, failures=0)
         options = TurnOptions(
             "narrow", "narrow", "You are a test.", limits=limits, context_window=self.size, plan_nudges=0
@@ -99,7 +101,7 @@ class Life:
 
     def restart(self) -> None:
         """What the log says is what was there."""
-        before = self.conversation.kit.window.view(self.conversation.history)
+        before = self.conversation.kit.state.window.view(self.conversation.history)
         plan = self.conversation.kit.context.plan
         self.log.close()
         restored = restore(self.path.read_bytes(), "s")
@@ -126,7 +128,7 @@ class Life:
             ]
             if said:
                 conversation.rewind(said[-1])
-        elif what == "pin" and KEPT not in conversation.kit.window.pins:
+        elif what == "pin" and KEPT not in conversation.kit.state.window.pins:
             assert pin(conversation, UserMessage(KEPT), self.events.append) == ""
 
 

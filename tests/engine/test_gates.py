@@ -168,4 +168,3 @@ def test_an_approval_in_the_middle_of_a_round_is_no_gate(root: Path) -> None:
 def test_without_the_setting_nothing_is_watched(root: Path) -> None:
     story = world(root, [{"calls": [DONE]}, {"calls": [write("b.txt")]}, {"text": "Done."}], Person())
     assert isinstance(story.turn(), Complete)
-    assert story.kit.gates is None

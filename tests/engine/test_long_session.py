@@ -10,7 +10,7 @@ from agent_cli.core.events import Compacted
 from agent_cli.core.messages import AssistantMessage, Text, UserMessage
 from agent_cli.core.results import Complete, Limits
 from agent_cli.providers.base import Request
-from agent_cli.runtime.builder import tool_specs
+from agent_cli.runtime.tools import tool_specs
 from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.registry import BUILTIN
@@ -52,8 +52,9 @@ def test_a_thousand_rounds_in_a_narrow_window(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"part{number}.txt").write_text(f"line of part {number}, with words\n" * (20 + 12 * (number % 13)))
     world = World(tmp_path, [], mode="acceptEdits", tools=(Read(), Write(), TodoWrite()))
-    world.kit.transport = model = Narrow(answer, SIZE)
-    world.kit.window.pins = [RULE]
+    model = Narrow(answer, SIZE)
+    world.kit = world.kit.but(transport=model)
+    world.kit.state.window.pins = [RULE]
     world.history = [UserMessage(RULE), AssistantMessage((Text("I will."),), model="narrow")]
     result = world.turn(
         GOAL,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
-from agent_cli.engine.turn import ModelHandle
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.media import Media, MediaKind

@@ -17,7 +17,8 @@ from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reje
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
 from agent_cli.core.results import Limits, Spent, Suspended
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_cli.session.log import SessionLog
@@ -131,7 +132,9 @@ class Process:
         workspace = Workspace(root)
         context = ToolContext(workspace)
         tools = (Mark(), Read(), TodoWrite(), AskUserQuestion())
-        kit = TurnDeps(self.model, tools, context, Policy(workspace), self.answer, asker=self.reply)
+        kit = TurnDeps(
+            self.model, ToolTable(tools), context, Policy(workspace), self.answer, ConversationState(), asker=self.reply
+        )
         options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=ROUNDS, failures=0, denials=0))
         history = self.restored.history if self.restored else ()
         if self.restored:

@@ -13,7 +13,8 @@ from agent_cli.core.results import Failed
 from agent_cli.engine.conversation import Conversation, drive
 from agent_cli.engine.hook_points import pre_compact
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Turn, TurnOptions
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 from tests.engine.test_hooks import Hooked, Said
@@ -88,8 +89,9 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     world = Hooked(tmp_path, [{"text": "a"}])
     world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}})
     talk, events = conversation(world)
-    world.kit.tools.pop("Bash", None)
-    talk.expand = lambda text: ExpandedPrompt("x", ("See ", "ls", "."), (), TurnOverrides()) if text == "/x" else text
+    world.kit.tools.replace({name: tool for name, tool in world.kit.tools.items() if name != "Bash"})
+    prompt = ExpandedPrompt("x", ("See ", "ls", "."), (), TurnOverrides())
+    talk.expanders.append(lambda text: prompt if text == "/x" else text)
     with pytest.raises(ToolError, match="Bash is not offered"):
         talk.say("/x", events.append)
     talk.say("one", events.append)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
 from agent_cli.core.results import Complete, Failed, Usage
-from agent_cli.engine.turn import ModelHandle
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value

@@ -49,7 +49,7 @@ def story(
 ) -> tuple[World, Split]:
     world = World(root, parent, list(answers), **more)
     models = Split(world, nested)
-    world.kit.transport = models
+    world.kit = world.kit.but(transport=models)
     return world, models
 
 

@@ -22,7 +22,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.results import Complete, Failed, Failure, Limits, MaxIterations, Spent, Suspended, Usage
-from agent_cli.engine.turn import ModelHandle
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
@@ -202,7 +202,7 @@ def test_waiting_for_a_person_is_not_working_time(root: Path) -> None:
         return Approve()
 
     world = World(root, [{"calls": [call("Bash", command="true")]}, {"text": "Done."}], clock=lambda: now[0])
-    world.kit.approver = slow_person
+    world.kit = world.kit.but(approver=slow_person)
     result = world.turn(limits=Limits(seconds=10))
     assert isinstance(result, Complete)
     assert result.end.diagnostics.duration_ms == 0
@@ -316,7 +316,7 @@ class Breaking:
 
 def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> None:
     world = World(root, [])
-    world.kit.transport = Breaking()
+    world.kit = world.kit.but(transport=Breaking())
     result = world.turn()
     assert isinstance(result, Failed)
     assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]

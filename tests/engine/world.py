@@ -12,7 +12,8 @@ from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import RuleList, read_rule
 from agent_cli.engine.conversation import drive
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.agents import builtin_agent_types
 from agent_cli.permissions.policy import Mode, Policy
 from agent_cli.providers.base import ToolSpec
@@ -48,8 +49,15 @@ class World:
         workspace = Workspace(root)
         context = ToolContext(workspace, env={"PATH": "/usr/bin:/bin"})
         self.policy = Policy(workspace, rules, mode)
-        self.kit = TurnDeps(self.model, tools, context, self.policy, self._answer, **kit)
-        self.kit.agents = builtin_agent_types()
+        self.kit = TurnDeps(
+            self.model,
+            ToolTable(tools),
+            context,
+            self.policy,
+            self._answer,
+            ConversationState(),
+            **{"agents": builtin_agent_types(), **kit},
+        )
         self.history: list[Message] = []
 
     def _rules(self, kind: RuleList, texts: tuple[str, ...]) -> list[Any]:

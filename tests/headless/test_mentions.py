@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.core.events import Event, FilesSeen
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnOptions
+from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.mentions import with_files
 from agent_tools.fs.workspace import fingerprint
 from tests.engine.world import World
@@ -80,7 +80,7 @@ def test_a_message_typed_while_a_turn_runs_counts_as_well(work: Path, slug: Path
     records: list[Event] = []
     world = World(work, [{"text": "Ok."}])
     talk = Conversation(world.kit, TurnOptions(model="scripted", label="scripted", system=""), records.append)
-    talk.expand = lambda text: with_files(text, world.kit.context)
+    talk.expanders.append(lambda text: with_files(text, world.kit.context))
     talk.inbox.append("and @slug.py")
     talk.say("hello", lambda event: None)
     known = {str(slug): fingerprint(slug.read_bytes())}

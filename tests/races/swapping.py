@@ -12,7 +12,8 @@ from types import TracebackType
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.tool_call import check
-from agent_cli.engine.turn import Turn, TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, Turn, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
@@ -76,7 +77,7 @@ class Ground:
         self.root = workspace.root
         self.ctx = ToolContext(workspace, env=dict(os.environ), demand_read=False)
         policy = Policy(workspace, [], "acceptEdits")
-        kit = TurnDeps(Scripted([]), BUILTIN, self.ctx, policy, lambda request: None)  # type: ignore[arg-type, return-value]
+        kit = TurnDeps(Scripted([]), ToolTable(BUILTIN), self.ctx, policy, lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
         self.turn = Turn([], kit, TurnOptions(model="none", label="none", system=""), run_turn)
         self.tried = self.done = 0
 

@@ -20,7 +20,8 @@ from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.core.results import Limits
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_cli.runtime.builder import BROKEN_OFF
@@ -139,7 +140,9 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
             recorded = log._parent
         armed._say(f"R {recorded}\n")
 
-    kit = TurnDeps(Scripted(replies), (Mark(marks),), ToolContext(workspace), policy, answer)
+    kit = TurnDeps(
+        Scripted(replies), ToolTable([Mark(marks)]), ToolContext(workspace), policy, answer, ConversationState()
+    )
     options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=40, failures=0, denials=0))
     conversation = Conversation(kit, options, record, restored.history if restored else ())
     conversation.closing = BROKEN_OFF

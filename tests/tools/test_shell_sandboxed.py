@@ -77,7 +77,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
     world = World(tmp_path, replies, [], allow=("Bash(touch:*)",))
     world.kit.context.sandbox = bench.ctx.sandbox
     asked: list[ApprovalRequested] = []
-    world.kit.approver = lambda request: (asked.append(request), world.kit.policy and deny())[1]  # type: ignore[func-returns-value]
+    world.kit = world.kit.but(approver=lambda request: asked.append(request) or deny())
     assert isinstance(world.turn(), Complete)
     assert [OUTSIDE in r.reason for r in asked] == [True] and not (tmp_path / "made").exists()
 

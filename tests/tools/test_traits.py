@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.rules import RuleError, read_rule, rule_for
 from agent_cli.engine.compaction.carry_over import file_named, superseded
-from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
 from agent_cli.permissions.policy import Policy
 from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
@@ -103,7 +103,7 @@ class Stamp(Tool[StampArgs]):
 
 def test_a_tool_that_is_not_built_in_is_asked_as_well(bench: Bench) -> None:
     workspace = Workspace(bench.root)
-    kit = TurnDeps(None, [Stamp()], bench.ctx, Policy(workspace), lambda request: None)  # type: ignore[arg-type, return-value]
+    kit = TurnDeps(None, ToolTable([Stamp()]), bench.ctx, Policy(workspace), lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
     calls = [ToolCall(f"c{n}", "Stamp", {"target": "a", "words": "x"}) for n in range(2)]
     story: list[Message] = []
     for call in calls:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.turn import ModelHandle
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, ToolError, ToolResult
 from tests.engine.world import World

@@ -8,7 +8,7 @@ from typing import Any
 from agent_cli.cli.commands.tools import ToolRun, alone, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import ToolCall
-from agent_cli.runtime.builder import choose_tools, tool_specs
+from agent_cli.runtime.tools import choose_tools, tool_specs
 from agent_tools.cancel import CancelToken
 
 

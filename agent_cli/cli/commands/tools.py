@@ -21,17 +21,18 @@ from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, Use
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import Turn, TurnDeps, TurnOptions
+from agent_cli.engine.turn import ConversationState, ToolTable, Turn, TurnDeps
+from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.loader import load_extensions
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import print_notice
 from agent_cli.headless.run import Signals, deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
-from agent_cli.runtime.builder import make_context, make_workspace, tool_specs
 from agent_cli.runtime.environment import check_mode, find_place, read_settings
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.permissions import make_policy
+from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
 from agent_tools.media import Media
@@ -119,8 +120,9 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
         return deny(request)
 
     # The engine wants a model; a script without replies is one that must never be asked.
-    kit = TurnDeps(Scripted([]), BUILTIN, context, here.policy, refuse)
-    kit.hooks = here.hooks
+    kit = TurnDeps(
+        Scripted([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
+    )
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, addresses of pages included.
     said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))

@@ -158,7 +158,7 @@ def restated(turn: Turn, border: int, room: int, files: int) -> CarryOver:
         if part is not None:
             texts.append(part[0])
             told.append(part[1])
-    wanted = set(turn.kit.window.pins)
+    wanted = set(turn.kit.state.window.pins)
     media = [item for m in gone if isinstance(m, UserMessage) and m.text in wanted for item in m.media]
     before = dict(turn.kit.context.seen)
     for path, text in _files(turn, gone, stay, files):
@@ -189,7 +189,7 @@ def _requests(gone: Sequence[Message], stay: Sequence[Message], room: int) -> tu
 
 def _pins(turn: Turn, gone: Sequence[Message]) -> tuple[str, str] | None:
     there = {text_of(m) for m in gone}
-    pinned = [text for text in turn.kit.window.pins if text in there]
+    pinned = [text for text in turn.kit.state.window.pins if text in there]
     if not pinned:
         return None
     blocks = "\n".join(f"<pinned>\n{text}\n</pinned>" for text in pinned)
@@ -243,7 +243,7 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     # Those that the model had before it until now.
-    for message in reversed(gone[turn.kit.window.border(turn.history) :]):
+    for message in reversed(gone[turn.kit.state.window.border(turn.history) :]):
         if isinstance(message, UserMessage):
             read.update(dict.fromkeys(path for path in _mentioned(turn, message) if path not in shown))
         for call in reversed(message.calls) if isinstance(message, AssistantMessage) else ():

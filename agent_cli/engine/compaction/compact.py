@@ -48,7 +48,7 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
     Raises CancelledError.
     """
-    window, options = turn.kit.window, turn.options
+    window, options = turn.kit.state.window, turn.options
     size = window_tokens(window, options)
     if size is None:
         return
@@ -65,7 +65,7 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
 def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
     """See `room.make_room_after`. What was refused shows how large the window is not."""
-    window, options = turn.kit.window, turn.options
+    window, options = turn.kit.state.window, turn.options
     used = used_tokens(window, options, turn.history)
     turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
     turn.refused_at = len(turn.history)
@@ -81,7 +81,7 @@ def compact(
     turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
 ) -> Generator[Event, None, str]:
     """Compact now; "", or why it was not done. bare: without contents of files. Raises CancelledError."""
-    window, options = turn.kit.window, turn.options
+    window, options = turn.kit.state.window, turn.options
     wanted, why = yield from _allowed(turn, trigger, focus)
     if why:
         return why
@@ -146,7 +146,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
 
 def _in_vain(turn: Turn, limit: int) -> bool:
     """Whether the last compaction is so near that another could do no more."""
-    made = turn.kit.window.compactions[-1:]
+    made = turn.kit.state.window.compactions[-1:]
     if not made:
         return False
     since = len(turn.history) - made[0].at
@@ -155,7 +155,7 @@ def _in_vain(turn: Turn, limit: int) -> bool:
 
 def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None, bool]:
     """Cut results that later ones have replaced, where that is enough; else False."""
-    window = turn.kit.window
+    window = turn.kit.state.window
     cuts = superseded(turn.view, str(turn.kit.context.workspace.cwd), window.pins, turn.kit.tool_class)
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
@@ -169,7 +169,7 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
 
 
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
-    window = turn.kit.window
+    window = turn.kit.state.window
     window.take(event, len(turn.history))
     turn.look()
     # A result that is not shown any more is no reason to skip a call.
@@ -181,7 +181,7 @@ def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
 
 def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout | None:
     """What to keep of the view, so that there is room again; None where nothing can go."""
-    window, view = turn.kit.window, turn.view
+    window, view = turn.kit.state.window, turn.view
     head = len(window.head)
     summary = min(max(room // 10, _SUMMARY[0]), _SUMMARY[1])
     tail = view[head:]
@@ -236,7 +236,7 @@ def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str,
 
 def too_large(turn: Turn, size: int) -> str:
     """What to do where the conversation cannot be made to fit, in sentences."""
-    window, options = turn.kit.window, turn.options
+    window, options = turn.kit.state.window, turn.options
     fixed = scaled(window, fixed_tokens(options))
     if fixed > size * 0.7:
         return (

@@ -42,18 +42,18 @@ class ContextUsage(Value):
 
 def context_used(conversation: Conversation) -> tuple[int, int | None]:
     """The tokens that the next request would have, and those that the window takes, where that is known."""
-    used = used_tokens(conversation.kit.window, conversation.options, conversation.so_far)
+    used = used_tokens(conversation.kit.state.window, conversation.options, conversation.so_far)
     return used, window_size(conversation)
 
 
 def window_size(conversation: Conversation) -> int | None:
     """The tokens that the window takes: as set, as the catalog says, as was learnt; None where that is not known."""
-    return window_tokens(conversation.kit.window, conversation.options)
+    return window_tokens(conversation.kit.state.window, conversation.options)
 
 
 def filling(conversation: Conversation) -> ContextUsage:
     """See `ContextUsage`. The parts are our own count, scaled so that they sum up to what is used."""
-    window, options, history = conversation.kit.window, conversation.options, conversation.so_far
+    window, options, history = conversation.kit.state.window, conversation.options, conversation.so_far
     used, size = context_used(conversation)
     view = window.view(history)
     memory = tokens_of_text(options.system.partition(MEMORY)[2])
@@ -82,7 +82,7 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
 
     conversation.kit.context.cancel = CancelToken()
     turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
-    used = used_tokens(conversation.kit.window, conversation.options, conversation.history)
+    used = used_tokens(conversation.kit.state.window, conversation.options, conversation.history)
     try:
         why = drive(compact(turn, "manual", used, focus), conversation.record, show)
         if not why:
@@ -99,7 +99,7 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
     """Take the latest compaction back, where its conversation fits into the window; why not, or ""."""
     if conversation.suspended:
         return OPEN
-    window, options, history = conversation.kit.window, conversation.options, conversation.history
+    window, options, history = conversation.kit.state.window, conversation.options, conversation.history
     if not window.compactions:
         return "This conversation has not been compacted."
     last, report = window.compactions.pop(), window.report
@@ -131,7 +131,7 @@ def pinnable(history: Iterable[Message]) -> list[Message]:
 
 def pin(conversation: Conversation, message: Message, show: Listener) -> str:
     """Pin a message, or unpin it where it is pinned; why it cannot be, or ""."""
-    window = conversation.kit.window
+    window = conversation.kit.state.window
     on = message.text not in window.pins
     size = window_tokens(window, conversation.options)
     if on and size is not None:

@@ -11,7 +11,7 @@ from agent_cli.core.messages import Message, has_media
 from agent_cli.core.modes import WORDS, thinking_budget
 from agent_cli.core.tokens import tokens_of, tokens_of_text, tokens_of_tools
 from agent_cli.core.window import Window
-from agent_cli.engine.turn import TurnOptions
+from agent_cli.engine.types import TurnOptions
 
 # What our count may be off by, and the share of it below which a report is about something else than what was sent.
 _LEAST, _MOST = 0.6, 2.5

@@ -21,7 +21,8 @@ from agent_cli.engine.compaction.carry_over import file_named
 from agent_cli.engine.helper_model import complete_text
 from agent_cli.engine.plan import format_plan
 from agent_cli.engine.sampling import request_of
-from agent_cli.engine.turn import ModelHandle, Turn
+from agent_cli.engine.turn import Turn
+from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError, Request
 from agent_tools.registry import ClassOf
 from agent_tools.text import counted, shorten
@@ -165,4 +166,4 @@ def _newest(lines: Sequence[str], room: int) -> str:
 
 def fits_whole(turn: Turn, shown: Sequence[Message], most: int, fixed: int, size: int) -> bool:
     """Whether the model can be asked at the end of these messages."""
-    return (fixed + tokens_of(shown) + 600) * turn.kit.window.factor + 2 * most < size
+    return (fixed + tokens_of(shown) + 600) * turn.kit.state.window.factor + 2 * most < size

@@ -23,7 +23,7 @@ def _btw(repl: Repl, words: str) -> None:
     stop = conversation.stop_beside()
     opened = kit.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
     answer: list[str] = []
-    steps = ask_beside(opened, conversation.options, kit.window.view(conversation.so_far), words, stop)
+    steps = ask_beside(opened, conversation.options, kit.state.window.view(conversation.so_far), words, stop)
     try:
         while True:
             answer.append(next(steps))

@@ -1,0 +1,81 @@
+"""The tools of a session: where they work, which of them are offered, and how the model is told of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.prompts import prompt
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.rules import Rule
+from agent_cli.providers.base import ToolSpec
+from agent_cli.runtime.permissions import make_confinement
+from agent_cli.session.records import Restored
+from agent_tools.base import Tool, ToolContext
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import BUILTIN
+
+
+def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
+    """The folders that tools may work in freely. Raises UsageError for one that is not there."""
+    extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
+    for folder in extra:
+        if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
+            raise UsageError(f"--add-dir: {folder} is not a folder.")
+    return Workspace(place.root, extra, place.cwd)
+
+
+def make_context(
+    workspace: Workspace, settings: Settings, place: RunEnvironment, *, demand_read: bool = True
+) -> ToolContext:
+    known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
+    known |= {"after_edit": settings.after_edit}
+    known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
+    context = ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
+    context.sandbox = make_confinement(workspace, settings, place)
+    return context
+
+
+def choose_tools(
+    settings: Settings,
+    rules: list[Rule],
+    context: ToolContext,
+    restored: Restored | None,
+    more: Sequence[Tool[Any]] = (),
+    embedded: Sequence[Tool[Any]] = (),
+) -> list[Tool[Any]]:
+    """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
+
+    more: tools beside the built-in ones. embedded: those that the embedding program brings, offered in every session.
+    Raises UsageError for a name that is no tool.
+    """
+    known = {tool.name: tool for tool in [*BUILTIN, *more]}
+    if twice := next((t.name for t in embedded if t.name in known), ""):
+        raise UsageError(f"There is a tool named {twice} already: give yours another name.")
+    known |= {tool.name: tool for tool in embedded}
+    named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
+    if unknown := [n for n in named if n not in known]:
+        raise UsageError(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
+    own = [tool.name for tool in embedded]
+    if restored is not None and not restored.rebuilt:
+        return [known[n] for n in dict.fromkeys((*restored.header.tools, *own)) if n in known]
+    denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
+    wanted = set(known) if settings.tools is None or "default" in settings.tools else {*settings.tools, *own}
+    return [t for t in known.values() if t.name in wanted - denied and t.available(context)]
+
+
+def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
+    """The tools as the model is told of them; without a context, what is true everywhere."""
+    return tuple(ToolSpec(t.name, _description(t, context), t.schema()) for t in tools)
+
+
+def _description(tool: Tool[Any], context: ToolContext | None) -> str:
+    try:
+        text = tool.told or prompt(f"tools/{tool.name}")
+    except FileNotFoundError:
+        text = (tool.__doc__ or tool.name).strip()
+    here = tool.teach(context) if context is not None else ""
+    return f"{text}\n\n{here}" if here else text

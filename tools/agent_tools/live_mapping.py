@@ -1,0 +1,31 @@
+"""A mapping that is looked at by many, and replaced as a whole by its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+V = TypeVar("V")
+
+
+class LiveMapping(Mapping[str, V]):
+    """A mapping whose content can be replaced at any time, from any thread: who looks sees the old or the new."""
+
+    def __init__(self, content: Mapping[str, V]) -> None:
+        self.content = content
+
+    def replace(self, content: Mapping[str, V]) -> None:
+        """Hold this from now on. The mapping is not copied."""
+        self.content = content
+
+    def __getitem__(self, name: str) -> V:
+        return self.content[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.content
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
