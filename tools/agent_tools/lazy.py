@@ -1,0 +1,72 @@
+"""Imports at the top of a file that load nothing before they are used.
+
+    with lazy_imports():
+        from agent_cli.engine import hook_points
+
+binds `hook_points` to a stand-in for that module, which is imported when something of it is first looked up. Only whole
+modules can be imported in this way. It is for what a one-shot run would pay for and most runs never need; a test
+compares what such a run imports with a list.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+_one_at_a_time = Lock()
+
+
+class LazyModule(ModuleType):
+    """Stands for a module that is imported when an attribute of it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.modules.get(self.__name__) or import_module(self.__name__), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(import_module(self.__name__), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(import_module(self.__name__), name)
+
+
+class _LazyPackage:
+    """What `from package import module` looks its names up in."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> LazyModule:
+        return LazyModule(f"{self._name}.{name}")
+
+
+class lazy_imports:  # noqa: N801 - used as a statement
+    """Make the imports of this block lazy, and no others, in this thread or another."""
+
+    def __enter__(self) -> None:
+        _one_at_a_time.acquire()
+        self._import = real = builtins.__import__
+        here = sys._getframe(1).f_globals
+
+        def imported(
+            name: str,
+            globals: Mapping[str, object] | None = None,  # noqa: A002 - the interpreter's own names
+            locals: Mapping[str, object] | None = None,  # noqa: A002
+            fromlist: Sequence[str] | None = (),
+            level: int = 0,
+        ) -> Any:
+            if globals is not here:
+                return real(name, globals, locals, fromlist or (), level)
+            if level or not fromlist:
+                raise ImportError("write lazy imports as: from package import module")
+            return _LazyPackage(name)
+
+        builtins.__import__ = imported
+
+    def __exit__(self, *raised: object) -> None:
+        builtins.__import__ = self._import
+        _one_at_a_time.release()
