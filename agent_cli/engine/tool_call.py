@@ -44,7 +44,10 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
             "parts: the beginning with one call, the rest with further ones."
         )
     if call.broken:
-        return f"The arguments were not a JSON object: {call.broken[:200]!r}. Send them as one JSON object."
+        return (
+            f"The arguments were not a JSON object, or nested too deeply: {call.broken[:200]!r}. "
+            "Send them as one JSON object."
+        )
     context = turn.kit.context
     try:
         args = tool.read(call.arguments)

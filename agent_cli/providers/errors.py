@@ -146,11 +146,11 @@ def _said(text: str) -> tuple[str, str]:
     """The provider's own message and error code, out of the body of a refusal."""
     try:
         data = json.loads(text)
-    except ValueError:
+        if isinstance(data, list) and data:
+            data = data[0]
+        return _said_in(data) if isinstance(data, dict) else (_clip(str(data)), "")
+    except (ValueError, RecursionError):
         return _clip(text), ""
-    if isinstance(data, list) and data:
-        data = data[0]
-    return _said_in(data) if isinstance(data, dict) else (_clip(str(data)), "")
 
 
 def _said_in(data: dict[str, Any]) -> tuple[str, str]:

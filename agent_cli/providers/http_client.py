@@ -303,6 +303,8 @@ class HttpModelClient(ABC):
             value = json.loads(text)
         except ValueError as error:
             raise malformed(f"{self._provider} sent something that is not JSON: {text[:80]!r}.") from error
+        except RecursionError as error:
+            raise malformed(f"{self._provider} sent JSON that is nested too deeply: {text[:80]!r}.") from error
         if not isinstance(value, dict):
             raise malformed(f"{self._provider} sent JSON of an unknown form: {text[:80]!r}.")
         return value
