@@ -41,8 +41,8 @@ def turns(work: Path, replies: list[Reply], *, wire: str = "openai", stream: boo
 def test_arguments_nested_too_deeply_are_a_mistake_of_the_call(work: Path, wire: str, depth: int, stream: bool) -> None:
     deep = '{"file_path":' + "[" * depth + "]" * depth + "}"
     if wire == "anthropic" and not stream:
-        block = '{"type":"tool_use","id":"c","name":"Read","input":%s}' % deep
-        raw = '{"type":"message","id":"i","content":[%s],"stop_reason":"tool_use"}' % block
+        block = f'{{"type":"tool_use","id":"c","name":"Read","input":{deep}}}'
+        raw = f'{{"type":"message","id":"i","content":[{block}],"stop_reason":"tool_use"}}'
         odd = Reply(raw=raw.encode())
     else:
         odd = Reply(calls=(Call("Read", deep),))
@@ -71,6 +71,24 @@ def test_a_refusal_nested_too_deeply_fails_its_round(work: Path) -> None:
     assert second["result"] == "fine"
 
 
+@pytest.mark.parametrize("body", [b"null", b'{"error":null}'])
+def test_a_refusal_without_words_says_nothing_of_none(work: Path, body: bytes) -> None:
+    first, _ = turns(work, [Reply(raw=body, status=418), Reply(text="fine")])
+    assert first["is_error"] and "None" not in str(first["result"])
+
+
 def test_a_line_of_input_nested_too_deeply_is_a_mistake(work: Path) -> None:
     done = agent(["-p", "--model", "scripted:x", "--input-format", "stream-json"], work, stdin="[" * DEEP)
     assert done.returncode == 2 and done.stderr.startswith("agent: Line 1 of standard input is not"), done.stderr
+
+
+@pytest.mark.parametrize("counts", ['{"prompt_tokens":1.5,"completion_tokens":2.0}', '{"prompt_tokens":true}'])
+def test_counts_that_are_not_whole_do_not_damage_the_session(work: Path, counts: str) -> None:
+    choice = '{"delta":{"content":"fine"},"finish_reason":"stop"}'
+    raw = f'data: {{"choices":[{choice}],"usage":{counts}}}\n\ndata: [DONE]\n\n'
+    odd = Reply(raw=raw.encode(), content_type="text/event-stream")
+    with ModelServer([odd, Reply(text="again")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        assert agent(["-p", "--model", "openai/gpt-x", "hi"], work, env).stdout == "fine\n"
+        done = agent(["-p", "-c", "and"], work, env)
+    assert done.stdout == "again\n" and "damaged" not in done.stderr, done.stderr
