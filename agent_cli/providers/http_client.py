@@ -315,4 +315,7 @@ def _whole_counts(usage: Usage) -> Usage | None:
     counts = (usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.web_searches)
     if not all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost)):
         return None
-    return usage if all(count.__class__ is int for count in counts) else Usage(*map(int, counts), float(usage.cost))
+    if all(count.__class__ is int for count in counts):
+        return usage
+    given, made, reasoning, read, written, searches = map(int, counts)
+    return Usage(given, made, reasoning, read, written, searches, float(usage.cost))

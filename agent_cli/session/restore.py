@@ -71,7 +71,8 @@ class _Reading:
         elif line.type == "Partial":
             self.state.history.came(from_plain(Partial, line.data))
         elif line.type == "Mended":
-            # What was missing or could not be read then has been told. What did not wait any more must not begin to wait again.
+            # What was missing or not read then has been told. What did not wait any more must not begin to wait
+            # again.
             mended = from_plain(Mended, line.data)
             self.mended = mended.missing + self._unread
             if not mended.waiting:
