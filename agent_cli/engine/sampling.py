@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from agent_cli.core.events import AnswerRestarted, Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
 from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage, only_taken
@@ -34,6 +34,9 @@ from agent_cli.providers.base import (
     UsageChunk,
 )
 from agent_tools.cancel import CancelledError
+
+# How deep the arguments of a call may be nested. All that handles them afterwards recurses.
+MOST_NESTED = 100
 
 
 class AnswerDraft:
@@ -102,9 +105,20 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
     raw = "".join(fragments)
     try:
         arguments = json.loads(raw) if raw.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return ToolCall(call_id, name, {}, broken=raw)
-    return ToolCall(call_id, name, arguments) if isinstance(arguments, dict) else ToolCall(call_id, name, {}, raw)
+    fine = isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED)
+    return ToolCall(call_id, name, arguments) if fine else ToolCall(call_id, name, {}, broken=raw)
+
+
+def _depth_within(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]
+        if not inner:
+            return True
+        level = [v for values in inner for v in values]
+    return False
 
 
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:

@@ -95,12 +95,14 @@ class NestedState:
 class ConversationState:
     """What outlives a turn, and changes while one runs.
 
-    window: what the model is shown of the history. ids: the call ids given out so far. held: what calls gave that ran
-    and wait for the user's answer, by call id. nested: the sub-agents that wait, by the id of their call.
+    window: what the model is shown of the history. began: when the session did, by the wall clock. ids: the call ids
+    given out so far. held: what calls gave that ran and wait for the user's answer, by call id. nested: the sub-agents
+    that wait, by the id of their call.
     """
 
     def __init__(self, window: Window | None = None) -> None:
         self.window = window or Window()
+        self.began = time.time()
         self.ids: set[str] = set()
         self.held: dict[str, ToolResult] = {}
         self.nested: dict[str, NestedState] = {}
@@ -108,7 +110,7 @@ class ConversationState:
     def of_nested(self, call_id: str) -> ConversationState:
         """Return the same for a sub-agent, which has a window of its own."""
         made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
-        made.ids, made.held, made.nested = self.ids, self.held, self.nested
+        made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
         return made
 
 

@@ -138,7 +138,7 @@ def _json_messages() -> Iterator[InputMessage]:
             content = data["message"]["content"]
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
             said = InputMessage("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise HeadlessUsageError(
                 f'Line {number} of standard input is not {{"type":"user","message":{{"role":"user","content":...}}}}.'
             ) from None

@@ -52,7 +52,7 @@ def probe_server(base_url: str) -> str | None:
         connection.close()
         models = json.loads(body)["data"] if answer.status == 200 else []
         names = [m["id"] for m in models if isinstance(m["id"], str)]
-    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
         return None  # whatever listens there is not a model server
     return next((n for n in names if "embed" not in n.lower()), None)
 

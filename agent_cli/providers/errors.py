@@ -146,17 +146,17 @@ def _said(text: str) -> tuple[str, str]:
     """The provider's own message and error code, out of the body of a refusal."""
     try:
         data = json.loads(text)
-    except ValueError:
+        if isinstance(data, list) and data:
+            data = data[0]
+        return _said_in(data) if isinstance(data, dict) else (_clip(_words(data)), "")
+    except (ValueError, RecursionError):
         return _clip(text), ""
-    if isinstance(data, list) and data:
-        data = data[0]
-    return _said_in(data) if isinstance(data, dict) else (_clip(str(data)), "")
 
 
 def _said_in(data: dict[str, Any]) -> tuple[str, str]:
     error = data.get("error", data)
     if not isinstance(error, dict):
-        return _clip(str(error)), str(data.get("code") or data.get("type") or "")
+        return _clip(_words(error)), str(data.get("code") or data.get("type") or "")
     said = error.get("message") or error.get("detail") or error.get("error") or ""
     if isinstance(said, list):
         said = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in said)
@@ -167,6 +167,10 @@ def _said_in(data: dict[str, Any]) -> tuple[str, str]:
         said = f"{said}: {inner}"
     names = [error.get("code"), error.get("type"), error.get("param")]
     return _clip(str(said)), " ".join(str(name) for name in names if name)
+
+
+def _words(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _clip(text: str) -> str:

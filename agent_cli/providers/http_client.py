@@ -253,8 +253,8 @@ class HttpModelClient(ABC):
         try:
             for chunk in reader.read(event):
                 if isinstance(chunk, UsageChunk):
-                    if _countable(chunk.usage):
-                        yield chunk
+                    if (usage := _whole_counts(chunk.usage)) is not None:
+                        yield UsageChunk(usage)
                     continue
                 if any(getattr(chunk, name).__class__ is not str for name in _TEXTS.get(chunk.__class__, ())):
                     raise TypeError(chunk.__class__.__name__)
@@ -303,12 +303,19 @@ class HttpModelClient(ABC):
             value = json.loads(text)
         except ValueError as error:
             raise malformed(f"{self._provider} sent something that is not JSON: {text[:80]!r}.") from error
+        except RecursionError as error:
+            raise malformed(f"{self._provider} sent JSON that is nested too deeply: {text[:80]!r}.") from error
         if not isinstance(value, dict):
             raise malformed(f"{self._provider} sent JSON of an unknown form: {text[:80]!r}.")
         return value
 
 
-def _countable(usage: Usage) -> bool:
-    """Whether all counts are numbers of tokens; what a server miscounts must not end up in sums."""
+def _whole_counts(usage: Usage) -> Usage | None:
+    """The usage in whole tokens; None where something is no number of tokens, which must not end up in sums."""
     counts = (usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.web_searches)
-    return all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost))
+    if not all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost)):
+        return None
+    if all(count.__class__ is int for count in counts):
+        return usage
+    given, made, reasoning, read, written, searches = map(int, counts)
+    return Usage(given, made, reasoning, read, written, searches, float(usage.cost))

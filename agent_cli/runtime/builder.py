@@ -200,6 +200,9 @@ def build_agent(
     table = ToolTable(tools)
     state = ConversationState()
     if restored is not None:
+        from datetime import datetime  # only a resumed session needs it
+
+        state.began = datetime.fromisoformat(restored.created).timestamp()
         state.window = Window(restored.compactions, restored.pins, restored.report)
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)

@@ -33,6 +33,7 @@ class _Reading:
         self.missing = 0
         self.bad = 0
         self.mended = 0
+        self._unread = 0
         self._seen: set[str] = set()
         self._pieces = 0
 
@@ -53,6 +54,7 @@ class _Reading:
             self._read(line)
         except DecodeError:
             self.bad += 1
+            self._unread += 1
             self.state.lost()
 
     def _look_back(self, gap: int) -> None:
@@ -69,9 +71,10 @@ class _Reading:
         elif line.type == "Partial":
             self.state.history.came(from_plain(Partial, line.data))
         elif line.type == "Mended":
-            # What was missing then has been told. What did not wait any more must not begin to wait again.
+            # What was missing or not read then has been told. What did not wait any more must not begin to wait
+            # again.
             mended = from_plain(Mended, line.data)
-            self.mended = mended.missing
+            self.mended = mended.missing + self._unread
             if not mended.waiting:
                 self.state.turn.release()
         elif (cls := KINDS.get(line.type)) is not None:

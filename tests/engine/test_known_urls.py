@@ -10,12 +10,12 @@ import pytest
 
 from agent_cli.core.approvals import Approve, Reject
 from agent_cli.core.messages import UserMessage
-from agent_cli.engine.tool_call import is_known_url
+from agent_cli.engine.known_urls import is_known_url
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 from tests.engine.world import World
-from tests.helpers import call
+from tests.helpers import agent, call, script
 
 URL = "https://example.org/docs/page?x=1"
 ALLOW = ("WebFetch(domain:example.org)", "Bash", "Write", "Edit")
@@ -105,6 +105,29 @@ COMPOSED = {
         call("Read", file_path="own.txt"),
         call("Bash", command="cat own.txt"),
     ],
+    "under a name that is not in the command": [
+        call("Bash", command=f"printf %s%s {PIECES[0]} {PIECES[1]} > a$((1)).txt"),
+        call("Read", file_path="a1.txt"),
+        call("Bash", command="cat a1.txt"),
+        call("Grep", pattern="docs", output_mode="content"),
+        call("Grep", pattern="docs", path="a1.txt", output_mode="content"),
+    ],
+    "copied under another name": [
+        call("Write", file_path="own.txt", content=f"{PIECES[0]}HERE"),
+        call("Edit", file_path="own.txt", old_string="HERE", new_string=PIECES[1]),
+        call("Bash", command="for f in own.txt; do cp $f ${f%.txt}X.txt; ln $f ${f%.txt}Y.txt; done"),
+        call("Read", file_path="ownX.txt"),
+        call("Read", file_path="ownY.txt"),
+    ],
+    "by a script": [
+        call("Write", file_path="make.sh", content=f"printf %s%s {PIECES[0]} '{PIECES[1]}' > made.txt"),
+        call("Bash", command="sh make.sh"),
+        call("Read", file_path="made.txt"),
+    ],
+    "a remote": [
+        call("Bash", command=f"git init -q; git remote add x {PIECES[0]}''{PIECES[1]}"),
+        call("Bash", command="git remote -v"),
+    ],
     "said before": [call("Bash", command=f"echo {URL} > /dev/null"), call("Read", file_path="links.txt")],
 }
 
@@ -131,6 +154,25 @@ def test_what_the_model_composed_is_not_known_by_being_printed(tmp_path: Path, b
 )
 def test_a_message_of_the_program_that_quotes_the_model_does_not_count(said: str, known: bool) -> None:
     assert is_known_url([URL], [[UserMessage(said)]]) is known
+
+
+def test_a_file_that_was_there_before_is_known_after_a_command(tmp_path: Path) -> None:
+    (tmp_path / "links.txt").write_text(f"see {URL}\n")
+    w = world(tmp_path, call("Bash", command="touch other"), call("Grep", pattern="docs", output_mode="content"))
+    w.turn("go")
+    assert w.results[-1].text == "the page"
+
+
+def test_a_file_made_in_an_earlier_process_of_the_session_is_not_known(work: Path) -> None:
+    made = call("Bash", command=f"printf %s%s {PIECES[0]} '{PIECES[1]}' > a$((1)).txt")
+    replies: list[dict[str, Any]] = [{"calls": [made]}, {"text": "one"}, {"calls": [call("Read", file_path="a1.txt")]}]
+    model = script(
+        work.parent / "s.toml", [*replies, {"calls": [call("WebFetch", url=URL, prompt="p")]}, {"text": "."}]
+    )
+    rules = ["--allowedTools", "Bash WebFetch(domain:example.org)"]
+    assert agent(["-p", "--model", model, *rules, "go"], work).returncode == 0
+    done = agent(["-p", "-c", *rules, "--output-format", "stream-json", "go on"], work)
+    assert URL in done.stdout and "no message and no result named this address" in done.stdout, done.stdout
 
 
 def test_a_refusal_does_not_make_it_known(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from agent_cli.cli.commands import approvals
 from agent_cli.config.run_options import RunOptions
 from agent_cli.runtime.pending import reopen
+from agent_cli.session.codec import sealed
 from tests.forking import start
 from tests.headless.test_suspended import log, once, pending, suspend
 from tests.helpers import agent, call, clean_env, script
@@ -237,3 +238,20 @@ def test_a_waiting_session_is_not_copied_in_a_terminal(work: Path) -> None:
     assert "waits for your decision, and is not copied" in done.stderr
     assert agent(["approve"], work).returncode == 0
     assert log(work) == ["one"]
+
+
+def test_a_record_that_cannot_be_read_is_told_of_once(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "one"}, {"text": "two"}, {"text": "three"}])
+    assert agent(["-p", "--model", model, "1"], work).returncode == 0
+    (log,) = (work.parent / "home").rglob("*.jsonl")
+    lines = log.read_bytes().splitlines()
+    changed = [n for n, line in enumerate(lines) if b'"type":"UsageAdded"' in line]
+    for n in changed:
+        record = json.loads(lines[n])
+        del record["crc"]
+        record["data"]["usage"]["input"] = 1.5
+        lines[n] = sealed(record)
+    log.write_bytes(b"".join(line + b"\n" for line in lines))
+    assert changed and "damaged" in agent(["-p", "-c", "2"], work).stderr
+    again = agent(["-p", "-c", "3"], work)
+    assert again.stdout == "three\n" and "damaged" not in again.stderr, again.stderr

@@ -216,7 +216,7 @@ def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
         return data
     try:
         found = json.loads(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--input: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise UsageError("--input: expected a JSON object.")

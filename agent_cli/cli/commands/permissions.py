@@ -200,7 +200,7 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
     given = request.get("input", "")
     try:
         decoded = json.loads(given) if given else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--input is not JSON: {error}") from None
     answer = Checker(isolated=isolated, settings=settings).decide({**request, "input": decoded}, narrowest=True)
     if as_json:
@@ -229,7 +229,7 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
             if not isinstance(request, dict):
                 raise UsageError("A request is a JSON object.")
             answer = checker.decide(request)
-        except (ValueError, UsageError) as error:
+        except (ValueError, RecursionError, UsageError) as error:
             answer = {
                 "decision": "deny",
                 "reason": f"could not be read: {error}",

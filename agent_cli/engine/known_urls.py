@@ -1,0 +1,180 @@
+"""Whether a URL comes from the conversation: a page that nobody named may be a way to carry something out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from stat import S_ISLNK
+from typing import Any
+from urllib.parse import unquote
+
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, without_note
+from agent_tools.base import Tool
+from agent_tools.fs.workspace import Workspace
+from agent_tools.registry import ClassOf, tool_class
+
+# User messages that the program writes and that quote the model: a command line, a plan, a summary.
+_QUOTES = ("<compacted>", "<plan_", "<reminder>", "[Background command ")
+# What the program adds of a memory file, which a command may have written.
+_MEMORY = "<project_memory "
+_OWN_FILES = ("file_path", "notebook_path", "path")
+# The commands whose output is what stood in one file, or in one place elsewhere, and nothing of the command line. What
+# prints, joins or rewrites text could put an address together from pieces.
+_FILE = r"(?!-)[\w./@+-]+"
+_COPIES = re.compile(
+    rf"(?:cat|(?:head|tail)(?: -n ?\d+| -\d+)?|grep(?: -[EFinw]+)? (?:\w+|'[^']*'))\s+(?P<file>{_FILE})"
+    r"|git remote -v|git remote get-url \w+|gh (?:issue|pr|release|run) view \d+"
+)
+
+
+class YoungFiles:
+    """Which files came into being, or were changed, since the session began (`since`, in seconds of the wall clock).
+
+    The time is that of the last change of the inode, which no program can set.
+    """
+
+    def __init__(self, since: float, workspace: Workspace) -> None:
+        self._since = since
+        self._folders = (workspace.cwd, workspace.root)
+
+    def __contains__(self, path: str) -> bool:
+        """Whether it is one, or not there; a relative path may be meant from the current folder or from the root."""
+        found = [young for folder in self._folders if (young := self._is_young(folder / path)) is not None]
+        return not found or any(found)
+
+    def _is_young(self, place: Path) -> bool | None:
+        try:
+            steps = [os.lstat(step) for step in (place, *place.parents)]
+            stats = [place.stat(), steps[0], *(step for step in steps if S_ISLNK(step.st_mode))]
+        except (OSError, ValueError):
+            return None
+        return any(stat.st_ctime >= self._since for stat in stats)
+
+
+def is_known_url(
+    urls: Iterable[str],
+    histories: Sequence[Iterable[Message]],
+    class_of: ClassOf = tool_class,
+    *,
+    young: YoungFiles | frozenset[str] = frozenset(),
+    only_reads: Callable[[str], bool] = lambda command: False,
+) -> bool:
+    """Whether a user message or a tool result contains the URL: as given, or without fragment and trailing slash.
+
+    urls: the spellings of it. histories: the user's conversation, then those of the sub-agents inside it, whose user
+    messages were written by a model and do not count. Neither does a result that may only repeat what a model composed:
+    where it wrote the URL before, in words or in arguments; output of commands that do more than show a file; files
+    that it wrote; answers of sub-agents; a page that could not be fetched. Once it ran what may write (`only_reads`
+    says no, or a sub-agent worked), neither do files that changed since the session began (`young`), names in listings,
+    and what git and gh say.
+    """
+    seen = _Seen({_bare(url) for url in urls}, class_of, young, only_reads)
+    return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))
+
+
+class _Seen:
+    """What the models of the histories so far wrote: words, and names of files."""
+
+    def __init__(
+        self,
+        spellings: set[str],
+        class_of: ClassOf,
+        young: YoungFiles | frozenset[str],
+        only_reads: Callable[[str], bool],
+    ) -> None:
+        self._spellings = spellings
+        self._class_of = class_of
+        self._young = young
+        self._only_reads = only_reads
+        self._acted = False
+        self._composed = False
+        self._commands = ""
+        self._files: set[str] = set()
+
+    def known(self, history: Iterable[Message], *, own: bool) -> bool:
+        calls: dict[str, ToolCall] = {}
+        for message in history:
+            if isinstance(message, AssistantMessage):
+                calls.update((call.id, call) for call in message.calls)
+                self._take(message)
+            elif isinstance(message, UserMessage):
+                text = without_note(message.text)
+                ours = text.startswith(_QUOTES) or (self._acted and text.startswith(_MEMORY))
+                if own and not ours and self._in(text):
+                    return True
+            elif not self._composed and self._in(message.text) and self._foreign(message, calls.get(message.call_id)):
+                return True
+        return False
+
+    def _take(self, message: AssistantMessage) -> None:
+        self._composed = self._composed or self._in(message.text)
+        for call in message.calls:
+            given = json.dumps(call.arguments, ensure_ascii=False)
+            self._composed = self._composed or self._in(given) or self._in(unquote(given))
+            kind = self._class_of(call.name)
+            if kind.command_argument and not _copied(call, kind):
+                self._commands += given
+                self._acted = self._acted or not self._only_reads(str(call.arguments.get(kind.command_argument, "")))
+            elif kind.composed:
+                self._acted = True
+                self._files |= {_name(call.arguments.get(key)) for key in _OWN_FILES} - {""}
+
+    def _foreign(self, result: ToolMessage, call: ToolCall | None) -> bool:
+        """Whether the text of a result was written by somebody else."""
+        kind = self._class_of(result.name)
+        if kind.composed or (result.is_error and kind.address_argument):
+            return False
+        if call is None:
+            return not kind.command_argument
+        kind = self._class_of(call.name)
+        copied = _copied(call, kind)
+        if kind.command_argument and copied is None:
+            return False
+        names = {_name(call.arguments.get(key)) for key in _OWN_FILES} | {_name(copied["file"] if copied else "")}
+        if any(name in self._files or name in self._commands for name in names - {""}):
+            return False
+        if kind.searches_content and any(name in result.text for name in self._files):
+            return False
+        return not self._acted or self._is_old(result, call, kind, copied)
+
+    def _is_old(self, result: ToolMessage, call: ToolCall, kind: type[Tool[Any]], copied: re.Match[str] | None) -> bool:
+        """Whether what a result shows was there before the session began, as far as it is of this machine."""
+        if copied:
+            return bool(copied["file"]) and copied["file"] not in self._young
+        if kind.searches_content:
+            return not any(name in self._young for name in self._found(result, call))
+        named = [path for key in _OWN_FILES if isinstance(path := call.arguments.get(key), str)]
+        if kind.file_argument:
+            return not any(path in self._young for path in named)
+        # A listing shows names, which a command may have made.
+        return kind.rule_names != "path"
+
+    def _found(self, result: ToolMessage, call: ToolCall) -> Iterator[str]:
+        """The files in which a search found the URL; the one that it was about where the lines do not say."""
+        for line in result.text.splitlines():
+            if self._in(line):
+                named = re.match(r"(.+?)[:-]\d+[:-]", line)
+                yield named[1] if named else str(call.arguments.get("path") or "")
+
+    def _in(self, text: str) -> bool:
+        small = text.lower()
+        return any(spelling in small for spelling in self._spellings)
+
+
+def _copied(call: ToolCall, kind: type[Tool[Any]]) -> re.Match[str] | None:
+    """How a command shows what stands somewhere; None for one that does more, and for a call that runs none."""
+    return _COPIES.fullmatch(str(call.arguments.get(kind.command_argument, "")).strip())
+
+
+def _name(path: object) -> str:
+    """The last part of a path that a call names; "" for a folder like `.`, or where it names none."""
+    name = os.path.basename(path.rstrip("/")) if isinstance(path, str) else ""
+    return "" if name in (".", "..") else name
+
+
+def _bare(url: str) -> str:
+    """A URL without what does not change the page, and without its scheme, which may be http in the one place only."""
+    return (url.partition("#")[0].rstrip("/").partition("://")[2] or url).lower()
