@@ -11,11 +11,6 @@ import sys
 
 from agent_cli.core.version import __version__
 
-# The first word that names a command; the table itself is in cli.py, and a test holds this to it.
-COMMANDS = (
-    "answer", "approve", "demo", "doctor", "hooks", "mcp", "memory", "models", "pending", "permissions", "reject",
-    "resume", "sessions", "show", "tools", "trust", "undo", "why",
-)  # fmt: skip
 _VERSION = (["--version"], ["-V"])
 
 
@@ -87,7 +82,7 @@ def dispatch(argv: list[str]) -> int:
     if argv in _VERSION:
         sys.stdout.write(f"agent {__version__}\n")
         return 0
-    if "_AGENT_COMPLETE" not in os.environ and (not argv or argv[0] not in COMMANDS):
+    if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
         from agent_cli.config.run_options import parse_options
 
         options = parse_options(argv)
@@ -98,6 +93,14 @@ def dispatch(argv: list[str]) -> int:
     from agent_cli.cli.app import run_cli
 
     return run_cli(argv)
+
+
+def _names_command(argv: list[str]) -> bool:
+    if not argv or argv[0].startswith("-"):
+        return False
+    from agent_cli.cli.commands import command_names
+
+    return argv[0] in command_names()
 
 
 def _tell(error: Exception, debug: bool) -> int:

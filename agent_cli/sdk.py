@@ -33,7 +33,7 @@ from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import BROKEN_OFF, Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.runtime.pending import decide, project_store, refuse_fork, reopen, take_up
+from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, take_up
 from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
@@ -214,8 +214,6 @@ class AgentSession:
             raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
         text = " ".join(words)
         if asked.kind == "questions":
-            from agent_cli.cli.commands.approvals import read_answers  # few sessions wait for words
-
             text = read_answers(asked.data["questions"], words)
         self._decide(asked, "answer", text)
 

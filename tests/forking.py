@@ -37,7 +37,7 @@ _IMPORTED = (
     "agent_cli.checkpoints.prune",
     "agent_cli.checkpoints.undo",
     "agent_cli.cli.app",
-    "agent_cli.cli.commands.approvals",
+    "agent_cli.cli.commands.approve",
     "agent_cli.cli.commands.sessions",
     "agent_cli.cli.run",
     "agent_cli.doctor.report",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.__main__ import COMMANDS
+from agent_cli.cli.commands import command_names
 from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.core import events
@@ -49,8 +49,7 @@ def fences(text: str, language: str) -> list[str]:
 
 def known_flags() -> set[str]:
     named = {name for flag, _ in run_options.flags().values() for name in flag.names}
-    places = [ROOT / "agent_cli/cli/app.py", *(ROOT / "agent_cli/cli/groups").glob("*.py")]
-    written = "".join(path.read_text("utf-8") for path in places)
+    written = "".join(path.read_text("utf-8") for path in (ROOT / "agent_cli/cli").rglob("*.py"))
     return named | TYPER | set(re.findall(r'"(--?[a-z][\w-]*)"', written))
 
 
@@ -216,7 +215,7 @@ def test_what_is_said_of_other_agents_has_a_source() -> None:
 
 def test_every_tool_and_command_is_named() -> None:
     assert all(f"`{tool.name}`" in page("guide.md") for tool in BUILTIN)
-    assert all(f"`{name}`" in page("guide.md") for name in COMMANDS)
+    assert all(f"`{name}`" in page("guide.md") for name in command_names())
     assert all(re.search(rf"`/{name}\b", page("guide.md")) for name in REGISTRY)
 
 

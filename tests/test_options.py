@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.__main__ import COMMANDS
 from agent_cli.cli import app, run
 from agent_cli.config.run_options import RunOptions, flags, parse_options, spell_out
 from agent_tools.record import Value
@@ -105,11 +102,6 @@ def test_rules_after_a_flag_never_swallow_the_prompt() -> None:
     assert options is not None
     assert options.allowed_tools == ("Read", "Bash(npm run test)")
     assert options.prompt == ("Fix the bug",)
-
-
-def test_the_commands_are_those_that_typer_knows() -> None:
-    command: Any = typer.main.get_command(app.app)
-    assert set(COMMANDS) == {n for n, c in command.commands.items() if not c.hidden}
 
 
 def test_every_flag_has_help_and_a_panel() -> None:

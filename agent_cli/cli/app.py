@@ -1,4 +1,4 @@
-"""The command line in Typer: the commands, and the options of a run built from the table in `options.py`.
+"""The command line in Typer: the options of a run, built from their table, and the files of `commands`, loaded lazily.
 
 Typer reads every line that the quick parser does not, words the mistakes, prints --help and completes in the shell.
 """
@@ -8,19 +8,14 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from agent_cli.cli.groups.approvals import deciding_app
-from agent_cli.cli.groups.hooks import hooks_app
-from agent_cli.cli.groups.mcp import mcp_app
-from agent_cli.cli.groups.memory import memory_app
-from agent_cli.cli.groups.permissions import permissions_app
-from agent_cli.cli.groups.sessions import sessions_app
-from agent_cli.cli.groups.tools import tools_app
-from agent_cli.cli.groups.undo import undoing_app
+from agent_cli.cli import commands
+from agent_cli.cli.commands import command_help, command_names
 from agent_cli.cli.parameters import options_of, parameters, signed
 from agent_cli.config.run_options import RunOptions, spell_out
 from agent_cli.core.version import __version__
@@ -29,17 +24,39 @@ PROMPT = "send-prompt"
 
 
 class PromptGroup(TyperGroup):
-    """A group whose first word, where it names no command, begins the prompt; options may stand on either side."""
+    """The commands, each imported when it runs or its own help is shown.
+
+    A first word that names none of them begins the prompt; options may then stand on either side.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return command_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return what lists and completion need of a command: its name and its line of help."""
+        return TyperCommand(cmd_name, help=command_help(cmd_name))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta["prompt"] = not (args and args[0] in self.commands and args[0] != PROMPT)
+        ctx.meta["prompt"] = not (args and args[0] in command_names())
         ctx.allow_interspersed_args = ctx.meta["prompt"]
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if ctx.meta["prompt"]:
             return PROMPT, self.commands[PROMPT], ["--", *args]
-        return super().resolve_command(ctx, args)
+        return args[0], load_command(args[0]), args[1:]
+
+    def invoke(self, ctx: Any) -> Any:
+        raise typer.Exit(super().invoke(ctx) or 0)
+
+
+@cache
+def load_command(name: str) -> Any:
+    """Return a command as Typer reads it from its file."""
+    command = typer.main.get_command(import_module(f"{commands.__name__}.{name}").app)
+    command.name = name
+    command.help = command.help or command_help(name)
+    return command
 
 
 app = typer.Typer(
@@ -54,14 +71,6 @@ app = typer.Typer(
         "`agent -- WORD` sends a word that is also a command."
     ),
 )
-app.add_typer(tools_app, name="tools")
-app.add_typer(sessions_app, name="sessions")
-app.add_typer(permissions_app, name="permissions")
-app.add_typer(hooks_app, name="hooks")
-app.add_typer(mcp_app, name="mcp")
-app.add_typer(memory_app, name="memory")
-app.add_typer(deciding_app)
-app.add_typer(undoing_app)
 
 
 def _version(value: bool) -> None:
@@ -70,13 +79,12 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def _run(ctx: typer.Context, **values: Any) -> None:
+def _run(ctx: typer.Context, **values: Any) -> int:
     """A coding agent in your terminal. Without a command: start a session, with PROMPT as its first message."""
     values.pop("version", None)
     options = options_of(values)
-    if ctx.invoked_subcommand is None:
-        _start(options)
     ctx.obj = options
+    return _start(options) if ctx.invoked_subcommand is None else 0
 
 
 _context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -91,58 +99,15 @@ app.callback()(_run)
 
 
 @app.command(PROMPT, hidden=True)
-def send_prompt(ctx: typer.Context, words: list[str]) -> None:
+def send_prompt(ctx: typer.Context, words: list[str]) -> int:
     """The prompt of a run."""
-    _start(ctx.obj.but(prompt=tuple(words)))
+    return _start(ctx.obj.but(prompt=tuple(words)))
 
 
-def _start(options: RunOptions) -> None:
-    from agent_cli.cli.run import start
+def _start(options: RunOptions) -> int:
+    from agent_cli.cli.run import start  # the engine, which no command list or help needs
 
-    raise typer.Exit(start(options, typed=sys.argv[1:]))
-
-
-@app.command()
-def demo(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the demo's own rules answer.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,
-) -> None:
-    """Watch the agent repair a small broken project. No key and no network needed."""
-    from agent_cli.demo.run import run_demo
-
-    raise typer.Exit(run_demo(yes=yes, keep=keep))
-
-
-@app.command()
-def doctor(json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False) -> None:
-    """Say what is configured, found and missing."""
-    from agent_cli.doctor.report import run_doctor
-
-    raise typer.Exit(run_doctor(as_json=json))
-
-
-@app.command()
-def models(
-    search: Annotated[str, typer.Argument(help="Part of a name.")] = "",
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-) -> None:
-    """List known models with their window and price."""
-    from agent_cli.cli.commands.models import list_models
-
-    raise typer.Exit(list_models(search, as_json=json))
-
-
-@app.command()
-def trust(
-    folder: Annotated[str, typer.Argument(help="A folder of the repository; the one here by default.")] = "",
-    show: Annotated[bool, typer.Option("--show", help="Only show what it brings.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
-    every: Annotated[bool, typer.Option("--list", help="List the repositories that are trusted.")] = False,
-) -> None:
-    """Trust a repository as it is now: its settings, commands, agents and hooks then count."""
-    from agent_cli.cli.commands.trust import list_trusted, trust_folder
-
-    raise typer.Exit(list_trusted() if every else trust_folder(folder, show=show, revoke=revoke))
+    return start(options, typed=sys.argv[1:])
 
 
 @cache

@@ -1,6 +1,6 @@
 """The options of a run as Typer parameters: all of them for the program itself, some of them for a command.
 
-Options with a fixed set of values.
+Also options with a fixed set of values, and those that several commands have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.config.run_options import FORMATS, RunOptions, flags
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+AsJsonObject = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
+Calls = Annotated[
+    list[str] | None,
+    typer.Argument(help="[SESSION] [CALL]...; the session that waits and its one open call by default."),
+]
+EveryCall = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
+Session = Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")]
+Verbose = Annotated[bool, typer.Option("--verbose")]
 
 
 def choice(choices: tuple[str, ...]) -> Any:
@@ -26,6 +36,11 @@ def choice(choices: tuple[str, ...]) -> Any:
         return value
 
     return check
+
+
+OutputFormat = Annotated[
+    str, typer.Option("--output-format", metavar="text|json|stream-json", callback=choice(FORMATS))
+]
 
 
 def parameters(*names: str) -> list[inspect.Parameter]:
@@ -57,22 +72,22 @@ def options_of(values: dict[str, Any]) -> RunOptions:
     return RunOptions(**chosen)
 
 
-def signed(command: Callable[..., None], every: list[inspect.Parameter]) -> None:
+def signed(command: Callable[..., object], every: list[inspect.Parameter]) -> None:
     """Let Typer see these parameters."""
     cast(Any, command).__signature__ = inspect.Signature(every)
     command.__annotations__ = {p.name: p.annotation for p in every}
 
 
-def takes(*names: str, **fixed: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(*names: str, **fixed: Any) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """A command that takes these options of a run beside its own, and is given them as its `options`, with `fixed`."""
 
-    def made(command: Callable[..., None]) -> Callable[..., None]:
+    def made(command: Callable[..., int]) -> Callable[..., int]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
 
         @wraps(command)
-        def run(**values: Any) -> None:
+        def run(**values: Any) -> int:
             given = {name: values.pop(name) for name in names}
-            command(**values, options=options_of({**given, **fixed}))
+            return command(**values, options=options_of({**given, **fixed}))
 
         signed(run, [*own, *parameters(*names)])
         return run

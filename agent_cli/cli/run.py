@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.__main__ import COMMANDS
+from agent_cli.cli.commands import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker, Defer, assents, later
@@ -244,7 +244,8 @@ def _question_lone_word(options: RunOptions, typed: list[str]) -> None:
     word = options.prompt[0]
     import difflib
 
-    near = [word] if word in COMMANDS else difflib.get_close_matches(word, COMMANDS, 1, 0.7)
+    names = command_names()
+    near = [word] if word in names else difflib.get_close_matches(word, names, 1, 0.7)
     if not near or any(c.isspace() for c in word):
         return
     hint = f"`{word}` looks like the command `agent {near[0]}`; to send it as a prompt, write: agent -- {word}"

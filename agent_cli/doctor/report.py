@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_cli.cli.commands.mcp import server_state
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
@@ -45,10 +44,12 @@ from agent_cli.extensions.plugins import installed, load_tools
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import wrapped_for
 from agent_cli.mcp.config import find_servers
+from agent_cli.mcp.credentials import Logins
+from agent_cli.mcp.state import FINE, server_state
 from agent_cli.memory.files import load_memory
 from agent_cli.providers.resolve import name_problem
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
-from agent_cli.runtime.mcp import declares_servers
+from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.runtime.permissions import make_confinement, make_policy, sandbox_profile
 from agent_cli.runtime.tools import make_context, make_workspace
 from agent_cli.terminal.commands import REGISTRY
@@ -110,17 +111,14 @@ def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
     return [*findings, Finding("ok", "plugins", f"{', '.join(settings.plugins)}: {', '.join(sorted(names))}")], names
 
 
-# What `agent mcp list` says of one that needs nothing.
-_FINE = ("may start", "logged in", "disabled")
-
-
 def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
     """How many servers are declared, and a line for each that cannot be used as it stands."""
     if not declares_servers(RunOptions(), place, layers):
         return []
     found, problems = find_servers(RunOptions(), place, layers)
-    states = [(f.name, server_state(f, place, layers)) for f in found]
-    waiting = [f"{name}: {state}" for name, state in states if state not in _FINE]
+    approvals, logins = approvals_of(place), Logins(logins_folder(place))
+    states = [(f.name, server_state(f, layers, approvals, logins, place.env)) for f in found]
+    waiting = [f"{name}: {state}" for name, state in states if state not in FINE]
     text = counted(len(found), "server") + (f", {len(waiting)} not ready" if waiting else "")
     ready = not waiting and not problems
     return [Finding("ok" if ready else "missing", "mcp", text, (*waiting, *problems), {"servers": dict(states)})]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.commands import approvals
+from agent_cli.cli import decide_calls
 from agent_cli.config.run_options import RunOptions
 from agent_cli.runtime.pending import reopen
 from agent_cli.session.codec import sealed
@@ -199,8 +199,8 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
         assert agent(["approve"], work).returncode == 3
         return reopen(*args, **more)
 
-    monkeypatch.setattr(approvals, "reopen", reopened_later)
-    assert approvals.decide_calls((), approvals.PendingDecision(word="approve"), RunOptions()) == 3
+    monkeypatch.setattr(decide_calls, "reopen", reopened_later)
+    assert decide_calls.decide_calls((), decide_calls.PendingDecision(word="approve"), RunOptions()) == 3
     said = capsys.readouterr().err
     assert "Another process has decided this meanwhile" in said
     assert "waiting: Run: echo two >> log" in said

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from agent_cli.cli.app import app
+from agent_cli.cli.app import PROMPT, load_command
+from agent_cli.cli.commands import command_names
 from tests.permissions import hostile_more
 from tests.permissions.hostile import REPOSITORIES, marker
 from tests.permissions.hostile_git import GIT_REPOSITORIES
@@ -81,14 +81,10 @@ class Opened(OpenedByGit):
 def commands() -> Iterator[str]:
     """The commands of the program, hidden ones too."""
 
-    def below(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-        inner = getattr(command, "commands", None)
-        if inner is None or not path:
-            yield " ".join(path)
-        for name in sorted(inner or ()):
-            yield from below(inner[name], (*path, name))
-
-    yield from below(typer.main.get_command(app), ())
+    yield from ("", PROMPT)
+    for name in command_names():
+        inner = getattr(load_command(name), "commands", None)
+        yield from [name] if inner is None else (f"{name} {below}" for below in inner)
 
 
 def _chosen() -> Iterator[Any]:

@@ -1,12 +1,15 @@
-"""`agent hooks list` and `agent hooks test`: which hooks there are, and what those of a step answer."""
+"""Commands of yours at named steps of a session."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from agent_cli.cli.parameters import AsJson, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookRan, Warned
@@ -41,6 +44,9 @@ _SAMPLES: dict[HookEvent, dict[str, Any]] = {
 }
 
 
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+
 class Row(Value):
     """A hook as it is listed. standing: "runs", or why it does not."""
 
@@ -56,8 +62,10 @@ def hook_rows(layers: Layers) -> list[Row]:
     return found + [Row(h, "held: the project is not trusted") for h in layers.held_hooks]
 
 
-def list_hooks(options: RunOptions, *, as_json: bool) -> int:
-    """Print the hooks; the exit code. Raises UsageError."""
+@app.command("list")
+@takes("settings", "trust")
+def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
+    """List the hooks in the order they run: event, matcher, command, where from, and whether they run."""
     place = find_place(os.environ)
     layers = _layers(options, place)
     rows = hook_rows(layers)
@@ -98,8 +106,18 @@ def _plain(row: Row) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_hooks(event: str, given: str, tool: str, options: RunOptions, *, as_json: bool) -> int:
-    """Run the hooks of a step as a session would, and print what they answer; the exit code. Raises UsageError."""
+@app.command("test")
+@takes("settings", "trust")
+def test_hooks(
+    options: RunOptions,
+    event: Annotated[str, typer.Argument(help="The event, e.g. PreToolUse.")],
+    given: Annotated[
+        str, typer.Option("--input", metavar="JSON", help="Fields of the event; for a tool its input is enough.")
+    ] = "",
+    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="The tool that would be called.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Run the hooks of an event, for real, and show what they answer and what would come of it."""
     name = next((e for e in EVENTS if e.lower() == event.lower()), None)
     if name is None:
         raise UsageError(f"{event} is no event of hooks. They are: {', '.join(EVENTS)}.")

@@ -1,19 +1,23 @@
-"""`agent mcp`: list, get, add, remove, test and approve servers."""
+"""MCP servers: add, list, test and approve them, or be one."""
 
 from __future__ import annotations
 
 import os
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from agent_cli.cli.mcp_login import log_in_to, log_out_of
+from agent_cli.cli.parameters import AsJson, choice, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
-from agent_cli.mcp.approvals import changed_tools, may_start
+from agent_cli.mcp.approvals import changed_tools
 from agent_cli.mcp.config import (
     FILE,
     DeclaredServer,
@@ -25,14 +29,29 @@ from agent_cli.mcp.config import (
     mistake_in,
     substitute_env,
 )
-from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of, wants_login
-from agent_cli.mcp.manager import Servers
-from agent_cli.mcp.server import Server
+from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of
+from agent_cli.mcp.state import server_state
 from agent_cli.permissions.trust import agree, fingerprints, keep_trust
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.session.store import state_folder
 from agent_tools.text import counted, one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.manager import Servers
+    from agent_cli.mcp.server import Server
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+Name = Annotated[str, typer.Argument(help="The server's name.")]
+Scope = Annotated[
+    str,
+    typer.Option("--scope", "-s", metavar="user|project", callback=choice(("user", "project")),
+                 help="Whose it is: yours (~/.agentrc), or the project's (.mcp.json)."),
+]  # fmt: skip
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-config", metavar="FILE|JSON", help="Also servers that are declared there. Repeatable."),
+]
 
 
 def here(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
@@ -55,41 +74,30 @@ def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> 
     raise UsageError(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
 
 
-def server_state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
-    """How a server stands, as far as is known without starting it."""
-    if found.name in layers.settings().mcp.disabled:
-        return "disabled"
-    return may_start(found, approvals_of(place), False) or login_state(found, place) or "may start"
+def _state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
+    return server_state(found, layers, approvals_of(place), Logins(logins_folder(place)), place.env)
 
 
-def login_state(found: DeclaredServer, place: RunEnvironment) -> str:
-    """How it stands with a login to a server, as far as is known without reaching it; "" for nothing."""
-    try:
-        server = substitute_env(found.server, place.env)
-    except MissingVariableError:
-        return ""
-    words = {"wanted": wants_login(found.name, "it"), "there": "logged in"}
-    return words.get(Logins(logins_folder(place)).state(server), "")
-
-
-def list_servers(as_json: bool) -> int:
-    """Print the servers; the exit code."""
+@app.command("list")
+def list_servers(as_json: AsJson = False) -> int:
+    """List the servers that are declared, and whether they may start. Nothing is started."""
     place, layers, found = here()
     if as_json:
         put_json([
             {"name": f.name, "type": f.kind, "scope": f.scope, "source": f.source,
-             "state": server_state(f, place, layers), "target": f.line}
+             "state": _state(f, place, layers), "target": f.line}
             for f in found.values()
         ])  # fmt: skip
         return 0
-    rows = [(f.name, f.kind, f.scope, server_state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
+    rows = [(f.name, f.kind, f.scope, _state(f, place, layers), shorten(f.line, 80)) for f in found.values()]
     empty = "There are no MCP servers. To add one: agent mcp add NAME -- COMMAND"
     echo("\n".join(table(("NAME", "TYPE", "WHOSE", "STATE", "WHAT"), rows)) if rows else empty)
     return 0
 
 
-def get_server(name: str) -> int:
-    """Print a declaration. Raises UsageError."""
+@app.command("get")
+def get_server(name: Name) -> int:
+    """Show how a server is declared; of yours the values of environment and headers are left out."""
     place, layers, found = here()
     echo("\n".join(described(find_server(name, found, layers), place, layers)))
     return 0
@@ -99,27 +107,40 @@ def described(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> l
     """A declaration in lines; of the user's own secrets only the names."""
     server = found.server
     lines = [
-        f"{found.name}: {server_state(found, place, layers)}",
+        f"{found.name}: {_state(found, place, layers)}",
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
     return lines + [f"  {word}  {told}" for word, told in found.given.items()]
 
 
+@app.command("add")
 def add_server(
-    name: str,
-    target: list[str],
-    scope: str,
-    transport: str,
-    env: list[str],
-    header: list[str],
-    oauth: dict[str, str | int],
-) -> int:
-    """Write a declaration to a file. oauth: the terms of a login. Raises UsageError."""
+    name: Name,
+    target: Annotated[list[str], typer.Argument(metavar="URL | -- COMMAND [ARGS]...", help="What to reach or run.")],
+    scope: Scope = "user",
+    transport: Annotated[
+        str,
+        typer.Option("--transport", "-t", metavar="stdio|http|sse", callback=choice(("", "stdio", "http", "sse")),
+                     help="By default http for a URL, else stdio."),
+    ] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Repeatable.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME: VALUE", help="Repeatable.")
+    ] = None,
+    client_id: Annotated[
+        str, typer.Option("--client-id", metavar="ID", help="Log in as this client, for servers that register none.")
+    ] = "",
+    callback_port: Annotated[
+        int, typer.Option("--callback-port", metavar="PORT", help="The port that the client is registered with.")
+    ] = 0,
+) -> int:  # fmt: skip
+    """Add a server. ${NAME} and ${NAME:-default} stand for variables of the environment, as in --env KEY='${KEY}'."""
+    oauth = {key: value for key, value in (("clientId", client_id), ("callbackPort", callback_port)) if value}
     url = target[0] if len(target) == 1 and target[0].startswith(("http://", "https://")) else ""
     pairs: dict[str, Any] = {
-        "env": _pairs(env, "=", "--env"),
-        "headers": _pairs(header, ":", "--header"),
+        "env": _pairs(env or [], "=", "--env"),
+        "headers": _pairs(header or [], ":", "--header"),
         "oauth": oauth,
     }
     if url:
@@ -138,8 +159,9 @@ def add_server(
     return 0
 
 
-def remove_server(name: str, scope: str) -> int:
-    """Take a declaration out of a file. Raises UsageError."""
+@app.command("remove")
+def remove_server(name: Name, scope: Scope = "user") -> int:
+    """Remove a server, and forget that it was approved."""
     place = find_place(os.environ)
     path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
     found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
@@ -206,6 +228,8 @@ def _brought_up(
     found: DeclaredServer, place: RunEnvironment, layers: Layers, *, trusted: bool
 ) -> tuple[Servers, Server, float]:
     """The server, started and waited for; the caller closes it."""
+    from agent_cli.mcp.manager import Servers  # the SDK, half a second
+
     settings = layers.settings()
     setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)
     servers = Servers([found], setup)
@@ -218,8 +242,9 @@ def _brought_up(
     return servers, servers.all[found.name], time.monotonic() - started
 
 
-def test_server(name: str, as_json: bool) -> int:
-    """Start a server and print what it offers; 0, or 1 where it does not come up. Raises UsageError."""
+@app.command("test")
+def test_server(name: Name, as_json: AsJson = False) -> int:
+    """Start a server and list what it offers. Exit 1 where it does not come up."""
     place, layers, every = here()
     found = find_server(name, every, layers)
     servers, server, seconds = _brought_up(found, place, layers, trusted=False)
@@ -254,8 +279,9 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
     }
 
 
-def approve_server(name: str) -> int:
-    """Show a server's declaration and its tools, and remember that the user agrees. Raises UsageError."""
+@app.command("approve")
+def approve_server(name: Name) -> int:
+    """Agree to a server of the project as it is declared, and to the tools of a server as they are now."""
     place, layers, every = here()
     found = find_server(name, every, layers)
     echo("\n".join(described(found, place, layers)))
@@ -278,3 +304,35 @@ def approve_server(name: str) -> int:
         raise UsageError(f"{name} is not approved: {why}.")
     echo(f"Approved {name} with {counted(len(marks or ()), 'tool')}, until the declaration or a tool changes.")
     return 0
+
+
+@app.command("login")
+def login_to_server(
+    name: Name,
+    mcp_config: Config = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the browser, or only say where.")
+    ] = True,
+) -> int:
+    """Log in to a server by OAuth: sign in in the browser, within 5 minutes. The address is also printed."""
+    place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
+    return log_in_to(find_server(name, found, layers), place, browser=browser)
+
+
+@app.command("logout")
+def logout_of_server(name: Name, mcp_config: Config = None) -> int:
+    """Forget the login to a server."""
+    place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
+    return log_out_of(find_server(name, found, layers), place)
+
+
+@app.command("serve")
+@takes(
+    "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
+    "settings", "trust", "bare", print=True,
+)  # fmt: skip
+def serve(options: RunOptions) -> int:
+    """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
+    from agent_cli.cli.serve_tools import serve_tools  # the engine
+
+    return serve_tools(options)

@@ -1,9 +1,13 @@
-"""`agent memory show`: which memory files were loaded, in their order, why, how large, and what was not."""
+"""The memory files (AGENTS.md, CLAUDE.md) that apply here."""
 
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
+import typer
+
+from agent_cli.cli.parameters import AsJsonObject, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment
@@ -15,9 +19,23 @@ from agent_cli.runtime.permissions import make_policy
 from agent_cli.runtime.tools import make_context, make_workspace
 from agent_tools.text import one_line
 
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-def show_memory(options: RunOptions, *, as_json: bool, as_text: bool) -> int:
-    """Print what a session here would begin with; the exit code. Raises UsageError."""
+
+@app.callback()
+def _group() -> None:
+    # Without a callback, Typer makes no group of one command.
+    pass
+
+
+@app.command("show")
+@takes("settings", "trust")
+def show_memory(
+    options: RunOptions,
+    as_json: AsJsonObject = False,
+    as_text: Annotated[bool, typer.Option("--text", help="The text that the model gets.")] = False,
+) -> int:
+    """Say which memory files are loaded, why, how large they are, and what was cut or left out."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:

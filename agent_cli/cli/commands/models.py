@@ -1,10 +1,13 @@
-"""`agent models`: what is known of models, by the name that --model takes: window, longest answer, prices."""
+"""List known models with their window and price."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from agent_cli.cli.parameters import AsJson
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import UsageError
@@ -28,21 +31,27 @@ class Chosen(Value):
     how: str
 
 
-def list_models(search: str, as_json: bool) -> int:
-    """Print the models whose name holds every word of `search`; 1 where there is none."""
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def models(
+    search: Annotated[str, typer.Argument(help="Part of a name.")] = "",
+    as_json: AsJson = False,
+) -> int:
     chosen = chosen_model()
-    models = _with_chosen(known_models(search), chosen, search)
-    if not models:
+    listed = _with_chosen(known_models(search), chosen, search)
+    if not listed:
         print_notice(f"No known model's name contains {inert(search)!r}; a model need not be listed to be used.")
         return 1
     if as_json:
-        put_json([_plain(m, chosen) for m in models])
+        put_json([_plain(m, chosen) for m in listed])
         return 0
-    rows = [_row(m, chosen) for m in models]
+    rows = [_row(m, chosen) for m in listed]
     header = ("", "MODEL", "WINDOW", "MAX OUTPUT", "INPUT $/M", "OUTPUT $/M")
     lines = table(header, rows, frozenset((2, 3, 4, 5)))
-    note = f"{len(models)} model{'' if len(models) == 1 else 's'}. {LEGEND}"
-    if chosen and any(m.name == chosen.name for m in models):
+    note = f"{len(listed)} model{'' if len(listed) == 1 else 's'}. {LEGEND}"
+    if chosen and any(m.name == chosen.name for m in listed):
         words = {"configured": "the configured model", "default": "found, and used when none is configured"}
         note += f" {MARKS[chosen.how]} {words[chosen.how]}."
     echo("\n".join(lines))

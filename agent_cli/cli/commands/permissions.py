@@ -1,8 +1,4 @@
-"""`agent permissions list`: the rules in force, with their reasons and where each comes from.
-
-`agent permissions check`: what would be decided about a call, and why. Nothing is run and nothing needs to exist.
-`agent permissions learn`: the narrowest rules that would have spared the questions lately answered with yes.
-"""
+"""The permission rules in force."""
 
 from __future__ import annotations
 
@@ -13,8 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
+import typer
+
+from agent_cli.cli.parameters import AsJson, AsJsonObject, takes
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode
@@ -40,8 +39,36 @@ from agent_tools.text import counted, inert, one_line
 ORDER = ("deny", "ask", "allow")
 
 
-def list_rules(options: RunOptions, as_json: bool) -> int:
-    """Print the effective rules as a table, or as one JSON object; the exit code. Raises UsageError."""
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+GivenRules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="A rule to judge by; repeatable.")]
+
+
+@app.command("check")
+def check_call(
+    tool: Annotated[str, typer.Option(help="The tool, e.g. Bash.")] = "",
+    given: Annotated[str, typer.Option("--input", metavar="JSON", help="The arguments of the call.")] = "",
+    allow: GivenRules = None,
+    ask: GivenRules = None,
+    deny: GivenRules = None,
+    mode: Annotated[str, typer.Option(help="The permission mode.")] = "",
+    cwd: Annotated[str, typer.Option(metavar="DIR", help="Where the call would be made.")] = "",
+    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
+    isolated: Annotated[bool, typer.Option("--isolated", help="Without your rules and this machine's home.")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="Answer JSON lines from stdin, each at once.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Explain what would be decided about a call. Nothing is run, and nothing needs to exist."""
+    files = tuple(settings or ())
+    if batch:
+        return check_batch(isolated=isolated, settings=files)
+    request = {"tool": tool, "input": given, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
+    return check_one(request, isolated=isolated, settings=files, as_json=as_json)
+
+
+@app.command("list")
+@takes("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
+def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
+    """List the rules that a run with these flags would have, and where each comes from."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
@@ -243,11 +270,12 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
     return 0
 
 
-def learn_rules(days: int, as_json: bool) -> int:
-    """Print what would have spared questions, as TOML to paste or as one JSON object; the exit code.
-
-    Raises UsageError.
-    """
+@app.command("learn")
+def learn_rules(
+    as_json: AsJsonObject = False,
+    days: Annotated[int, typer.Option(min=1, help="How far to look back.")] = 30,
+) -> int:
+    """Propose the narrowest rules that would have spared the questions that you answered with yes."""
     place = find_place(os.environ)
     rules = read_settings(RunOptions(), place).rules
     since = time.time() - days * 86_400

@@ -1,10 +1,4 @@
-"""`agent sessions list`: the sessions of this project or of all, the latest first.
-
-`agent sessions rm`: sessions removed for good, after a question.
-`agent sessions export`: a session as markdown, as an HTML page or as JSON, to standard output or into a file.
-The session that a command is about: of this project, or of any.
-`agent show SESSION`: what happened, turn by turn; who decided what, how long it took, what it cost.
-"""
+"""The sessions of this project, or of all."""
 
 from __future__ import annotations
 
@@ -15,11 +9,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from agent_cli.core.hooks import hook_line
+import typer
+
+from agent_cli.cli.commands.show import log_of, show_log
+from agent_cli.cli.parameters import AsJson
 from agent_cli.core.place import UsageError
-from agent_cli.core.results import Usage
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
 from agent_cli.runtime.environment import find_place
@@ -29,12 +25,18 @@ from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.pending_plans import take_plan
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
 from agent_cli.session.restore import restore
-from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like, meant_by, says
+from agent_cli.session.search import says
 from agent_cli.session.store import SessionStore, info_of, state_folder
 from agent_cli.session.summary import SessionSummary, age, everywhere, glance, glances, size
-from agent_cli.session.timeline import CallTold, TurnTold, build_timeline, decision_words, stage_of
+from agent_cli.session.timeline import stage_of
 from agent_tools.record import Value, to_plain
 from agent_tools.text import counted, shorten
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Of all projects, moved and removed ones too.")]
+One = Annotated[
+    str, typer.Argument(help="ID, its beginning, name, or words; the latest by default.", metavar="[SESSION]")
+]
 
 
 def find_sessions(every: bool) -> list[SessionSummary]:
@@ -42,31 +44,6 @@ def find_sessions(every: bool) -> list[SessionSummary]:
     place = find_place(os.environ)
     state = state_folder(place.env)
     return everywhere(state) if every else list(glances(SessionStore(state, place.root).folder))
-
-
-def log_of(text: str, every: bool) -> Path:
-    """The log of the session that is meant; nothing said means the latest. Raises UsageError."""
-    place = find_place(os.environ)
-    state = state_folder(place.env)
-    store = SessionStore(state, place.root)
-    try:
-        if not every:
-            return find_session(store, text) if text else store.path(store.latest())
-        found = everywhere(state)
-        if not found:
-            raise SessionNotFoundError("There are no sessions yet.")
-        if text:
-            ids = [g for g in found if is_id_like(text) and g.session_id.startswith(text.lower())]
-            found = ids or meant_by(found, text)
-        if len(found) > 1 and text:
-            raise SeveralSessionsError(f"{counted(len(found), 'session')} fit {shorten(text, 60)!r}.", found)
-        if not found:
-            raise SessionNotFoundError(
-                f"No session fits {shorten(text, 60)!r}. See: agent sessions list --all-projects"
-            )
-        return found[0].path
-    except SessionNotFoundError as error:
-        raise UsageError(str(error)) from None
 
 
 SHORT = 8
@@ -82,8 +59,13 @@ STAGES = {
 _RIGHT = frozenset((1, 4, 5, 6))
 
 
-def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> int:
-    """Print them as a table, or as JSON with every field; the exit code. search: words that all have to be in it."""
+@app.command("list")
+def list_sessions(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every field.")] = False,
+    every: Every = False,
+    search: Annotated[str, typer.Option("--search", "-s", help="Only those that say all of these words.")] = "",
+) -> int:
+    """List the sessions of this project, the latest first."""
     found: list[tuple[SessionSummary, str]] = [(g, "") for g in find_sessions(every)]
     if words := search.lower().split():
         found = [(g, piece) for g, _ in found if (piece := says(g.path, words))]
@@ -102,6 +84,17 @@ def list_sessions(as_json: bool, *, every: bool = False, search: str = "") -> in
     names = ("ID", "AGE", "MODEL", "BRANCH", "MESSAGES", "SIZE", "COST", "SESSION", *(("PROJECT",) if every else ()))
     echo("\n".join(table(names, rows, _RIGHT)))
     return 0
+
+
+@app.command("show")
+def sessions_show(
+    session: One = "",
+    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn; negative from the end.")] = None,
+    as_json: AsJson = False,
+    every: Every = False,
+) -> int:
+    """Tell what happened in a session, turn by turn."""
+    return show_log(log_of(session, every), turn, as_json)
 
 
 def _row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str, ...]:
@@ -161,15 +154,23 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHOWN = 10
 
 
-def remove_sessions(texts: Sequence[str], *, older_than: str, every: bool, yes: bool) -> int:
-    """Remove those that are named, or those that were not changed for a time; the exit code. Raises UsageError."""
-    if bool(texts) == bool(older_than):
+@app.command("rm")
+def remove_sessions(
+    sessions: Annotated[list[str] | None, typer.Argument(help="IDs, names, or words.", metavar="[SESSION...]")] = None,
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="Those that did not change for so long: 12h, 30d, 4w.", metavar="TIME")
+    ] = "",
+    every: Every = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove sessions for good."""
+    if bool(sessions) == bool(older_than):
         raise UsageError("Say which sessions: their IDs, or --older-than 30d.")
     if older_than:
         before = datetime.now(UTC) - read_time(older_than)
         chosen = [g for g in find_sessions(every) if _changed(g) < before]
     else:
-        paths = list(dict.fromkeys(log_of(text, every) for text in texts))
+        paths = list(dict.fromkeys(log_of(text, every) for text in sessions or ()))
         # What cannot be read can be removed by its ID too.
         chosen = [glance(path) or SessionSummary(path.stem, path) for path in paths]
     if not chosen:
@@ -246,11 +247,23 @@ def _drop_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def export_session(text: str, kind: str, output: str, *, every: bool, force: bool) -> int:
-    """Write the session that is meant; the exit code. kind: empty for what the file's name says. Raises UsageError."""
+@app.command("export")
+def export_session(
+    session: One = "",
+    kind: Annotated[
+        str, typer.Option("--format", "-f", help="What to write; by default what FILE's name says, else markdown.",
+                          metavar="markdown|html|json")
+    ] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where to; standard output by default.", metavar="FILE")
+    ] = "",
+    every: Every = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> int:  # fmt: skip
+    """Write a session as markdown, as one HTML page, or as JSON."""
     if kind and kind not in FORMATS:
         raise UsageError(f"--format: {kind} is none of {', '.join(FORMATS)}.")
-    log = log_of(text, every)
+    log = log_of(session, every)
     try:
         made = document(log, kind or format_of(output) or "markdown")
     except SessionNotFoundError as error:
@@ -268,87 +281,3 @@ def export_session(text: str, kind: str, output: str, *, every: bool, force: boo
         raise UsageError(f"Cannot write {output}: {error.strerror or error}.") from None
     print_notice(f"Session {log.stem[:8]} is in {output}.")
     return 0
-
-
-def show_session(start: str, turn: int | None, as_json: bool) -> int:
-    """Print the story of a session of this project. Raises UsageError."""
-    return show_log(log_of(start, every=False), turn, as_json)
-
-
-def show_log(log: Path, turn: int | None, as_json: bool) -> int:
-    """Print a session's story, or one turn of it (from 1; negative from the end). Raises UsageError."""
-    session_id = log.stem
-    try:
-        data = read_log(log)
-    except OSError as error:
-        raise UsageError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
-    turns = list(enumerate(build_timeline(data), 1))
-    if turn is not None:
-        index = turn - 1 if turn > 0 else turn
-        if not turns or not -len(turns) <= index < len(turns) or turn == 0:
-            raise UsageError(f"Session {session_id} has {len(turns)} turns, and no turn {turn}.")
-        turns = [turns[index]]
-    total = Usage()
-    for _, told in turns:
-        total += told.usage
-    if as_json:
-        shown = [{"turn": number, **_plain(told)} for number, told in turns]
-        put_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
-        return 0
-    echo(f"session {session_id}")
-    for number, told in turns:
-        echo("\n".join(_lines(number, told)))
-    echo(f"in all: {_used(total)}")
-    return 0
-
-
-def _plain(value: Any) -> Any:
-    """Plain data with every field and without type tags."""
-    plain = to_plain(value.but(**{n: getattr(value, n) for n in value._fields}))
-    return _untagged(plain)
-
-
-def _untagged(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {k: _untagged(v) for k, v in data.items() if k != "type"}
-    return [_untagged(v) for v in data] if isinstance(data, list) else data
-
-
-def _lines(number: int, turn: TurnTold) -> list[str]:
-    lines = [
-        f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
-        f"  > {' '.join(turn.query.split())[:200]}",
-    ]
-    current = 0
-    for call in turn.calls:
-        if call.round != current:
-            current = call.round
-            lines.append(f"  round {current}")
-        lines.append(f"    {_call(call)}")
-        lines += [f"        {fact}" for fact in call.facts]
-    lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
-    lines += [f"  warning: {text}" for text in turn.warnings]
-    lines += [f"  {note}" for note in turn.notes]
-    for call_id, used in turn.agents.items():
-        lines.append(f"  sub-agent {call_id}: {_used(used)}")
-    if turn.copied:
-        return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
-    how = turn.terminal_reason or "not ended"
-    lines.append(f"  {how}: {turn.rounds} rounds, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
-    return lines
-
-
-def _call(call: CallTold) -> str:
-    decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by)
-    why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
-    ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
-    if not call.outcome and call.decision == "approve":
-        ended = ", begun and not ended" if call.started else ", not carried out"
-    agent = f"[{call.agent}] " if call.agent else ""
-    return f"{agent}{call.summary}: {decided or 'not decided'}{why}{ended}"
-
-
-def _used(usage: Usage) -> str:
-    cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown"
-    cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
-    return f"{usage.input} tokens in{cached}, {usage.output} out, {cost}"

@@ -1,84 +1,34 @@
-"""`agent tools`: list the tools, or run one from a script on the same road that a call of the model takes.
-
-A run is a context of its own: settings, rules and mode as in a one-shot run, nobody to ask (so what would ask is
-denied), and no earlier Read demanded.
-"""
+"""List the tools, or run one from a script."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
-from agent_cli.config.layers import Layers
+import typer
+
+from agent_cli.cli.parameters import takes
+from agent_cli.cli.run_call import ToolRun, alone, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.events import ApprovalRequested, Event, Warned
-from agent_cli.core.hooks import Hooks
-from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.engine.executor import run_calls
-from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import ConversationState, ToolTable, Turn, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.core.messages import ToolCall
+from agent_cli.core.place import UsageError
 from agent_cli.extensions.loader import load_extensions
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import print_notice
-from agent_cli.headless.run import Signals, deny
-from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import Scripted
-from agent_cli.runtime.environment import check_mode, find_place, read_settings
-from agent_cli.runtime.hooks import make_hooks
-from agent_cli.runtime.permissions import make_policy
-from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
-from agent_tools.base import ToolContext
-from agent_tools.cancel import CancelledError
-from agent_tools.media import Media
-from agent_tools.record import Value
+from agent_cli.headless.run import Signals
+from agent_cli.runtime.tools import tool_specs
 from agent_tools.registry import BUILTIN
-from agent_tools.text import inert, one_line
+from agent_tools.text import inert
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-class ToolRun(Value, tag="Ran"):
-    """How the call ended. `hint`: the rule that would have allowed what was denied."""
-
-    text: str
-    is_error: bool
-    denied: bool = False
-    hint: str = ""
-    media: tuple[Media, ...] = ()
-
-
-class Alone(Value):
-    """What calls run with where nobody is there to ask and no model either: as in a one-shot run here."""
-
-    place: RunEnvironment
-    layers: Layers
-    settings: Settings
-    context: ToolContext
-    policy: Policy
-    hooks: Hooks
-
-
-def alone(options: RunOptions) -> Alone:
-    """The place, its settings, and what is joined from them. Raises UsageError."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
-    for text in layers.ignored:
-        print_notice(f"agent: {one_line(text)}.")
-    settings = layers.settings()
-    check_mode(settings.permissions.mode, place.env)
-    workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, demand_read=False)
-    policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    hooks = make_hooks(settings, layers, place, context, ("", None), asked=False)
-    return Alone(place, layers, settings, context, policy, hooks)
-
-
-def list_tools(as_json: bool) -> int:
-    """Every built-in tool; the exit code."""
+@app.command("list")
+def list_tools(as_json: Annotated[bool, typer.Option("--json", help="With their JSON schemas.")] = False) -> int:
+    """List the tools."""
     specs = tool_specs(list(BUILTIN))
     if as_json:
         put_json([{"name": s.name, "description": s.description, "schema": s.schema} for s in specs])
@@ -88,8 +38,18 @@ def list_tools(as_json: bool) -> int:
     return 0
 
 
-def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: bool) -> int:
-    """Run one tool; 0, or 1 for an error or a denial. Raises UsageError for an unknown tool and for bad JSON."""
+@app.command("run")
+@takes(
+    "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "add_dir",
+    "settings", "trust", "bare", print=True,
+)  # fmt: skip
+def run_tool(
+    options: RunOptions,
+    name: Annotated[str, typer.Argument(help="The tool, e.g. Grep.")],
+    arguments: Annotated[str | None, typer.Argument(help="Its arguments as JSON; else read from stdin.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print text and is_error as JSON.")] = False,
+) -> int:
+    """Run one tool, under the same permissions as in a session. Exit 0, 1 for an error or a denial, 2 for misuse."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_given(arguments)))
     here = alone(options)
@@ -108,41 +68,6 @@ def run_tool(name: str, arguments: str | None, options: RunOptions, as_json: boo
         context.close()
     _print(ran, as_json)
     return 128 + watch.caught if watch.caught else int(ran.is_error)
-
-
-def run_call(call: ToolCall, here: Alone) -> ToolRun:
-    """One call through the executor: prepare, permit, run, finish; with the hooks of calls."""
-    context = here.context
-    rules: list[str] = []
-
-    def refuse(request: ApprovalRequested) -> Any:
-        rules.append(request.always)
-        return deny(request)
-
-    # The engine wants a model; a script without replies is one that must never be asked.
-    kit = TurnDeps(
-        Scripted([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
-    )
-    options = TurnOptions(model="none", label="none", system="")
-    # The arguments are the caller's own words, addresses of pages included.
-    said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
-    turn = Turn([said, AssistantMessage((call,))], kit, options, run_turn)
-    steps = run_calls(turn, (call,))
-    try:
-        for event in steps:
-            _show(event)
-    except CancelledError:
-        pass  # the call was answered before this was raised
-    last = turn.history[-1]
-    if not isinstance(last, ToolMessage):
-        return ToolRun("Interrupted." if context.cancel.cancelled else "This tool needs the user to answer.", True)
-    return ToolRun(last.text, last.is_error, bool(turn.denials), rules[0] if rules else "", last.media)
-
-
-def _show(event: Event) -> None:
-    """Of what happens while a single tool runs, only warnings are shown."""
-    if isinstance(event, Warned):
-        print_notice(f"agent: {inert(event.text)}")
 
 
 def _print(ran: ToolRun, as_json: bool) -> None:

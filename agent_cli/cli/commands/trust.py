@@ -1,9 +1,12 @@
-"""`agent trust`: show what a repository brings, trust it, take trust back, list what is trusted."""
+"""Trust a repository as it is now: its settings, commands, agents and hooks then count."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions
@@ -14,6 +17,18 @@ from agent_cli.permissions.trust import TrustStore
 from agent_cli.runtime.environment import find_place, project_files, read_settings, remember_trust
 from agent_cli.session.store import state_folder
 from agent_tools.text import one_line
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def trust(
+    folder: Annotated[str, typer.Argument(help="A folder of the repository; the one here by default.")] = "",
+    show: Annotated[bool, typer.Option("--show", help="Only show what it brings.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
+    every: Annotated[bool, typer.Option("--list", help="List the repositories that are trusted.")] = False,
+) -> int:
+    return list_trusted() if every else trust_folder(folder, show=show, revoke=revoke)
 
 
 def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:

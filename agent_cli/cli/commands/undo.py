@@ -1,18 +1,18 @@
-"""`agent undo`: reverts a session's work from the shell; what would happen is shown first.
-
-`agent why FILE:LINE`: which turn, prompt and model wrote a line.
-"""
+"""Take back what the last turn of a session changed, commands included."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
-from agent_cli.checkpoints.blame import who_wrote
+import typer
+
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
+from agent_cli.cli.parameters import Session
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo
@@ -21,20 +21,23 @@ from agent_cli.runtime.checkpoints import undoing
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.fs.safe_read import read_regular
-from agent_tools.text import counted, inert, number_in
+from agent_tools.text import counted, inert
+
+app = typer.Typer(add_completion=False)
 
 
+@app.command("undo")
 def undo_session(
-    start: str, *, listed: bool, to: int | None, redo: bool, yes: bool, force: bool, files: Sequence[str]
+    session: Session = "",
+    listed: Annotated[bool, typer.Option("--list", help="List the turns that changed something.")] = False,
+    to: Annotated[int | None, typer.Option("--to", metavar="TURN", help="Undo this turn and all after it.")] = None,
+    redo: Annotated[bool, typer.Option("--redo", help="Take the latest undo back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also files that somebody changed since.")] = False,
+    files: Annotated[list[str] | None, typer.Option("--file", help="Only this file; repeatable.")] = None,
 ) -> int:
-    """Undo the latest turn of a session that changed something, or all from one on; the exit code. Raises UsageError.
-
-    to: the first turn to be undone. redo: take the latest undo back. files: only these. force: also those that somebody
-    changed since.
-    """
     place = find_place(os.environ)
-    work = open_undo(start, place)
+    work = open_undo(session, place)
     try:
         if listed:
             return _list(work)
@@ -43,10 +46,10 @@ def undo_session(
             if found is None:
                 raise UsageError("There is nothing to redo in this session.")
             number, plan = found
-            chosen = _chosen(plan, place, yes=yes, force=force, files=files)
+            chosen = _chosen(plan, place, yes=yes, force=force, files=files or ())
             return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place, "undo")
         turns = _turns(work, to)
-        chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files)
+        chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files or ())
         return 1 if chosen is None else _told(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
@@ -120,35 +123,3 @@ def _told(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, 
     for path, why in failed.items():
         print_notice(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
     return 1 if failed else 0
-
-
-_LARGEST = 20_000_000
-
-
-def explain_line(text: str) -> int:
-    """Say who wrote a line; 1 where that was none of ours. Raises UsageError."""
-    name, _, number = text.rpartition(":")
-    if not name or number_in(number) < 1:
-        raise UsageError("Say which line, as in: agent why src/app.py:42")
-    place = find_place(os.environ)
-    path = os.path.realpath(place.cwd / name)
-    try:
-        lines = read_regular(path, _LARGEST).decode("utf-8", "replace").splitlines(keepends=True)
-    except OSError as error:
-        raise UsageError(f"{inert(name)} cannot be read: {error.strerror or error}.") from None
-    if int(number) > len(lines):
-        raise UsageError(f"{inert(name)} has {len(lines)} lines.")
-    try:
-        store = undoing(place, read_settings(RunOptions(), place).settings(), "none").store
-        found = who_wrote(store, path, int(number), lines)
-    except StoreError as error:
-        raise UsageError(f"The snapshots cannot be used: {error}.") from None
-    echo(f"{inert(name)}:{number}: {inert(lines[int(number) - 1].rstrip())}")
-    if found is None:
-        echo("No session that is kept wrote this line.")
-        return 1
-    turn, change = found.turn, found.change
-    echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
-    echo(f"  with: {inert(change.summary)}")
-    echo(f"  asked: {inert(turn.text)}")
-    return 0

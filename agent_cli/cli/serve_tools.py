@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from agent_cli.cli.commands.tools import ToolRun, alone, run_call
+from agent_cli.cli.run_call import ToolRun, alone, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import ToolCall
 from agent_cli.runtime.tools import choose_tools, tool_specs

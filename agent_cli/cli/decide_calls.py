@@ -1,7 +1,4 @@
-"""`agent approve`, `reject` and `answer`: the user's decisions about what waits, from any terminal.
-
-What the words of `agent answer` mean: options by number, an answer for each question, or words of one's own.
-"""
+"""Decide calls that wait, from any terminal, and continue their turn: for `agent approve`, `reject` and `answer`."""
 
 from __future__ import annotations
 
@@ -11,65 +8,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.cli.commands.pending import carry_on, sessions_listed
-from agent_cli.cli.run import asked_of, unattended
+from agent_cli.cli.run import asked_of, report_of, unattended
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Approver, Asker, assents
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.pending import decide_commands, report_expired, tell_pending
+from agent_cli.headless.pending import decide_commands, headline, report_expired, tell_pending
 from agent_cli.headless.printing import print_notice
 from agent_cli.headless.result import SUSPENDED, USAGE
-from agent_cli.headless.run import FailOnQuestion, HeadlessOptions
+from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_cli.permissions.decision import Level
 from agent_cli.runtime.builder import Agent
 from agent_cli.runtime.environment import check_mode, find_place
-from agent_cli.runtime.pending import decide, load, pending_of, pending_sessions, project_store, reopen
+from agent_cli.runtime.pending import (
+    decide,
+    load,
+    pending_of,
+    pending_sessions,
+    project_store,
+    read_answers,
+    reopen,
+)
 from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.search import is_id_like, root_of
+from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import project_folders, session_files
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from agent_tools.text import counted, inert, number_in
-
-
-def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
-    """The text that goes to the model, a line for each question. Raises UsageError.
-
-    words: one for each question; for a single question they are one answer.
-    """
-    if len(questions) == 1:
-        words = [" ".join(words)]
-    if len(words) != len(questions):
-        raise UsageError(
-            f"There are {counted(len(questions), 'question')}, and {counted(len(words), 'answer')} was given: give one "
-            "for each, in quotes where it has several words. See: agent pending"
-        )
-    return "\n".join(f"{q['question']} -> {_chosen(q, text)}" for q, text in zip(questions, words, strict=True))
-
-
-def _chosen(question: Mapping[str, Any], text: str) -> str:
-    """The option that a label or a number names, several where that is allowed; else the text itself."""
-    text = text.strip()
-    if not text:
-        raise UsageError(f'An answer is empty: "{inert(str(question["question"]))}". See: agent pending')
-    labels = [str(option["label"]) for option in question.get("options", ())]
-    if (same := next((label for label in labels if label.lower() == text.lower()), "")) or not labels:
-        return same or text
-    parts = text.replace(",", " ").split()
-    if not all(part.isdigit() for part in parts):
-        return text
-    numbers = [number_in(part) for part in parts]
-    if len(numbers) > 1 and not question.get("multiSelect"):
-        raise UsageError("Only one option may be chosen.")
-    if all(1 <= number <= len(labels) for number in numbers):
-        return ", ".join(labels[number - 1] for number in numbers)
-    if any(c.isdigit() for label in labels for c in label):
-        # Where the options are about numbers, so may be an answer of one's own.
-        return text
-    raise UsageError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words. See: agent pending")
+from agent_tools.text import counted, inert, shorten
 
 
 class PendingDecision(Value):
@@ -146,9 +114,20 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
         raise UsageError(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
     found_here = named if calls and named else waiting
     if len(found_here) > 1:
-        print_notice(sessions_listed(found_here, store))
+        print_notice(_sessions_listed(found_here, store))
         raise UsageError(f"{len(found_here)} sessions wait for you: name one of them.")
     return Target(place, next(iter(found_here)), words)
+
+
+def _sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
+    """Sessions that wait, in one line each, with the commands that decide them."""
+    lines = []
+    for session_id, items in found.items():
+        request = inert(shorten(" ".join(items[0]["request"].split()), 400))
+        lines.append(f"session {session_id[:8]}: {request or counted(len(items), 'call')}")
+        lines += [f"  waiting: {headline(item)}" for item in items]
+        lines += [f"  > {command}" for command in decide_commands(store.short(session_id), items)]
+    return "\n".join(lines)
 
 
 def _place_of(path: Path, place: RunEnvironment) -> RunEnvironment:
@@ -312,3 +291,19 @@ def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions
     agent.conversation.abandon(why)
     as_json = asked.output_format != "text"
     return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)
+
+
+def carry_on(agent: Agent, asked: HeadlessOptions) -> int:
+    """Run the turn of a reopened session to its end, with what was decided. Raises UsageError where it has ended."""
+    restored = agent.restored
+    turn = (restored.waiting or restored.interrupted) if restored is not None else None
+    session_id = agent.header.session_id
+    if restored is None or turn is None:
+        raise UsageError(
+            f"There is nothing to resume in session {session_id}: its last turn has ended. "
+            f"To send a message: agent -p --resume {session_id[:8]} WORDS"
+        )
+    take_plan(project_store(agent.place).folder, session_id)
+    if restored.waiting is None:
+        agent.conversation.pick_up()
+    return resume_headless(asked, agent.conversation, report_of(agent), turn.spent, turn.by_model)

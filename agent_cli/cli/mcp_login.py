@@ -6,8 +6,6 @@ import sys
 import threading
 from contextlib import suppress
 
-from agent_cli.cli.commands.mcp import find_server, here
-from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo
@@ -20,10 +18,9 @@ from agent_cli.runtime.mcp import approvals_of, logins_folder
 from agent_tools.text import one_line
 
 
-def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
+def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) -> int:
     """Log in to a server; 0, or 1 where that did not come about. Raises UsageError."""
-    place, layers, every = here(options)
-    found = find_server(name, every, layers)
+    name = found.name
     if why := may_start(found, approvals_of(place), False):
         raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
     server = _reached(found, place)
@@ -60,10 +57,9 @@ def log_in_to(name: str, options: RunOptions, *, browser: bool) -> int:
     return 0
 
 
-def log_out_of(name: str, options: RunOptions) -> int:
+def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
     """Forget the login to a server; the exit code. Raises UsageError."""
-    place, layers, every = here(options)
-    found = find_server(name, every, layers)
+    name = found.name
     server, logins = _reached(found, place), Logins(logins_folder(place))
     login = logins.of(server)
     try:

@@ -1,0 +1,51 @@
+"""Say which turn, prompt and model wrote a line."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from agent_cli.checkpoints.blame import who_wrote
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import UsageError
+from agent_cli.headless.output import echo
+from agent_cli.runtime.checkpoints import undoing
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.text import inert, number_in
+
+_LARGEST = 20_000_000
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src/app.py:42.")]) -> int:
+    name, _, number = line.rpartition(":")
+    if not name or number_in(number) < 1:
+        raise UsageError("Say which line, as in: agent why src/app.py:42")
+    place = find_place(os.environ)
+    path = os.path.realpath(place.cwd / name)
+    try:
+        lines = read_regular(path, _LARGEST).decode("utf-8", "replace").splitlines(keepends=True)
+    except OSError as error:
+        raise UsageError(f"{inert(name)} cannot be read: {error.strerror or error}.") from None
+    if int(number) > len(lines):
+        raise UsageError(f"{inert(name)} has {len(lines)} lines.")
+    try:
+        store = undoing(place, read_settings(RunOptions(), place).settings(), "none").store
+        found = who_wrote(store, path, int(number), lines)
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+    echo(f"{inert(name)}:{number}: {inert(lines[int(number) - 1].rstrip())}")
+    if found is None:
+        echo("No session that is kept wrote this line.")
+        return 1
+    turn, change = found.turn, found.change
+    echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
+    echo(f"  with: {inert(change.summary)}")
+    echo(f"  asked: {inert(turn.text)}")
+    return 0
