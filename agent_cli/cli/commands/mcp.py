@@ -331,7 +331,7 @@ def logout_of_server(name: Name, mcp_config: Config = None) -> int:
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip
-def serve(options: RunOptions) -> int:
+def mcp_serve(options: RunOptions) -> int:
     """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
     from agent_cli.cli.serve_tools import serve_tools  # the engine
 
