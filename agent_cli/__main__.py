@@ -98,7 +98,7 @@ def dispatch(argv: list[str]) -> int:
 def _names_command(argv: list[str]) -> bool:
     if not argv or argv[0].startswith("-"):
         return False
-    from agent_cli.cli.commands import command_names
+    from agent_cli.cli import command_names
 
     return argv[0] in command_names()
 

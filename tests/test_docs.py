@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.commands import command_names
+from agent_cli.cli import command_names
 from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.core import events

@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from agent_cli.cli import commands
-from agent_cli.cli.commands import command_help, command_names
+from agent_cli.cli import command_help, command_names, commands
 from agent_cli.cli.parameters import options_of, parameters, signed
 from agent_cli.config.run_options import RunOptions, spell_out
 from agent_cli.core.version import __version__

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from agent_cli.cli.commands import command_names
+from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker, Defer, assents, later

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import agent_cli.cli
 from agent_cli.__main__ import guarded
-from agent_cli.cli import commands
+from agent_cli.cli import command_help, command_names, commands
 from agent_cli.cli.app import load_command
-from agent_cli.cli.commands import command_help, command_names
 from tests.test_hot_path import loaded
 
 NEW = '''"""Greet somebody: the example of the tests."""
@@ -41,6 +41,7 @@ def greeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "greet.py").write_text(NEW)
     for other in ("_shared.py", ".#greet.py", "greet.py~", "__init__.py"):
         (tmp_path / other).write_text("raise SystemExit('imported')\n")
+    monkeypatch.setattr(agent_cli.cli, "_COMMANDS", str(tmp_path))
     monkeypatch.setattr(commands, "__path__", [str(tmp_path)])
     monkeypatch.setenv("COLUMNS", "80")
     yield

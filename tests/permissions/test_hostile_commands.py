@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.cli import command_names
 from agent_cli.cli.app import PROMPT, load_command
-from agent_cli.cli.commands import command_names
 from tests.permissions import hostile_more
 from tests.permissions.hostile import REPOSITORIES, marker
 from tests.permissions.hostile_git import GIT_REPOSITORIES
