@@ -1,4 +1,7 @@
-"""`agent mcp serve`: our tools for another program, each call under the same permissions as in a one-shot run."""
+"""`agent mcp serve`: our tools for another program, each call under the same permissions as in a one-shot run.
+
+Importing it imports the MCP SDK and the engine.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from agent_cli.cli.run_call import ToolRun, alone, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import ToolCall
+from agent_cli.mcp.serve import serve
 from agent_cli.runtime.tools import choose_tools, tool_specs
 from agent_tools.cancel import CancelToken
 
@@ -27,8 +31,6 @@ def serve_tools(options: RunOptions) -> int:
         with one_at_a_time:
             context.cancel = cancel
             return run_call(ToolCall("call", name, arguments), here)
-
-    from agent_cli.mcp.serve import serve  # the SDK
 
     try:
         serve(specs, call)

@@ -333,6 +333,6 @@ def logout_of_server(name: Name, mcp_config: Config = None) -> int:
 )  # fmt: skip
 def mcp_serve(options: RunOptions) -> int:
     """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
-    from agent_cli.cli.serve_tools import serve_tools  # the engine
+    from agent_cli.cli.serve_tools import serve_tools  # the SDK and the engine
 
     return serve_tools(options)
