@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\ntwo\n")
-    return folder
+from tests.support.program import agent
 
 
 def test_list_names_every_tool_in_one_line(work: Path) -> None:

@@ -9,17 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, clean_env
+from tests.support.program import agent, clean_env
 
 pexpect = pytest.importorskip("pexpect")
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (tmp_path / "tmp").mkdir()
-    return folder
 
 
 def tmp(work: Path, **more: str) -> dict[str, str]:

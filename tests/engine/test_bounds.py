@@ -11,16 +11,10 @@ from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete, Limits, MaxIterations
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 READ = call("Read", file_path="a.txt")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "a.txt").write_text("hello\n")
-    return tmp_path
 
 
 def test_a_read_of_an_unchanged_file_is_not_run_again_but_said(root: Path) -> None:
