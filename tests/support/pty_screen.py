@@ -18,6 +18,9 @@ from tests.support.fork_server import start
 from tests.support.program import clean_env
 
 PATIENCE = 60.0
+# The marks of an update that belongs together (DEC 2026); the program may be killed between them.
+_FRAME_BEGINS, _FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
+_REST_OF_A_FRAME = 1.0
 
 
 class Drawn:
@@ -32,6 +35,7 @@ class Drawn:
         self.screen = pyte.HistoryScreen(columns, rows, history=20_000)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self._in_frame = False
 
     def __enter__(self) -> Drawn:
         return self
@@ -44,13 +48,25 @@ class Drawn:
         os.close(self._mouth)
 
     def read(self, seconds: float) -> bool:
-        """Draw what comes within the time; False where nothing did."""
+        """Draw what comes within the time, a frame whole or not at all; False where nothing came."""
+        if not self._feed(seconds):
+            return False
+        while self._in_frame and self._feed(_REST_OF_A_FRAME):
+            pass
+        return True
+
+    def _feed(self, seconds: float) -> bool:
         if not select.select([self._ear], [], [], seconds)[0]:
             return False
         data = os.read(self._ear, 65_536)
         self.raw += data
         # pyte takes the sequences that ask for the cursor's shape for others.
         self._stream.feed(data)
+        # A terminal passes on a long frame in pieces, and a mark may be in two.
+        recent = self.raw[-len(data) - len(_FRAME_ENDS) :]
+        begins, ends = recent.rfind(_FRAME_BEGINS), recent.rfind(_FRAME_ENDS)
+        if begins != ends:
+            self._in_frame = begins > ends
         return True
 
     def type(self, text: str) -> None:

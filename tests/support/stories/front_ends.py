@@ -224,7 +224,7 @@ class Application(Terminal):
 
     def answer(self, verdict: str) -> None:
         assert self.screen
-        bar = self.question()
+        bar, before = self.question(), self.above()
         self.screen.rest()
         if len(verdict) == 1:
             self.screen.type(verdict)
@@ -234,7 +234,8 @@ class Application(Terminal):
             self.screen.type(key)
             self.until(lambda: self.question() != bar, "the line for words")
             self.screen.line(words)
-        self.until(lambda: self.question() != bar, f"the end of the question {bar!r}")
+        # The next question may have the same keys, and come before the screen is read without one.
+        self.until(lambda: self.question() != bar or self.above() != before, f"the end of the question {bar!r}")
 
     def accept(self, mode: str) -> None:
         assert mode == "acceptEdits", "no other mode has a key"
@@ -256,6 +257,10 @@ class Application(Terminal):
 
     def visible(self) -> str:
         return self.screen.visible() if self.screen else ""
+
+    def above(self) -> str:
+        """What was said before the question that is open, and its own text."""
+        return flat(self.shown().rpartition("\n? ")[0])
 
     def question(self) -> str:
         """The last line that asks for a key, if any."""
