@@ -26,17 +26,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A folder to work in with one file, `a.txt`; its parent is there for a home."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("hello world\n")
-    return folder
+    return _folder(tmp_path)
 
 
 @pytest.fixture
-def work(root: Path) -> Path:
+def work(tmp_path: Path) -> Path:
     """The same as a workspace: with an empty `.git`."""
-    (root / ".git").mkdir()
-    return root
+    folder = _folder(tmp_path)
+    (folder / ".git").mkdir()
+    return folder
+
+
+def _folder(base: Path) -> Path:
+    folder = base / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("hello world\n")
+    return folder
 
 
 @pytest.fixture

@@ -236,7 +236,7 @@ def test_an_edit_that_builds_on_another_is_proposed_once_it_can_be_shown(root: P
     replies = [{"calls": [READ]}, {"calls": [first, second, run]}, {"text": "Ok."}]
     world = World(root, replies, [Approve(), Approve(), Approve()])
     assert isinstance(world.turn(), Complete)
-    assert (root / "a.txt").read_text() == "goodbye\n"
+    assert (root / "a.txt").read_text() == "goodbye world\n"
     asked = [r.call_id for r in world.of(ApprovalRequested)]
     assert asked == ["call-2-1", "call-2-3", "call-2-2"]
     assert "goodbye" in world.results[-1].text
