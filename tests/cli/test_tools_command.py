@@ -10,6 +10,14 @@ import pytest
 from tests.support.program import agent
 
 
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\ntwo\n")
+    return folder
+
+
 def test_list_names_every_tool_in_one_line(work: Path) -> None:
     done = agent(["tools", "list"], work)
     assert done.returncode == 0

@@ -14,6 +14,14 @@ from tests.support.program import agent, clean_env
 pexpect = pytest.importorskip("pexpect")
 
 
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "tmp").mkdir()
+    return folder
+
+
 def tmp(work: Path, **more: str) -> dict[str, str]:
     return {"TMPDIR": str(work.parent / "tmp"), **more}
 

@@ -14,6 +14,14 @@ from tests.support.program import agent
 KEY = "sk-very-secret-0123456789"
 
 
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "home").mkdir()
+    return folder
+
+
 def findings(text: str) -> dict[str, list[dict[str, Any]]]:
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for finding in json.loads(text)["findings"]:

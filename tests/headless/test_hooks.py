@@ -15,6 +15,14 @@ from tests.support.scripts import call, script
 BASH = [{"calls": [call("Bash", command="touch made; echo $GREETING")]}, {"text": "ok"}]
 
 
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    return folder
+
+
 def claude(path: Path, **events: str) -> None:
     """Claude Code's file: a command for each event, or for an event and matcher joined by two underscores."""
     table: dict[str, Any] = {}

@@ -14,6 +14,12 @@ from agent_cli.permissions.trust import agree, evaluate_trust, fingerprints
 RULE = "Bash(npm test)"
 
 
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
