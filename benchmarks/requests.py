@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.measure import expect
 from benchmarks.stage import ANTHROPIC, OPENAI, PROMPT, Stage, call_bash, say
 from benchmarks.table import Row
-from tests.providers.server import Received
+from tests.support.model_server import Received
 
 ROUNDS = 6
 

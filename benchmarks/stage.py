@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measure import Sample, expect, measured
-from tests.providers.server import Call, ModelServer, Received, Reply
+from tests.support.model_server import Call, ModelServer, Received, Reply
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOOR = Path(__file__).with_name("floor.py")

@@ -18,8 +18,8 @@ from xml.sax.saxutils import escape
 import pyte
 from pyte.screens import Char
 
-from tests.helpers import call, script
-from tests.pty.drawn import Drawn
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import call, script
 
 TARGET = Path(__file__).with_name("session.svg")
 COLUMNS, ROWS = 96, 60

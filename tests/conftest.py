@@ -1,7 +1,9 @@
-"""Fixtures that several rooms share."""
+"""Fixtures that tests of several packages use."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,44 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder to work in with one file, `a.txt`; its parent is there for a home."""
+    return _folder(tmp_path)
+
+
+@pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A small workspace: a folder with an empty `.git` and one file, `a.txt`; its parent is there for a home."""
-    folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
+    """The same as a workspace: with an empty `.git`."""
+    folder = _folder(tmp_path)
+    (folder / ".git").mkdir()
+    return folder
+
+
+def _folder(base: Path) -> Path:
+    folder = base / "work"
+    folder.mkdir()
     (folder / "a.txt").write_text("hello world\n")
     return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home of the user who works in `root` or `work`."""
+    folder = tmp_path / "home"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for good.example and 127.0.0.1 that nobody signed but itself, with its key in the same file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("THE TLS TESTS DID NOT RUN: there is no openssl command to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=good.example"]
+    command += ["-addext", "subjectAltName=DNS:good.example,IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
+    return both

@@ -26,7 +26,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from tests.helpers import ROOT
+from tests.support.fork_server import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 # Typer's own, and those of commands beside the agent, which are read from the source of the command line.

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.helpers import ROOT
-from tests.test_layers import MODULES
+from tests.support.fork_server import ROOT
+from tests.support.program_files import MODULES
 
 FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("fs/safe_read", "fs/files", "fs/nofollow")}
 CHILD_DOOR = "tools/agent_tools/process/child.py"

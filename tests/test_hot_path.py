@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import clean_env
-from tests.providers.server import Call, ModelServer, Reply
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.program import clean_env
 
 HEAVY = {
     "litellm", "prompt_toolkit", "git", "openai", "anthropic", "httpx", "mcp", "asyncio", "pydantic", "typer", "rich",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.support.fork_server import ROOT
+from tests.support.program_files import MODULES
 
 # Downwards: a package may import those of the lines above it that it names, and agent_tools. Every import counts,
 # those in functions and for type checking too.
@@ -88,20 +89,6 @@ DOORS = {
     "dataclasses": set(),
 }  # fmt: skip
 LIMIT = 450
-
-
-def modules() -> dict[str, Path]:
-    found = {}
-    for base, package in ((ROOT, "agent_cli"), (ROOT / "tools", "agent_tools")):
-        for path in sorted((base / package).rglob("*.py")):
-            if "project" in path.parts:
-                continue
-            parts = path.relative_to(base).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
 
 
 @cache

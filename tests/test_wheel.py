@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli import __version__
-from tests.helpers import ROOT, clean_env
+from tests.support.fork_server import ROOT
+from tests.support.program import clean_env
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.checkpoints.prune import DAY, STEP, Idle, is_due, prune
-from tests.checkpoints.test_stories import Session
+from tests.support.undo_sessions import Session
 
 DAYS, MOST = 14, 10**9
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.checkpoints.playing import tree_of
-from tests.helpers import agent, call, script
+from tests.support.file_trees import tree_of
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 REPLIES = [
     {"calls": [call("Write", file_path="one.txt", content="1\n")]},

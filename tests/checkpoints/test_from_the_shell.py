@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.checkpoints.playing import git, tree_of
-from tests.helpers import agent, call, script
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\n")
-    (folder / "b.txt").write_text("two\r\n")
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "first")
-    return folder
+from tests.support.file_trees import tree_of
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def test_agent_undo_takes_back_what_a_run_did(repository: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.checkpoints.playing import tree_of
-from tests.helpers import agent, call, script
-from tests.terminal.test_state_commands import sent
+from tests.support.file_trees import tree_of
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.session_logs import sent
 
 FLAGS = ["--trust", "--permission-mode", "acceptEdits", "--allowedTools", "Bash(rm a.txt)", "--settings"]
 FILES = 'review = "files"'

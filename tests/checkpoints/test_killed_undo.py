@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.checkpoints.leftovers import remove_leftovers
-from tests.helpers import agent, call, clean_env, script
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
 
 # The program as it is, but for a kill -9 at the n-th rename of a temporary file into its place.
 KILLED = """

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkpoints.playing import LIMIT, Play, tree_of
+from tests.checkpoints.random_sessions import LIMIT, Play
+from tests.support.file_trees import tree_of
 
 # `make undo-fuzz` runs 500.
 SEQUENCES = int(os.environ.get("UNDO_SEQUENCES", "16"))

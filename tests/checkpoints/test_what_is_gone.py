@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.checkpoints.recorder import Recorder
-from tests.checkpoints.playing import git, tree_of
-from tests.checkpoints.test_stories import Session, make
+from tests.support.file_trees import tree_of
+from tests.support.repositories import git
+from tests.support.undo_sessions import Session, make
 
 
 @pytest.fixture

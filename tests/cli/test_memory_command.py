@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.helpers import agent
+from tests.support.program import agent
 
 
 def test_it_says_what_was_loaded_why_and_what_was_not(work: Path) -> None:

@@ -7,16 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.helpers import agent, clean_env
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
+from tests.support.program import agent, clean_env
 
 
 def test_a_search_finds_names_with_window_and_price(work: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent
+from tests.support.program import agent
 
 
 @pytest.fixture

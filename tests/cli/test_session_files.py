@@ -12,9 +12,10 @@ from agent_cli.cli.commands.sessions import read_time
 from agent_cli.core.place import UsageError
 from agent_cli.session.codec import sealed, unsealed
 from agent_cli.session.store import SessionStore
-from tests.helpers import agent, call, script
-from tests.pty.screen import Terminal
-from tests.session.kept import keep, session_id, turn
+from tests.support.program import agent
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
+from tests.support.session_logs import keep, session_id, turn
 
 OLD = "2020-01-02T03:04:05.678Z"
 

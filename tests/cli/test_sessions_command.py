@@ -10,14 +10,8 @@ import pytest
 
 from agent_cli.cli.commands.sessions import short_length
 from agent_cli.session.summary import age
-from tests.helpers import agent, script
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
+from tests.support.program import agent
+from tests.support.scripts import script
 
 
 def test_without_sessions_there_is_a_sentence_and_no_output(work: Path) -> None:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def stage(work: Path) -> str:

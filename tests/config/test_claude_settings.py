@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.config.claude_settings import add_claude_settings
 from agent_cli.config.layers import Layers, Origin
-from tests.helpers import agent
+from tests.support.program import agent
 
 
 def write(path: Path, **permissions: Any) -> Path:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_cli.config import front_matter
 from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
-from tests.helpers import examples
+from tests.support.hypothesis_examples import examples
 
 KEYS = st.sampled_from(["tools", "x", "Key", "allowed-tools", "yes", "color"])
 VALUES = st.one_of(

@@ -15,7 +15,8 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, from_environment
 from agent_cli.config.schema import Permissions, Settings, SettingScope, tables
 from agent_tools.record import DecodeError, from_plain, hints_of
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def layers(tmp_path: Path, *texts: tuple[str, str]) -> Layers:

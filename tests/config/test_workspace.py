@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.prompts import git_branch, workspace_root
-from tests.helpers import agent
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
+from tests.support.program import agent
 
 
 def folder(path: Path, *, git: bool = False) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, clean_env
+from tests.support.program import agent, clean_env
 
 pexpect = pytest.importorskip("pexpect")
 

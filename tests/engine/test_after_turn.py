@@ -8,9 +8,9 @@ from typing import Any
 from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete
-from tests.engine.test_subagents import Split, task
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call, task
+from tests.support.subagent_turns import Split
+from tests.support.turns import World
 
 CHECK = "grep -q good a.txt || { echo 'not good'; exit 3; }"
 

@@ -12,8 +12,8 @@ import pytest
 from agent_cli.core.approvals import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Complete
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 
 def bash(command: str) -> dict[str, Any]:

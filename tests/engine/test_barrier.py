@@ -14,8 +14,8 @@ from agent_cli.core.events import ToolFinished, Warned
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete
 from agent_cli.session.crash import write_report
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 RUN = [call("Bash", command="echo one > made")]
 AFTER = [call("Bash", command="true")]

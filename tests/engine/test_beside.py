@@ -7,8 +7,8 @@ from pathlib import Path
 from agent_cli.core.events import Event, ToolStarted
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import TurnOptions
-from tests.engine.world import SPECS, World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import SPECS, World
 
 
 def test_what_begins_beside_a_turn_that_is_stopping_does_not_set_it_going_again(tmp_path: Path) -> None:

@@ -11,16 +11,10 @@ from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete, Limits, MaxIterations
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 READ = call("Read", file_path="a.txt")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "a.txt").write_text("hello\n")
-    return tmp_path
 
 
 def test_a_read_of_an_unchanged_file_is_not_run_again_but_said(root: Path) -> None:
@@ -242,7 +236,7 @@ def test_an_edit_that_builds_on_another_is_proposed_once_it_can_be_shown(root: P
     replies = [{"calls": [READ]}, {"calls": [first, second, run]}, {"text": "Ok."}]
     world = World(root, replies, [Approve(), Approve(), Approve()])
     assert isinstance(world.turn(), Complete)
-    assert (root / "a.txt").read_text() == "goodbye\n"
+    assert (root / "a.txt").read_text() == "goodbye world\n"
     asked = [r.call_id for r in world.of(ApprovalRequested)]
     assert asked == ["call-2-1", "call-2-3", "call-2-2"]
     assert "goodbye" in world.results[-1].text

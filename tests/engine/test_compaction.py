@@ -23,9 +23,9 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
 from agent_tools.display import TodoItem
-from tests.engine.narrow import SUMMARY, Narrow, whole
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.narrow_model import SUMMARY, Narrow, whole
+from tests.support.scripts import call
+from tests.support.turns import World
 
 SIZE = 8_000
 

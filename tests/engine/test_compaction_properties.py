@@ -27,8 +27,8 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.record import Value
-from tests.engine.narrow import SUMMARY, Narrow, whole
-from tests.helpers import examples
+from tests.support.hypothesis_examples import examples
+from tests.support.narrow_model import SUMMARY, Narrow, whole
 
 
 class BlobArgs(Value):

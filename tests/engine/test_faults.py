@@ -6,26 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete
-from tests.engine.world import World
-from tests.helpers import call
-from tests.tools.faults import fill, make_read_only, mount_small, own_mounts, unprivileged, within
+from tests.support.file_faults import fill, make_read_only, mount_small, own_mounts, unprivileged, within
+from tests.support.scripts import call
+from tests.support.turns import World
 
 READ = call("Read", file_path="a.txt")
 EDIT = call("Edit", file_path="a.txt", old_string="hello", new_string="bye")
 WELL = call("Bash", command="true")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "work"
-    root.mkdir()
-    (root / "a.txt").write_text("hello\n")
-    return root
 
 
 def story(root: Path, *rounds: list[dict[str, Any]]) -> World:

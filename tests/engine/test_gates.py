@@ -11,9 +11,9 @@ from agent_cli.core.approvals import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
-from tests.engine.test_plan import plan
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.plans import plan
+from tests.support.scripts import call
+from tests.support.turns import World
 
 HALF = plan("completed", "in_progress")
 DONE = plan("completed", "completed")

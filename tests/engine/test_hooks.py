@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,35 +20,10 @@ from agent_cli.core.events import (
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
-from agent_cli.hooks import HookRegistry, PythonHook
-from tests.engine.test_subagents import Split, task
-from tests.engine.world import World
-from tests.helpers import call
-
-Said = dict[str, Any] | None
-
-
-class Hooked(World):
-    """A world whose kit has one hook: it gives the answers in order, the last of them from then on."""
-
-    def __init__(self, root: Path, replies: list[dict[str, Any]], **more: Any) -> None:
-        super().__init__(root, replies, **more)
-        self.given: list[dict[str, Any]] = []
-        self._functions: list[PythonHook] = []
-
-    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", own: bool = True) -> Hooked:
-        left = list(answers)
-
-        def answer(data: dict[str, Any]) -> Said:
-            self.given.append(data)
-            return left.pop(0) if len(left) > 1 else left[0] if left else None
-
-        return self.function(event, answer, matcher=matcher, own=own)
-
-    def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
-        self._functions.append(PythonHook(event, run, **more))
-        self.kit = self.kit.but(hooks=HookRegistry(functions=self._functions))
-        return self
+from agent_cli.hooks import HookRegistry
+from tests.support.hooked_turns import Hooked, Said
+from tests.support.scripts import call, task
+from tests.support.subagent_turns import Split
 
 
 def pre(**fields: Any) -> dict[str, Any]:

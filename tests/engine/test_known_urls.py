@@ -14,8 +14,9 @@ from agent_cli.engine.known_urls import is_known_url
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from tests.engine.world import World
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.turns import World
 
 URL = "https://example.org/docs/page?x=1"
 ALLOW = ("WebFetch(domain:example.org)", "Bash", "Write", "Edit")

@@ -15,8 +15,8 @@ from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.registry import BUILTIN
 from agent_tools.write import Write
-from tests.engine.narrow import Narrow, whole
-from tests.engine.world import World
+from tests.support.narrow_model import Narrow, whole
+from tests.support.turns import World
 
 ROUNDS, SIZE, STEPS = 1_000, 32_000, 10
 GOAL = "Go through all the parts, in order, and never touch config/secret.toml."

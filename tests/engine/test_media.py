@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.media import Media, MediaKind
 from agent_tools.record import Value
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 IMAGE = Media("image/png", "cGl4ZWw=", "shot.png")
 PAPER = Media("application/pdf", "JVBERi0=", "paper.pdf")
@@ -41,13 +39,6 @@ class Look(Tool[Nothing]):
 
 
 LOOK = {"calls": [call("Look")]}
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
 
 
 def sent(model: Scripted) -> list[Message]:

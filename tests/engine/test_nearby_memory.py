@@ -11,8 +11,9 @@ import pytest
 from agent_cli.core.messages import UserMessage
 from agent_cli.memory.files import Sources, load_memory
 from agent_cli.memory.nested import NestedMemory
-from tests.engine.world import World
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.turns import World
 
 
 @pytest.fixture

@@ -5,32 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_cli.config.prompts import prompt
 from agent_cli.core.approvals import Approve, Defer, QuestionReply
 from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
 from agent_tools.display import TodoItem
-from tests.engine.world import World
-from tests.helpers import call
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "a.txt").write_text("hello\n")
-    return tmp_path
-
-
-def plan(*marks: str, word: str = "step") -> dict[str, Any]:
-    todos = [{"content": f"{word} {n}", "status": m} for n, m in enumerate(marks, 1)]
-    return call("TodoWrite", todos=todos)
-
-
-OPEN = plan("in_progress", "pending")
-HALF = plan("completed", "in_progress")
-DONE = plan("completed", "completed")
+from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
+from tests.support.scripts import call
+from tests.support.turns import World
 
 
 def nudges(world: World) -> list[str]:
@@ -182,13 +165,7 @@ def test_what_verified_the_work_is_told(root: Path) -> None:
     assert nothing.verified == ""
 
 
-def answers(*replies: QuestionReply | Defer) -> Any:
-    left = list(replies)
-    return lambda asked: left.pop(0)
-
-
 PLAN = call("ExitPlanMode", plan="# Plan\n1. Change a.txt\n2. Run the tests", files_to_modify=["a.txt"])
-WRITE = call("Write", file_path="b.txt", content="x")
 
 
 def test_plan_mode_is_read_only_until_the_plan_is_approved(root: Path) -> None:

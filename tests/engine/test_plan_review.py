@@ -8,9 +8,9 @@ from typing import Any
 from agent_cli.core.approvals import Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.results import Complete, Suspended
-from tests.engine.test_plan import DONE, HALF, OPEN, WRITE, answers, plan
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
+from tests.support.scripts import call
+from tests.support.turns import World
 
 APPROVE = QuestionReply("approve")
 

@@ -30,7 +30,7 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.plan import TodoWrite
 from agent_tools.read import Read
 from agent_tools.record import Value
-from tests.helpers import examples
+from tests.support.hypothesis_examples import examples
 
 ROUNDS = 6
 DONE: list[int] = []

@@ -17,8 +17,8 @@ from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
-from tests.engine.test_hooks import Hooked, Said
-from tests.engine.world import World
+from tests.support.hooked_turns import Hooked, Said
+from tests.support.turns import World
 
 
 def conversation(world: World) -> tuple[Conversation, list[Event]]:

@@ -11,10 +11,10 @@ from agent_cli.core.events import SubagentEvent, ToolFinished, innermost
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Suspended
 from agent_tools.shell.state import Carried
-from tests.engine.test_subagents import story, task
-from tests.engine.world import World
-from tests.helpers import call
-from tests.tools.test_shell import soon
+from tests.support.scripts import call, task
+from tests.support.subagent_turns import story
+from tests.support.turns import World
+from tests.support.waiting import soon
 
 
 @pytest.fixture

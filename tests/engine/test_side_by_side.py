@@ -14,8 +14,8 @@ from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 
 class MeetArgs(Value):

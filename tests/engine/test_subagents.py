@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from agent_cli.core.approvals import Approve, Defer
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, innermost
-from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Limits, MaxIterations, Suspended, Usage
-from tests.engine.world import World
-from tests.helpers import agent, call, script
-
-
-def task(kind: str = "general", prompt: str = "find it") -> dict[str, Any]:
-    return call("Task", subagent_type=kind, description="find it", prompt=prompt)
-
+from tests.support.program import agent
+from tests.support.scripts import call, script, task
+from tests.support.subagent_turns import story
 
 READ = call("Read", file_path="a.txt")
 RUN = call("Bash", command="echo x >> log")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "a.txt").write_text("hello\n")
-    return tmp_path
-
-
-class Split:
-    """One script for the parent, one for its sub-agents, told apart by what the first message says."""
-
-    def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
-        from agent_cli.providers.scripted import Scripted
-
-        self.parent = world.model
-        self.nested = Scripted(nested, "nested")
-
-    def stream(self, request: Any, cancel: Any) -> Any:
-        first = request.messages[0]
-        assert isinstance(first, UserMessage)
-        return (self.nested if first.text == "find it" else self.parent).stream(request, cancel)
-
-
-def story(
-    root: Path, parent: list[dict[str, Any]], nested: list[dict[str, Any]], *answers: Any, **more: Any
-) -> tuple[World, Split]:
-    world = World(root, parent, list(answers), **more)
-    models = Split(world, nested)
-    world.kit = world.kit.but(transport=models)
-    return world, models
 
 
 def test_a_sub_agent_works_by_itself_and_reports_once(root: Path) -> None:

@@ -16,9 +16,9 @@ from agent_tools.base import Effect, Finish, Progress, Suspend, Tool, ToolContex
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from tests.engine.test_subagents import story, task
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call, task
+from tests.support.subagent_turns import story
+from tests.support.turns import World
 
 WHICH = Suspend("questions", {"questions": [{"question": "Which?", "options": [{"label": "red"}]}]})
 PLAN = Suspend("plan", {"plan": "1. Look\n2. Paint"})

@@ -14,8 +14,8 @@ from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
 from agent_cli.core.results import Complete, Suspended
 from agent_cli.engine.tdd import _COMMIT, _TEST
 from agent_tools.overrides import TurnOverrides
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 LENT = TurnOverrides(flow="tdd", source="/tdd")
 TESTS = f"{sys.executable} -m pytest -q -p no:cacheprovider test_add.py"

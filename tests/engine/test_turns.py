@@ -27,17 +27,11 @@ from agent_cli.providers.base import Chunk, ModelError, Request, Started, TextCh
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
-from tests.engine.world import World
-from tests.helpers import call
+from tests.support.scripts import call
+from tests.support.turns import World
 
 EDIT = call("Edit", file_path="a.txt", old_string="world", new_string="there")
 READ = call("Read", file_path="a.txt")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "a.txt").write_text("hello world\n")
-    return tmp_path
 
 
 def test_reads_asks_edits_and_sums_up(root: Path) -> None:

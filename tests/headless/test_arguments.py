@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def test_calls_of_a_model_trained_on_other_programs_work_and_hooks_see_our_names(work: Path) -> None:

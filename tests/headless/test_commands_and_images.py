@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -15,30 +13,11 @@ from agent_cli.core.events import MessageAdded, ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_cli.headless.stream_json import StreamJson
 from agent_tools.media import Media
-from tests.helpers import agent, call, script
-from tests.providers.server import ModelServer, Reply
-
-
-def png(width: int = 2, height: int = 2) -> bytes:
-    """A small picture that every reader takes."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    rows = zlib.compress((b"\0" + b"\x10\x80\xf0" * width) * height)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
-def command(work: Path, name: str, text: str, *, home: bool = True) -> None:
-    base = work.parent / "home" if home else work
-    path = base / ".agent" / "commands" / f"{name}.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def openai(server: ModelServer, **more: str) -> dict[str, str]:
-    return {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_RETRIES": "0", **more}
+from tests.support.extension_files import command
+from tests.support.model_server import ModelServer, Reply, openai
+from tests.support.program import agent
+from tests.support.sample_files import picture
+from tests.support.scripts import call, script
 
 
 def test_a_command_is_expanded_before_it_is_sent(work: Path) -> None:
@@ -101,7 +80,7 @@ def test_stream_json_has_the_images_of_results_once() -> None:
 
 
 def test_an_image_that_a_prompt_mentions_is_attached_for_a_model_that_takes_it(work: Path) -> None:
-    (work / "shot.png").write_bytes(png())
+    (work / "shot.png").write_bytes(picture())
     with ModelServer([Reply(text="A dot."), Reply(text="I cannot see it.")]) as server:
         env = openai(server)
         done = agent(["-p", "--model", "openai/gpt-4o", "What is on @shot.png?"], work, env)
@@ -114,7 +93,7 @@ def test_an_image_that_a_prompt_mentions_is_attached_for_a_model_that_takes_it(w
 
 
 def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
-    (work / "shot.png").write_bytes(png())
+    (work / "shot.png").write_bytes(picture())
     with ModelServer([Reply(text="A dot."), Reply(text="A dot, still."), Reply(text="So I heard.")]) as server:
         env = openai(server)
         done = agent(["-p", "-i", "shot.png", "--model", "openai/gpt-4o", "What is it?"], work, env)
@@ -122,7 +101,7 @@ def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
         agent(["-p", "-c", "--model", "openai/gpt-unknown", "And now?"], work, env)
         first, again, other = (body["messages"][1]["content"] for body in server.bodies)
     assert (done.returncode, done.stdout) == (0, "A dot.\n"), done.stderr
-    url = f"data:image/png;base64,{b64encode(png()).decode()}"
+    url = f"data:image/png;base64,{b64encode(picture()).decode()}"
     assert first == [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is it?"}]
     assert again == first
     assert other == "What is it?\n[image shot.png not sent: this model takes no images]"
@@ -143,8 +122,8 @@ def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
     ],
 )
 def test_an_image_that_cannot_be_shown_is_one_sentence(work: Path, name: str, takes: str, sentence: str) -> None:
-    (work / "shot.png").write_bytes(png())
-    (work / "cut.png").write_bytes(png()[:50])
+    (work / "shot.png").write_bytes(picture())
+    (work / "cut.png").write_bytes(picture()[:50])
     model = script(work.parent / "s.toml", [{"text": "Never."}])
     done = agent(["-p", "--image", name, "--model", model, "hi"], work, {"AGENT_MODEL_TAKES": takes})
     assert (done.returncode, done.stdout) == (2, "")
@@ -154,7 +133,7 @@ def test_an_image_that_cannot_be_shown_is_one_sentence(work: Path, name: str, ta
 
 
 def test_images_on_standard_input(work: Path) -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": b64encode(png()).decode()}
+    source = {"type": "base64", "media_type": "image/png", "data": b64encode(picture()).decode()}
     content = [{"type": "text", "text": "See."}, {"type": "image", "source": source}]
     line = {"type": "user", "message": {"role": "user", "content": content}}
     with ModelServer([Reply(text="A dot.")]) as server:

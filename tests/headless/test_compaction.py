@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.engine.narrow import SUMMARY
-from tests.helpers import agent, script
-from tests.providers.server import Call, ModelServer, Received, Reply
+from tests.support.model_server import Call, ModelServer, Received, Reply
+from tests.support.narrow_model import SUMMARY
+from tests.support.program import agent
+from tests.support.scripts import script
 
 SIZE = 26_000
 SETTINGS = f"context_window = {SIZE}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.headless.test_suspended import log, once, pending, plan_run, suspend
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.suspended_runs import as_printed, log, once, pending, plan_run, printed, suspend
 
 ASK = call(
     "AskUserQuestion",
@@ -24,15 +24,6 @@ ASK = call(
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def printed(text: str) -> list[str]:
-    """The commands that a list offers, as they stand there."""
-    return [line.strip(" >") for line in text.splitlines() if line.strip(" >").startswith("agent ")]
-
-
-def as_printed(command: str, work: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return agent([*shlex.split(command)[1:], *more], work)
 
 
 def test_without_an_id_the_session_that_waits_is_taken_not_the_latest(work: Path) -> None:

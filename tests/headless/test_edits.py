@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def both(old: str, new: str) -> dict[str, Any]:

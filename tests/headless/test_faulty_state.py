@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.session.store import SessionStore
-from tests.helpers import agent, call, script
-from tests.tools.faults import fill, make_read_only, mount_small, own_mounts
+from tests.support.file_faults import fill, make_read_only, mount_small, own_mounts
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 ROUNDS = [
     {"calls": [call("Read", file_path="a.txt")]},

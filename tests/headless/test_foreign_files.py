@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, clean_env, script
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
 
 SECONDS = 45.0
 

@@ -10,9 +10,10 @@ import pytest
 
 from agent_tools.process.guarded_git import hardening
 from agent_tools.shell.env import CALM
-from tests.helpers import agent, call, script
-from tests.repository import git, with_remote
-from tests.tools.sandboxing import missing
+from tests.support.program import agent
+from tests.support.repositories import git, with_remote
+from tests.support.sandboxes import missing
+from tests.support.scripts import call, script
 
 IMPOSED = hardening("/x/y", None, {}).keys() - CALM.keys()
 ALLOWED = "Bash(git add:*),Bash(git commit:*),Bash(git push:*),Bash(git fetch:*),Bash(git ls-remote:*),Bash(env)"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import agent, call, script
+from tests.support.program import agent, run_allowing_bash
+from tests.support.scripts import call, script
 
 BASH = [{"calls": [call("Bash", command="touch made; echo $GREETING")]}, {"text": "ok"}]
 
@@ -22,11 +23,6 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
 def claude(path: Path, **events: str) -> None:
     """Claude Code's file: a command for each event, or for an event and matcher joined by two underscores."""
     table: dict[str, Any] = {}
@@ -35,11 +31,6 @@ def claude(path: Path, **events: str) -> None:
         table.setdefault(event, []).append({"matcher": matcher, "hooks": [{"type": "command", "command": command}]})
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"hooks": table}))
-
-
-def run(work: Path, replies: list[dict[str, Any]], *args: str, **env: str) -> Any:
-    model = script(work.parent / "script.toml", replies)
-    return agent(["-p", "--model", model, "--allowedTools", "Bash", *args, "hello"], work, env)
 
 
 def log_of(home: Path) -> list[dict[str, Any]]:
@@ -61,16 +52,16 @@ def test_hooks_are_read_from_all_their_places_in_order(work: Path, home: Path) -
     claude(work / ".agent/hooks.json", UserPromptSubmit=says("6"))
     (work / ".agentrc").write_text(f'[[hooks]]\nevent = "UserPromptSubmit"\ncommand = "{says("7")}"\n')
     flag = json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": says("8")}]}]}})
-    done = run(work, [{"text": "ok"}], "--trust", "--settings", flag)
+    done = run_allowing_bash(work, [{"text": "ok"}], "--trust", "--settings", flag)
     assert done.stdout == "ok\n", done.stderr
     assert order.read_text().split() == list("12345678")
     order.unlink()
-    untrusted = run(work, [{"text": "ok"}], "--settings", flag)
+    untrusted = run_allowing_bash(work, [{"text": "ok"}], "--settings", flag)
     assert order.read_text().split() == list("1238")
     assert "is not trusted, and this was left out" in untrusted.stderr
     order.unlink()
-    run(work, [{"text": "ok"}], "--bare")
-    run(work, [{"text": "ok"}], "--settings", "disable_hooks = true")
+    run_allowing_bash(work, [{"text": "ok"}], "--bare")
+    run_allowing_bash(work, [{"text": "ok"}], "--settings", "disable_hooks = true")
     assert not order.exists()
 
 
@@ -93,10 +84,10 @@ def test_a_projects_hook_may_refuse_and_not_allow_and_gets_no_keys(work: Path, h
 
 def test_a_blocked_prompt_fails_the_run(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", UserPromptSubmit="echo no greetings >&2; exit 2")
-    done = run(work, [{"text": "ok"}])
+    done = run_allowing_bash(work, [{"text": "ok"}])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "The message was not sent: a hook blocked it: no greetings\n"
-    done = run(work, [{"text": "ok"}], "--output-format", "json")
+    done = run_allowing_bash(work, [{"text": "ok"}], "--output-format", "json")
     result = json.loads(done.stdout)
     assert (done.returncode, result["is_error"], result["outcome"]) == (1, True, "failed")
     assert result["errors"] == ["The message was not sent: a hook blocked it: no greetings"]
@@ -111,7 +102,7 @@ def test_a_session_start_gives_context_and_environment(work: Path, home: Path) -
     )
     claude(home / ".claude/settings.json", SessionStart__startup=start, SessionStart__resume="touch resumed")
     replies = [*BASH, {"text": "again", "expect": "hello"}]
-    done = run(work, replies, "--output-format", "stream-json", USER_NAME="Ada", HIDDEN="t0ps3cret")
+    done = run_allowing_bash(work, replies, "--output-format", "stream-json", USER_NAME="Ada", HIDDEN="t0ps3cret")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["tool_use_result"]["stdout"] for line in lines if line["type"] == "user"] == ["hi Ada"]
     hooks = [line for line in lines if line["subtype" if "subtype" in line else "type"].startswith("hook_")]
@@ -134,9 +125,9 @@ def test_a_session_start_gives_context_and_environment(work: Path, home: Path) -
 
 def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", PreToolUse="exit 0", Stop="exit 0", SessionEnd="cat > end.json")
-    plain = run(work, BASH, "--output-format", "stream-json")
+    plain = run_allowing_bash(work, BASH, "--output-format", "stream-json")
     assert "hook_started" not in plain.stdout
-    done = run(work, BASH, "--output-format", "stream-json", "--include-hook-events")
+    done = run_allowing_bash(work, BASH, "--output-format", "stream-json", "--include-hook-events")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     named = [(line["subtype"], line["hook_name"]) for line in lines if line.get("subtype", "").startswith("hook_")]
     assert named == [
@@ -151,7 +142,7 @@ def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Pat
 
 def test_exit_1_is_pointed_out(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", PreToolUse__Bash="echo never >&2; exit 1")
-    done = run(work, BASH)
+    done = run_allowing_bash(work, BASH)
     assert (work / "made").exists()
     assert re.search(r"hook PreToolUse:Bash `echo never >&2; exit 1`: failed, .* s: exited with 1: never", done.stderr)
     assert "exited with 1, which blocks nothing: exit with 2 to block" in done.stderr
@@ -159,7 +150,7 @@ def test_exit_1_is_pointed_out(work: Path, home: Path) -> None:
     (work / "made").unlink()
     (home / ".claude/settings.json").unlink()
     (home / ".agentrc").write_text(strict)
-    done = run(work, BASH)
+    done = run_allowing_bash(work, BASH)
     assert not (work / "made").exists()
     assert "was refused by a hook: it exited with 1" in done.stderr
 
@@ -183,7 +174,7 @@ def test_after_turn_from_the_settings(work: Path, home: Path) -> None:
         {"calls": [call("Write", file_path="a.txt", content="good")], "expect": "It failed with exit code 1"},
         {"text": "mended"},
     ]
-    done = run(work, replies, "--permission-mode", "acceptEdits")
+    done = run_allowing_bash(work, replies, "--permission-mode", "acceptEdits")
     assert done.stdout == "mended\n", done.stderr
     assert re.search(r"hook after_turn `grep -q good a.txt`: failed, \S+ s: failed with exit code 1", done.stderr)
 
@@ -264,7 +255,7 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     path.parent.mkdir()
     table = {"Stop": [{"hooks": entries}], "SubagentStart": [{"hooks": entries}], "Stopp": []}
     path.write_text(json.dumps({"hooks": table | {"Stop2": [{"hooks": entries[3:]}]}}))
-    done = run(work, [{"text": "ok"}])
+    done = run_allowing_bash(work, [{"text": "ok"}])
     assert (done.stdout, (work / "ran").exists()) == ("ok\n", True)
     told = [line for line in done.stderr.splitlines() if "settings.json" in line]
     assert len(told) == 4

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, agent, call, script
-from tests.pty.screen import Terminal
+from tests.support.fork_server import ROOT
+from tests.support.program import agent
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 CALLS = [
     call("LS", path="../outside"),

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import call, clean_env, script
+from tests.support.program import clean_env
+from tests.support.scripts import call, script
 
 # A grandchild in the group, one that has left it, one whose parents are gone, and one that ignores what can be ignored.
 TREE = (

@@ -9,22 +9,15 @@ from typing import Any
 import pytest
 
 from agent_cli.core.results import Usage
-from tests.helpers import agent, call, script
-from tests.providers.server import Call, ModelServer, Reply
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 FAST = {"AGENT_RETRIES": "3"}
 
 
 def steps(*marks: str) -> dict[str, Any]:
     return call("TodoWrite", todos=[{"content": f"step {n}", "status": mark} for n, mark in enumerate(marks, 1)])
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("hello\n")
-    return folder
 
 
 def served(work: Path, server: ModelServer, *flags: str, provider: str = "openai") -> Any:

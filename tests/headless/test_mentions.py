@@ -12,8 +12,9 @@ from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.mentions import with_files
 from agent_tools.fs.workspace import fingerprint
-from tests.engine.world import World
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.turns import World
 
 EDIT = call("Edit", file_path="slug.py", old_string="one", new_string="two")
 

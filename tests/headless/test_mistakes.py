@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.run_options import parse_options
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 @pytest.fixture

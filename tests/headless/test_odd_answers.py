@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent
-from tests.providers.replies import Call, Reply
-from tests.providers.server import ModelServer
+from tests.support.model_replies import Call, Reply
+from tests.support.model_server import ModelServer
+from tests.support.program import agent
 
 DEEP = 100_000
 

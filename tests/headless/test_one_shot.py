@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.providers.server import Call, ModelServer, Reply
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def openai(server: ModelServer) -> dict[str, str]:

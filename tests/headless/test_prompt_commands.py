@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.headless.test_commands_and_images import command, openai
-from tests.helpers import agent, call, script
-from tests.providers.server import ModelServer, Reply
+from tests.support.extension_files import command
+from tests.support.model_server import ModelServer, Reply, openai
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

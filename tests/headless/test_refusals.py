@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 CALLS = [
     call("Bash", command="uname -s -r"),

@@ -14,9 +14,10 @@ from agent_cli.cli import decide_calls
 from agent_cli.config.run_options import RunOptions
 from agent_cli.runtime.pending import reopen
 from agent_cli.session.codec import sealed
-from tests.forking import start
-from tests.headless.test_suspended import log, once, pending, suspend
-from tests.helpers import agent, call, clean_env, script
+from tests.support.fork_server import start
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
+from tests.support.suspended_runs import log, once, pending, suspend
 
 
 def fifo(path: Path) -> str:

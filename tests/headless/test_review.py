@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_plan import plan
-from tests.helpers import agent, call, script
+from tests.support.plans import plan
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 WRITE = call("Write", file_path="b.txt", content="x\n")
 REPLIES: list[dict[str, Any]] = [

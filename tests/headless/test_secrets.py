@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.headless.test_shell_state import bash, log_of, run
-from tests.helpers import clean_env, script
+from tests.support.program import clean_env, output_allowing_bash
+from tests.support.scripts import bash, script
+from tests.support.session_logs import log_of
 
 GITHUB = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 DATABASE = "postgres://app:correct-horse@db.example.com/app"
@@ -20,7 +21,7 @@ DATABASE = "postgres://app:correct-horse@db.example.com/app"
 def test_secrets_are_withheld_by_value_and_named_where_a_command_fails(work: Path) -> None:
     env = {"UPSTREAM": GITHUB, "DATABASE_URL": DATABASE, "PLAIN": "https://example.com/"}
     look = bash("env > seen; echo correct-horse; false")
-    run(work, [look, {"text": f"It is {DATABASE}."}], **env)
+    output_allowing_bash(work, [look, {"text": f"It is {DATABASE}."}], **env)
     seen = (work / "seen").read_text()
     assert "PLAIN=https://example.com/" in seen and GITHUB not in seen and "correct-horse" not in seen
     log = log_of(work)
@@ -33,17 +34,17 @@ def test_the_users_exceptions_count_for_values_too_and_a_projects_do_not(work: P
     home.mkdir()
     (home / ".agentrc").write_text('[shell]\nenv_pass = ["DATABASE_URL"]\n')
     (work / ".agentrc").write_text('[shell]\nenv_pass = ["UPSTREAM"]\n')
-    run(work, [bash("env > seen"), {"text": "Ok."}], "--trust", UPSTREAM=GITHUB, DATABASE_URL=DATABASE)
+    output_allowing_bash(work, [bash("env > seen"), {"text": "Ok."}], "--trust", UPSTREAM=GITHUB, DATABASE_URL=DATABASE)
     seen = (work / "seen").read_text()
     assert DATABASE in seen and GITHUB not in seen
 
 
 def test_an_exported_secret_reaches_the_next_command_and_no_disk(work: Path) -> None:
     first = bash("export WHERE=postgres://app:battery-staple@db/x PLAIN=kept")
-    run(work, [first, bash("echo $WHERE > seen"), {"text": "Ok."}])
+    output_allowing_bash(work, [first, bash("echo $WHERE > seen"), {"text": "Ok."}])
     assert (work / "seen").read_text() == "postgres://app:battery-staple@db/x\n"
     again = [first, bash("echo $WHERE > seen"), {"text": "Ok."}, bash("echo ${WHERE-none} $PLAIN > seen")]
-    run(work, [*again, {"text": "Ok."}], "-c")
+    output_allowing_bash(work, [*again, {"text": "Ok."}], "-c")
     assert (work / "seen").read_text() == "none kept\n"
 
 
@@ -78,7 +79,7 @@ def test_no_secret_stands_in_the_environment_that_proc_shows(work: Path, monkeyp
     home.mkdir()
     hook = '[[hooks]]\nevent = "PreToolUse"\ncommand = "printenv UPSTREAM > hooked"\n'
     (home / ".agentrc").write_text(hook)
-    run(work, [bash(command), {"text": "Ok."}], **KEYS, PLAIN="plain-value")
+    output_allowing_bash(work, [bash(command), {"text": "Ok."}], **KEYS, PLAIN="plain-value")
     environ = (work / "environ").read_bytes()
     assert b"PLAIN=plain-value\0" in environ, "it is the right process, and what is no secret stays"
     assert not [value for value in KEYS.values() if value.encode() in environ]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.providers.server import Call, ModelServer, Reply
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def session_of(stdout: str) -> str:

@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.tools.test_shell import gone, soon
-
-
-def bash(command: str, **more: Any) -> dict[str, Any]:
-    return {"calls": [call("Bash", command=command, **more)]}
-
-
-def run(work: Path, replies: list[dict[str, Any]], *more: str, **env: str) -> str:
-    """A one-shot run in which every command is allowed; its standard output. What it logs is beside `work`."""
-    model = script(work.parent / "s.toml", replies)
-    done = agent(["-p", "--model", model, "--allowedTools", "Bash", *more, "--", "go"], work, env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def log_of(work: Path) -> str:
-    return "".join(path.read_text() for path in (work.parent / "home").rglob("*.jsonl"))
+from tests.support.program import agent, output_allowing_bash
+from tests.support.scripts import bash
+from tests.support.session_logs import log_of
+from tests.support.waiting import gone, soon
 
 
 def test_a_session_goes_on_where_its_commands_were(work: Path) -> None:
     (work / "sub").mkdir()
     look = "echo $A ${MY_TOKEN-none} > $PWD/seen"
-    run(work, [bash("cd sub; export A=kept MY_TOKEN=hush-hush"), {"text": "Ok."}])
+    output_allowing_bash(work, [bash("cd sub; export A=kept MY_TOKEN=hush-hush"), {"text": "Ok."}])
     told = json.loads(agent(["doctor", "--json"], work).stdout)["findings"]
     (finding,) = [f for f in told if f["topic"] == "commands"]
     assert (finding["cwd"], finding["variables"]) == (str(work / "sub"), ["A"])
     again = [bash("cd sub; export A=kept MY_TOKEN=hush-hush"), {"text": "Ok."}, bash(look), {"text": "Ok."}]
-    run(work, again, "-c")
+    output_allowing_bash(work, again, "-c")
     assert (work / "sub" / "seen").read_text() == "kept none\n"
-    run(work, [*again, bash(look), {"text": "Ok."}], "-c", "--fork-session")
+    output_allowing_bash(work, [*again, bash(look), {"text": "Ok."}], "-c", "--fork-session")
     (work / "sub" / "seen").rename(work / "seen")
     (work / "sub").rmdir()
-    run(work, [*again, bash(look), {"text": "Ok."}, bash(look), {"text": "Ok."}], "-c")
+    output_allowing_bash(work, [*again, bash(look), {"text": "Ok."}, bash(look), {"text": "Ok."}], "-c")
     assert (work / "seen").read_text() == "kept none\n", "the folder is gone, the variable is not"
     shells = [r["data"]["shell"] for r in map(json.loads, log_of(work).splitlines()) if r["data"].get("shell")]
     assert shells and "hush-hush" not in json.dumps(shells)
@@ -49,15 +34,15 @@ def test_a_session_goes_on_where_its_commands_were(work: Path) -> None:
 
 def test_a_new_session_starts_afresh(work: Path) -> None:
     (work / "sub").mkdir()
-    run(work, [bash("cd sub; export A=1"), {"text": "Ok."}])
-    run(work, [bash("echo ${A-none} > $PWD/seen"), {"text": "Ok."}])
+    output_allowing_bash(work, [bash("cd sub; export A=1"), {"text": "Ok."}])
+    output_allowing_bash(work, [bash("echo ${A-none} > $PWD/seen"), {"text": "Ok."}])
     assert (work / "seen").read_text() == "none\n"
     assert not [f for f in json.loads(agent(["doctor", "--json"], work).stdout)["findings"] if f["topic"] == "commands"]
 
 
 def test_a_background_command_ends_with_a_one_shot_run(work: Path) -> None:
     start = bash("echo $$ > job; exec sleep 60", run_in_background=True)
-    run(work, [start, bash("until [ -s job ]; do sleep 0.01; done"), {"text": "Ok."}])
+    output_allowing_bash(work, [start, bash("until [ -s job ]; do sleep 0.01; done"), {"text": "Ok."}])
     assert soon(lambda: gone(int((work / "job").read_text())))
 
 
@@ -66,17 +51,17 @@ def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) 
     home = work.parent / "home"
     home.mkdir()
     (home / ".agentrc").write_text('[shell]\nenv_pass = ["A_TOKEN"]\ntimeout = 30\n')
-    run(work, replies, A_TOKEN="a", B_TOKEN="b")
+    output_allowing_bash(work, replies, A_TOKEN="a", B_TOKEN="b")
     assert (work / "seen").read_text() == "a none\n"
     said = log_of(work)
     assert "withheld from commands because they look like secrets: B_TOKEN;" in said
     (home / ".agentrc").unlink()
     (work / ".agentrc").write_text('[shell]\nenv_pass = ["A_TOKEN"]\n')
-    run(work, replies, A_TOKEN="a")
+    output_allowing_bash(work, replies, A_TOKEN="a")
     assert (work / "seen").read_text() == "none none\n", "a repository cannot pass keys on"
 
 
 @pytest.mark.parametrize("timeout", ["0.3"])
 def test_the_time_limit_is_a_setting(work: Path, timeout: str) -> None:
-    run(work, [bash("sleep 30"), {"text": "Ok."}], AGENT_SHELL_TIMEOUT=timeout)
+    output_allowing_bash(work, [bash("sleep 30"), {"text": "Ok."}], AGENT_SHELL_TIMEOUT=timeout)
     assert "timed out after 0.3 s" in log_of(work)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import call, clean_env, script
-from tests.providers.server import ModelServer, Reply
+from tests.support.model_server import ModelServer, Reply
+from tests.support.program import clean_env
+from tests.support.scripts import call, script
 
 
 def begin(work: Path, args: list[str], stdin: int = subprocess.DEVNULL, **env: str) -> subprocess.Popen[str]:

@@ -13,25 +13,10 @@ from agent_cli.extensions.skills import read_skill
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.skill import SkillArgs, UseSkill
-from tests.headless.test_commands_and_images import openai
-from tests.helpers import agent, call, script
-from tests.providers.server import ModelServer, Reply
-
-
-def keep(base: Path, name: str, text: str) -> Path:
-    path = base / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
-def skill(base: Path, name: str, body: str = "Do it well.", **head: str) -> Path:
-    keys = "".join(f"{k.replace('_', '-')}: {v}\n" for k, v in {"description": f"For {name}.", **head}.items())
-    return keep(base, f".claude/skills/{name}/SKILL.md", f"---\nname: {name}\n{keys}---\n{body}\n")
-
-
-def home(work: Path) -> Path:
-    return work.parent / "home"
+from tests.support.extension_files import home_of, put, skill
+from tests.support.model_server import ModelServer, Reply, openai
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 
 def tools_sent(work: Path, *flags: str) -> dict[str, str]:
@@ -49,12 +34,12 @@ def test_without_skills_and_agents_a_request_is_as_before(work: Path) -> None:
 
 
 def test_skills_are_told_by_name_and_their_bodies_come_on_demand(work: Path) -> None:
-    skill(home(work), "pdf", "Use ${CLAUDE_SKILL_DIR}/fill.py. See notes.md.")
-    keep(home(work), ".claude/skills/pdf/notes.md", "Turn the page.")
-    keep(home(work), ".claude/skills/pdf/scripts/fill.py", "print()")
-    skill(home(work), "mine", disable_model_invocation="true")
+    skill(home_of(work), "pdf", "Use ${CLAUDE_SKILL_DIR}/fill.py. See notes.md.")
+    put(home_of(work), ".claude/skills/pdf/notes.md", "Turn the page.")
+    put(home_of(work), ".claude/skills/pdf/scripts/fill.py", "print()")
+    skill(home_of(work), "mine", disable_model_invocation="true")
     assert tools_sent(work)["Skill"].endswith("\n\npdf: For pdf.")
-    folder = home(work) / ".claude/skills/pdf"
+    folder = home_of(work) / ".claude/skills/pdf"
     replies: list[dict[str, Any]] = [
         {"calls": [call("Skill", skill="pdf", args="form.pdf")]},
         {"calls": [call("Read", file_path=str(folder / "notes.md"))], "expect": f"Use {folder}/fill.py. See notes.md."},
@@ -69,7 +54,7 @@ def test_skills_are_told_by_name_and_their_bodies_come_on_demand(work: Path) -> 
 
 
 def test_a_skill_that_allows_something_is_asked_about(work: Path) -> None:
-    skill(home(work), "make", allowed_tools="Bash(touch:*)")
+    skill(home_of(work), "make", allowed_tools="Bash(touch:*)")
     replies = [
         {"calls": [call("Skill", skill="make")]},
         {"calls": [call("Bash", command="touch made")]},
@@ -80,7 +65,7 @@ def test_a_skill_that_allows_something_is_asked_about(work: Path) -> None:
     assert "Denied: Skill" in refused.stderr and not (work / "made").exists()
     allowed = agent(["-p", "--allowedTools", "Skill(make)", "--model", model, "go"], work)
     assert "Denied" not in allowed.stderr and (work / "made").exists()
-    skill(home(work), "make")
+    skill(home_of(work), "make")
     denied = agent(["-p", "--disallowedTools", "Skill(make)", "--model", model, "go"], work)
     assert "Denied: Skill" in denied.stderr
 
@@ -99,7 +84,7 @@ def test_what_a_skill_allows_is_asked_about_as_its_file_is_now(tmp_path: Path) -
 
 def test_a_projects_skills_and_agents_count_once_it_is_trusted(work: Path) -> None:
     skill(work, "deploy")
-    keep(work, ".agent/agents/critic.md", "---\nname: critic\ndescription: Finds fault.\ntools: Read\n---\nBe strict.")
+    put(work, ".agent/agents/critic.md", "---\nname: critic\ndescription: Finds fault.\ntools: Read\n---\nBe strict.")
     held = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "x"], work)
     assert "skills: deploy" in held.stderr and "agents: critic" in held.stderr
     assert "Skill" not in tools_sent(work)
@@ -114,7 +99,7 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
     head = (
         f"---\nname: critic\ndescription: |\n  Finds fault.\n  Always.\ntools: [Read, Grep, TaskCreate]\nmodel: {own}\n"
     )
-    keep(home(work), ".claude/agents/critic.md", head + "color: red\n---\nBe strict.")
+    put(home_of(work), ".claude/agents/critic.md", head + "color: red\n---\nBe strict.")
     task = call("Task", subagent_type="critic", description="look", prompt="Look at a.txt")
     replies = [{"calls": [task]}, {"text": "Told.", "expect": "Dreadful."}]
     args = ["-p", "--output-format", "stream-json", "--model", script(work.parent / "s.toml", replies), "x"]
@@ -139,7 +124,7 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
     ],
 )
 def test_a_wrong_agent_type_is_one_warning_and_left_out(work: Path, head: str, why: str) -> None:
-    path = keep(home(work), ".agent/agents/x.md", f"---\n{head}\n---\nPrompt.")
+    path = put(home_of(work), ".agent/agents/x.md", f"---\n{head}\n---\nPrompt.")
     model = script(work.parent / "s.toml", [{"text": "Ok."}])
     done = agent(["-p", "--output-format", "stream-json", "--model", model, "x"], work)
     assert done.returncode == 0
@@ -149,14 +134,14 @@ def test_a_wrong_agent_type_is_one_warning_and_left_out(work: Path, head: str, w
 
 
 def test_a_note_for_people_among_agent_types_is_no_warning(work: Path) -> None:
-    keep(home(work), ".claude/agents/README.md", "These are our agents.")
+    put(home_of(work), ".claude/agents/README.md", "These are our agents.")
     done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "x"], work)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_stream_json_tells_what_was_loaded(work: Path) -> None:
-    skill(home(work), "pdf")
-    skill(home(work), "hidden", user_invocable="false")
+    skill(home_of(work), "pdf")
+    skill(home_of(work), "hidden", user_invocable="false")
     done = agent(
         ["-p", "--output-format", "stream-json", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "x"],
         work,
@@ -168,7 +153,7 @@ def test_stream_json_tells_what_was_loaded(work: Path) -> None:
 
 
 def test_hostile_folders_cost_a_line_each_and_nothing_else(work: Path) -> None:
-    secret = keep(home(work), "secret", "---\ndescription: s3cret\n---\ns3cret")
+    secret = put(home_of(work), "secret", "---\ndescription: s3cret\n---\ns3cret")
     (work / ".claude/skills/leak").mkdir(parents=True)
     (work / ".claude/skills/leak/SKILL.md").symlink_to(secret)
     (work / ".claude/skills/loop").symlink_to(".")
@@ -181,7 +166,7 @@ def test_hostile_folders_cost_a_line_each_and_nothing_else(work: Path) -> None:
     skill(work, "bomb", description="&a [*a]")
     (work / ".claude/skills/empty").mkdir()
     skill(work, "good", "Fine. !`ls`")
-    keep(work, ".claude/skills/good/deep/a/b/c/d/e.md", "x")
+    put(work, ".claude/skills/good/deep/a/b/c/d/e.md", "x")
     (work / ".claude/skills/good/up").symlink_to("..")
     (work / ".claude/agents").mkdir()
     os.mkfifo(work / ".claude/agents/pipe.md")
@@ -199,7 +184,7 @@ def test_hostile_folders_cost_a_line_each_and_nothing_else(work: Path) -> None:
 
 def test_many_skills_stay_within_the_budget(work: Path) -> None:
     for number in range(120):
-        skill(home(work), f"skill-{number:03}", description="word " * 200)
+        skill(home_of(work), f"skill-{number:03}", description="word " * 200)
     taught = tools_sent(work)["Skill"].partition("\n\n")[2]
     assert len(taught.encode()) <= 8_000
     assert [line.partition(":")[0] for line in taught.splitlines()] == [f"skill-{n:03}" for n in range(120)]

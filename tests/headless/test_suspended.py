@@ -6,32 +6,13 @@ import json
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.forking import start
-from tests.helpers import agent, call, clean_env, script
-
-
-def once(line: str) -> dict[str, Any]:
-    return call("Bash", command=f"echo {line} >> log")
-
-
-def log(work: Path) -> list[str]:
-    return (work / "log").read_text().split() if (work / "log").exists() else []
-
-
-def suspend(work: Path, replies: list[dict[str, Any]], *flags: str) -> subprocess.CompletedProcess[str]:
-    model = script(work / "s.toml", replies)
-    done = agent(["-p", "--model", model, "--on-ask", "suspend", *flags, "do it"], work)
-    assert done.returncode == 3, done.stderr
-    return done
-
-
-def pending(work: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(agent(["pending", "--json"], work).stdout)
-    return found
+from tests.support.fork_server import start
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
+from tests.support.suspended_runs import WRITE, log, once, pending, plan_run, suspend
 
 
 def test_propose_approve_run_observe_propose_again_approve_sum_up(work: Path) -> None:
@@ -139,16 +120,6 @@ def test_on_ask_deny_lets_the_model_decide_and_fail_ends_the_run(work: Path) -> 
     assert json.loads(done.stdout)["outcome"] == "failed"
     assert "the user is needed for: Run: echo one" in done.stderr
     assert log(work) == []
-
-
-PLAN = call("ExitPlanMode", plan="# Plan\n1. Write b.txt")
-WRITE = call("Write", file_path="b.txt", content="x")
-
-
-def plan_run(work: Path, *more: dict[str, Any]) -> None:
-    model = script(work / "s.toml", [{"calls": [PLAN]}, *more])
-    done = agent(["-p", "--model", model, "--permission-mode", "plan", "plan it"], work)
-    assert (done.returncode, done.stdout) == (3, "# Plan\n1. Write b.txt\n"), done.stderr
 
 
 def test_a_plan_waits_and_is_approved_into_a_mode(work: Path) -> None:

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.headless.test_suspended import pending
-from tests.helpers import agent, call, script
-from tests.test_plugins import install
+from tests.support.plugin_packages import install
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.suspended_runs import pending
 
 TOOL = """
 from agent_tools.base import Effect, Suspend, Tool, ToolResult

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, clean_env, script
-from tests.providers.server import ModelServer, Reply
+from tests.support.model_server import ModelServer, Reply
+from tests.support.program import agent, clean_env
+from tests.support.scripts import script
 
 # Colours, the clipboard, the title, 8-bit controls, and marks that reorder text.
 STEERING = "a\x1b[31mred\x1b]52;c;QUJD\x07 \x1b]0;title\x1b\\ \x9b2J \u202eevil\nnext\ttab é ☃"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.session.codec import sealed, unsealed
-from tests.headless.test_decisions import as_printed, printed
-from tests.headless.test_suspended import PLAN, WRITE, pending, plan_run
-from tests.helpers import agent, script
+from tests.support.program import agent
+from tests.support.scripts import script
+from tests.support.suspended_runs import PLAN, WRITE, as_printed, pending, plan_run, printed
 
 
 def results(work: Path) -> list[str]:

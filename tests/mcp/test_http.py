@@ -15,7 +15,7 @@ import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.client import make_client
-from tests.mcp.company import HERE, ask, company, eventually, text_of
+from tests.support.mcp.running import HERE, ask, company, eventually, text_of
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])

@@ -15,8 +15,8 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.credentials import Login, Logins, key_of, may_carry
 from agent_cli.mcp.login import log_in, revoke
-from tests.mcp.company import PATIENCE, ask, company, text_of
-from tests.mcp.locked import METADATA, RESOURCE, TOKEN, Locked, browse, locked
+from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, browse, locked
+from tests.support.mcp.running import PATIENCE, ask, company, text_of
 
 SENTENCE = "web wants a login: agent mcp login web"
 

@@ -13,9 +13,10 @@ import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.credentials import Login, Logins, key_of
-from tests.helpers import agent, call, clean_env, script
-from tests.mcp.company import PATIENCE
-from tests.mcp.locked import METADATA, Locked, browse, locked
+from tests.support.mcp.login_server import METADATA, Locked, browse, locked
+from tests.support.mcp.running import PATIENCE
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
 
 METHOD = "code_challenge_method=S256"
 SENTENCE = "web wants a login: agent mcp login web"

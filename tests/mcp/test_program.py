@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from agent_cli.config.schema import McpServer
-from tests.helpers import ROOT, agent, call, clean_env, script
-from tests.mcp.company import GOOD, ask, company, config, eventually, raw, text_of
+from tests.support.fork_server import ROOT
+from tests.support.mcp.running import GOOD, ask, company, config, eventually, raw, text_of
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
 
 
 @pytest.fixture
@@ -218,7 +220,7 @@ def test_a_killed_run_leaves_no_server(place: Path) -> None:
     assert pids
     process.terminate()
     assert process.wait(20) == 143
-    from tests.mcp.company import alive
+    from tests.support.mcp.running import alive
 
     eventually(lambda: not any(alive(pid) for pid in pids))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.schema import McpServer
-from tests.mcp.company import ask, company, text_of
+from tests.support.mcp.running import ask, company, text_of
 
 pytest.importorskip("mcp_server_git")
 pytest.importorskip("mcp_server_time")

@@ -15,7 +15,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp import stdio
 from agent_cli.mcp.catalog import McpRequestError, offers_of
 from agent_cli.mcp.supervisor import Loop
-from tests.mcp.company import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
+from tests.support.mcp.running import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
 
 
 def test_a_server_of_the_sdk_from_its_start_to_its_end(tmp_path: Path) -> None:

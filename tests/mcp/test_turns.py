@@ -25,10 +25,10 @@ from agent_cli.mcp.resources import prompts_of, with_resources
 from agent_cli.mcp.tool_search import ToolSearch, UseTool
 from agent_tools.base import ToolError
 from agent_tools.registry import BUILTIN
-from tests.engine.test_subagents import story, task
-from tests.engine.world import World
-from tests.helpers import call
-from tests.mcp.company import GOOD, company, eventually, raw
+from tests.support.mcp.running import GOOD, company, eventually, raw
+from tests.support.scripts import call, task
+from tests.support.subagent_turns import story
+from tests.support.turns import World
 
 
 def world(servers: Servers, root: Path, calls: list[Any], *answers: Any, **more: Any) -> World:

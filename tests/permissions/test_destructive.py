@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -15,12 +14,8 @@ from agent_cli.permissions.policy import Mode, Policy
 from agent_cli.permissions.shell.analysis import analyse
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from tests.tools.sandboxing import confined
-
-
-def git(root: Path, *words: str) -> None:
-    who = ("-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+from tests.support.repositories import git
+from tests.support.sandboxes import confined
 
 
 @pytest.fixture

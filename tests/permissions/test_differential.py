@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from tests.permissions.differential import differences
-from tests.permissions.word_lines import WordLines
+from tests.permissions.bash_differences import differences
+from tests.permissions.random_word_lines import WordLines
 
 LINES = int(os.environ.get("FUZZ_LINES", "20000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

@@ -8,7 +8,8 @@ import pytest
 
 from agent_cli.core.rules import RuleList, read_rule
 from agent_cli.permissions.rule_examples import check_examples
-from tests.helpers import agent, script
+from tests.support.program import agent
+from tests.support.scripts import script
 
 
 def wrong(kind: RuleList, text: str, root: Path, match: str = "", not_match: str = "") -> list[str]:

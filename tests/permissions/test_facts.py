@@ -16,13 +16,7 @@ from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.text import UNSAFE
-from tests.permissions.test_destructive import git
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "work" / "src").mkdir(parents=True)
-    return tmp_path / "work"
+from tests.support.repositories import git
 
 
 def told(root: Path, command: str, *allow: str, kind: str = "run", tool: str = "Bash") -> list[str]:

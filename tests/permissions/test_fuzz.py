@@ -20,9 +20,9 @@ from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from tests.permissions.grammar import Grammar
-from tests.permissions.grammar_words import READERS, SPECIAL
-from tests.permissions.running import Place, Ran
+from tests.permissions.marker_programs import Place, Ran
+from tests.permissions.random_line_parts import READERS, SPECIAL
+from tests.permissions.random_lines import Grammar
 
 LINES = int(os.environ.get("FUZZ_LINES", "1000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

@@ -13,8 +13,8 @@ from agent_cli.permissions.git.use import Use
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from tests.checkpoints.playing import git
-from tests.permissions.hostile_git import begin_inner
+from tests.support.hostile.git import begin_inner
+from tests.support.repositories import git
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 

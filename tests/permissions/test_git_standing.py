@@ -21,9 +21,9 @@ from agent_cli.permissions.git.standing import (
     parsed_by_git,
 )
 from agent_cli.permissions.git.use import NotUsableError, git_to_read
-from tests.checkpoints.playing import git
-from tests.helpers import clean_env
-from tests.permissions.git_tables import HARMLESS, HIDDEN, HOSTILE
+from tests.support.hostile.git_configurations import HARMLESS, HIDDEN, HOSTILE
+from tests.support.program import clean_env
+from tests.support.repositories import git
 
 CONFIGS = int(os.environ.get("FUZZ_CONFIGS", "300"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

@@ -12,20 +12,18 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agent_cli.providers.registry import LOCAL_SERVERS, base_url_of, find
-from tests.helpers import clean_env, script
-from tests.permissions import hostile_more
-from tests.permissions.hostile import REPOSITORIES, marker, python
+from tests.support.hostile import files
+from tests.support.hostile.settings import REPOSITORIES, marker, python
+from tests.support.program import clean_env
+from tests.support.scripts import script
+from tests.support.tracing import AGENT, STRACE, whole_calls
 
 SECONDS = 20
-# As the installed command does it: the working directory is not on the import path.
-AGENT = [sys.executable, "-P", "-c", "from agent_cli.__main__ import main; main()"]
 COMMANDS = {"run": ["-p", "hi"], "doctor": ["doctor"], "rules": ["permissions", "list"], "trust": ["trust", "--show"]}
 # Settings with a mistake end a run: usage or settings, exit code 2.
 CODES = {"run": (0, 2), "doctor": (0, 1), "rules": (0, 2), "trust": (0, 2)}
@@ -33,21 +31,6 @@ PORTS = [base_url_of(find(name), {"OLLAMA_HOST": "127.0.0.1:9"}).split(":")[2].s
 ALL = int(os.environ.get("FUZZ_LINES", "0")) > 10_000
 LOCAL = rf'sin_port=htons\(({"|".join(PORTS)})\), sin_addr=inet_addr\("127\.0\.0\.1"\)'
 SAMPLE = ["settings_of_claude_with_hooks", "mcp_servers", "git_that_would_run_programs", "programs_named_like_ours"]
-
-
-def _strace() -> list[str]:
-    """How to watch a program; empty where it cannot be."""
-    calls = "execve,execveat,connect,sendto,sendmsg,chdir,fchdir,clone,clone3,fork,vfork"
-    command = ["strace", "-f", "-qq", "-s", "4096", "-e", f"trace={calls}"]
-    # Where the kernel does the choosing, the calls that are not looked at cost nothing.
-    for tried in ([*command, "--seccomp-bpf"], command):
-        with suppress(OSError):
-            if subprocess.run([*tried, "true"], capture_output=True, check=False).returncode == 0:
-                return tried
-    return []
-
-
-STRACE = _strace()
 
 
 class Opened:
@@ -143,26 +126,6 @@ def violations(trace: str, cwd: str, root: str) -> list[str]:
     return wrong
 
 
-def whole_calls(trace: str) -> Iterator[tuple[str, str, str]]:
-    """Process, the process that forked last, and call; the halves of interrupted lines joined.
-
-    What a fork returns is no help: inside a namespace processes have other numbers.
-    """
-    begun: dict[str, str] = {}
-    forked = ""
-    for line in trace.splitlines():
-        pid, _, call = line.partition(" ")
-        call = call.strip()
-        if re.match(r"(clone3?|v?fork)\(", call):
-            forked = pid
-        if call.endswith("<unfinished ...>"):
-            begun[pid] = call.removesuffix("<unfinished ...>")
-        elif resumed := re.match(r"<\.\.\. \w+ resumed>", call):
-            yield pid, forked, begun.pop(pid, "") + call[resumed.end() :]
-        else:
-            yield pid, forked, call
-
-
 def _is_outside(folder: str, root: str) -> bool:
     return folder != "unknown" and folder != root and not folder.startswith(f"{root}/")
 
@@ -202,7 +165,7 @@ def test_the_module_form_does_not_import_from_the_working_directory(tmp_path: Pa
 
 def test_there_are_forty_and_more() -> None:
     assert len(REPOSITORIES) >= 40
-    assert any(build.__module__ == hostile_more.__name__ for build in REPOSITORIES.values())
+    assert any(build.__module__ == files.__name__ for build in REPOSITORIES.values())
 
 
 @pytest.mark.slow

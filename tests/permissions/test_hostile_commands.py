@@ -14,11 +14,11 @@ import pytest
 
 from agent_cli.cli import command_names
 from agent_cli.cli.app import PROMPT, load_command
-from tests.permissions import hostile_more
-from tests.permissions.hostile import REPOSITORIES, marker
-from tests.permissions.hostile_git import GIT_REPOSITORIES
-from tests.permissions.test_hostile_git import ALL
-from tests.permissions.test_hostile_git import Opened as OpenedByGit
+from tests.support.hostile import files
+from tests.support.hostile.git import GIT_REPOSITORIES
+from tests.support.hostile.opened import ALL
+from tests.support.hostile.opened import Opened as OpenedByGit
+from tests.support.hostile.settings import REPOSITORIES, marker
 
 # The words with which each command is tried, the first ones being its name. "" is a run without a command.
 WORDS: dict[str, list[list[str]]] = {
@@ -96,7 +96,7 @@ def _chosen() -> Iterator[Any]:
 def test_no_command_is_forgotten() -> None:
     assert set(commands()) == {*WORDS, *EXCEPT}
     assert not set(WORDS) & set(EXCEPT)
-    assert hostile_more.bare_repository_inside.__name__ in REPOSITORIES
+    assert files.bare_repository_inside.__name__ in REPOSITORIES
     assert len(EVERYTHING) >= 140
 
 

@@ -15,12 +15,6 @@ from agent_tools.fs.workspace import Workspace
 ALLOW, ASK, DENY = Level.ALLOW, Level.ASK, Level.DENY
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "work" / "src").mkdir(parents=True)
-    return tmp_path / "work"
-
-
 def policy(root: Path, *, mode: Mode = "default", **lists: str) -> Policy:
     rules = [read_rule(k, r, "test", root) for k, texts in lists.items() for r in split_rules(texts)]  # type: ignore[arg-type]
     return Policy(Workspace(root), rules, mode)

@@ -10,7 +10,7 @@ from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from tests.tools.sandboxing import confined
+from tests.support.sandboxes import confined
 
 # What a developer types on a usual day. Nothing of it needs more than the workspace, caches and a loopback.
 FREE = """

@@ -12,7 +12,7 @@ from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from tests.counting import steps
+from tests.support.call_counts import steps
 
 NAMES = st.sampled_from(["src", "a.py", ".env", ".env.local", "secrets", ".ssh", "id_rsa", "key.pem", "x.key", "docs"])
 SPECS = st.sampled_from(["*.py", "secrets/**", "/src/*", ".env*", "//etc/**", "**/docs", "~/x", "src/a.py", "key.pem"])

@@ -14,8 +14,8 @@ from agent_cli.permissions.shell.parser import find_shfmt, too_long
 from agent_cli.permissions.shell.scope import Scope
 from agent_cli.permissions.shell.walker import Walk
 from agent_cli.permissions.shell.words import SimpleCommand
-from tests.counting import steps
-from tests.helpers import examples
+from tests.support.call_counts import steps
+from tests.support.hypothesis_examples import examples
 
 CWD = "/repo"
 

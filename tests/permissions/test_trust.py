@@ -10,7 +10,8 @@ import pytest
 
 from agent_cli.permissions import trust_scan
 from agent_cli.permissions.trust import TrustStore, agree, evaluate_trust, fingerprints, keep_trust, trusts_folder
-from tests.helpers import agent, script
+from tests.support.program import agent
+from tests.support.scripts import script
 
 FILES = {
     ".agentrc": 'model = "openai/gpt-5"\n[permissions]\nallow = ["Bash(npm test)"]\ndeny = ["Read(.env)"]\n',

@@ -11,8 +11,8 @@ from agent_cli.core.results import Usage
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import ModelError, Request
 from agent_tools.cancel import CancelToken
-from tests.providers.server import Call, ModelServer, Received, Reply
-from tests.providers.wires import TOOLS, Answer, gathered
+from tests.support.model_server import Call, ModelServer, Received, Reply
+from tests.support.wires import TOOLS, Answer, gathered
 
 OLD, NEW = "claude-sonnet-4-5-20250929", "claude-sonnet-5"
 MARK = {"type": "ephemeral"}

@@ -17,25 +17,15 @@ from agent_cli.providers.base import MessageStop, ModelError, Notice, Started, T
 from agent_cli.providers.http import Timeouts
 from agent_cli.providers.retry import Retrying
 from agent_tools.cancel import CancelledError, CancelToken
-from tests.providers.doors import PROMPT
-from tests.providers.proxy import Proxy
-from tests.providers.server import Call, ModelServer, Reply
-from tests.providers.wires import WIRES, Wire, ask, gathered, request
+from tests.support.http_proxy import Proxy
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.stalled_ports import PROMPT
+from tests.support.wires import Wire, ask, every_wire, gathered, request, without_breakpoints
 
 UMLAUTS = "Grüße — 你好 🐍 end"
 ODD = "line\u2028separator, \x85, \x0b, \x00"
 
-every_wire = pytest.mark.parametrize(
-    "wire", [pytest.param(w, id=w.name, marks=[] if w.strict else [pytest.mark.slow]) for w in WIRES]
-)
-pytestmark = every_wire
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+pytestmark = [every_wire, pytest.mark.usefixtures("clean_environment")]
 
 
 # What is said.
@@ -182,12 +172,6 @@ def test_broken_arguments_go_back_as_an_empty_object(wire: Wire) -> None:
     with ModelServer([Reply(text="ok")]) as server:
         ask(wire, server, messages=(UserMessage("x"), broken, ToolMessage("c1", "Read", "bad JSON", is_error=True)))
         assert '{\\"path' not in server.requests[0].raw.decode()
-
-
-def without_breakpoints(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: without_breakpoints(v) for k, v in value.items() if k != "cache_control"}
-    return [without_breakpoints(v) for v in value] if isinstance(value, list) else value
 
 
 def test_a_request_is_the_previous_one_and_a_suffix(wire: Wire) -> None:

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import Request
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
 from agent_tools.media import Media
-from tests.providers.server import ModelServer, Reply
-from tests.providers.test_contract import every_wire, no_proxy, without_breakpoints
-from tests.providers.wires import Wire, ask, gathered, request
-
-__all__ = ["no_proxy"]
+from tests.support.model_server import ModelServer, Reply
+from tests.support.wires import Wire, ask, every_wire, gathered, request, without_breakpoints
 
 PIXEL = Media("image/png", "iVBORw0KGgo=", "shots/one.png")
+pytestmark = pytest.mark.usefixtures("clean_environment")
 PAPER = Media("application/pdf", "JVBERi0xLjQ=", "paper.pdf")
 
 

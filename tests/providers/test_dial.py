@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,12 +11,10 @@ from agent_cli.providers.base import ModelError
 from agent_cli.providers.http import HttpPool, Timeouts
 from agent_tools.cancel import CancelToken
 from agent_tools.net import connect
-from tests.providers import server as scripted
-from tests.providers.doors import BODY, PROMPT, body_of, cancelled_within, clean_environment, http, silent_port
-from tests.providers.proxy import Proxy
-from tests.providers.server import ModelServer
-
-__all__ = ["clean_environment"]
+from tests.support import model_server as scripted
+from tests.support.http_proxy import Proxy
+from tests.support.model_server import ModelServer
+from tests.support.stalled_ports import BODY, PROMPT, body_of, cancelled_within, http, silent_port
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -75,21 +71,6 @@ def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.Mo
 
 
 # TLS.
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A throw-away certificate for 127.0.0.1, with its key in the same file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("THE TLS TESTS DID NOT RUN: there is no openssl command to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    both = folder / "both.pem"
-    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
-    return both
 
 
 def tls_server(certificate: Path, *replies: scripted.Reply) -> ModelServer:

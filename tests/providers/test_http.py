@@ -14,11 +14,9 @@ from agent_cli.providers.base import ModelError
 from agent_cli.providers.http import HttpPool, Timeouts
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net import connect
-from tests.providers import server as scripted
-from tests.providers.doors import BODY, PROMPT, body_of, cancelled_within, clean_environment, full_port, http
-from tests.providers.server import ModelServer
-
-__all__ = ["clean_environment"]
+from tests.support import model_server as scripted
+from tests.support.model_server import ModelServer
+from tests.support.stalled_ports import BODY, PROMPT, body_of, cancelled_within, full_port, http
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 

@@ -18,10 +18,7 @@ from agent_cli.providers.http import Timeouts
 from agent_cli.providers.http_client import SSEDecoder
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
-from tests.providers.doors import clean_environment
-from tests.providers.replies import Protocol, Reply, events
-
-__all__ = ["clean_environment"]
+from tests.support.model_replies import Protocol, Reply, events
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 

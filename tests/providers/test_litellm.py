@@ -41,9 +41,9 @@ from agent_cli.providers.litellm import LiteLLM, LiteLLMWorker, close_workers
 from agent_cli.providers.litellm_convert import arguments_of
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelledError, CancelToken
-from tests.helpers import end_listening
-from tests.providers.doors import PROMPT
-from tests.providers.server import Call, ModelServer, Reply
+from tests.support.loopback import end_listening
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.stalled_ports import PROMPT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("litellm")]
 

@@ -23,10 +23,10 @@ from agent_cli.providers.http import Timeouts
 from agent_cli.providers.litellm import close_workers
 from agent_cli.providers.litellm_worker import classify
 from agent_tools.cancel import CancelToken
-from tests.helpers import agent
-from tests.providers.dialects import CHAT_STOPS, DIALECTS, OVERLOADED, Dialect, gemini
-from tests.providers.replies import Call, Reply
-from tests.providers.wires import TOOLS, Answer, gathered
+from tests.providers.provider_dialects import CHAT_STOPS, DIALECTS, OVERLOADED, Dialect, gemini
+from tests.support.model_replies import Call, Reply
+from tests.support.program import agent
+from tests.support.wires import TOOLS, Answer, gathered
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("litellm")]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agent_cli.providers.base import ModelError
-from tests.providers.replies import Call, Protocol, Reply, events, whole
-from tests.providers.server import ModelServer
-from tests.providers.wires import WIRES, Wire, ask
+from tests.support.model_replies import Call, Protocol, Reply, events, whole
+from tests.support.model_server import ModelServer
+from tests.support.wires import WIRES, Wire, ask
 
 STRICT = [wire for wire in WIRES if wire.strict]
 ODD: tuple[Any, ...] = (

@@ -11,8 +11,8 @@ from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, 
 from agent_cli.providers.base import ModelError, Request, TextChunk
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
-from tests.providers.server import Call, ModelServer, Received, Reply
-from tests.providers.wires import TOOLS, Answer, gathered
+from tests.support.model_server import Call, ModelServer, Received, Reply
+from tests.support.wires import TOOLS, Answer, gathered
 
 
 def stream_of(*events: dict[str, Any] | str) -> Reply:

@@ -10,9 +10,9 @@ import subprocess
 import zlib
 from pathlib import Path
 
-from tests.helpers import call, script
-from tests.providers.server import ModelServer, Reply
-from tests.pty.drawn import Drawn
+from tests.support.model_server import ModelServer, Reply
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import call, script
 
 SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}
 

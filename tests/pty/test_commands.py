@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.headless.test_commands_and_images import command, png
-from tests.helpers import script
-from tests.pty.screen import Terminal
+from tests.support.extension_files import command
+from tests.support.pty_session import Terminal
+from tests.support.sample_files import picture
+from tests.support.scripts import script
 
 
 def test_the_persons_commands_are_listed_expanded_and_never_before_ours(work: Path) -> None:
@@ -30,7 +31,7 @@ def test_the_persons_commands_are_listed_expanded_and_never_before_ours(work: Pa
 
 
 def test_an_image_goes_with_the_first_message(work: Path) -> None:
-    (work / "shot.png").write_bytes(png())
+    (work / "shot.png").write_bytes(picture())
     model = script(work.parent / "s.toml", [{"text": "A dot."}, {"text": "Still a dot."}])
     refused = Terminal(["-i", "shot.png", "--model", model], work)
     refused.expect("known")

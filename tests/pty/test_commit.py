@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.checkpoints.playing import git
-from tests.helpers import call, script
-from tests.pty.drawn import Drawn
+from tests.support.pty_screen import Drawn
+from tests.support.repositories import git
+from tests.support.scripts import call, script
 
 
 def test_a_message_is_edited_and_committed(work: Path) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine.test_plan import plan
-from tests.headless.test_skills_and_agents import home, keep, skill
-from tests.helpers import call, script
-from tests.pty.drawn import Drawn
-from tests.pty.screen import Terminal
+from tests.support.extension_files import home_of, put, skill
+from tests.support.plans import plan
+from tests.support.pty_screen import Drawn
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 
 def test_what_files_add_is_listed_and_used(work: Path) -> None:
-    skill(home(work), "pdf", "Turn the page. !`cat a.txt`")
-    keep(
-        home(work),
+    skill(home_of(work), "pdf", "Turn the page. !`cat a.txt`")
+    put(
+        home_of(work),
         ".agent/agents/critic.md",
         "---\nname: critic\ndescription: Finds fault.\ntools: Read\n---\nBe strict.",
     )
@@ -36,7 +36,7 @@ def test_what_files_add_is_listed_and_used(work: Path) -> None:
 
 
 def test_a_command_in_a_prompt_is_asked_about(work: Path) -> None:
-    keep(home(work), ".agent/commands/make.md", "Made: !`touch made`")
+    put(home_of(work), ".agent/commands/make.md", "Made: !`touch made`")
     model = script(work.parent / "s.toml", [{"text": "So it is.", "expect": "Made: (no output)"}])
     terminal = Terminal(["--model", model], work)
     for answer, told in (("n", "/make was not sent"), ("y", "So it is.")):
@@ -72,7 +72,7 @@ def test_a_step_is_looked_at_and_sent_back(work: Path) -> None:
 
 
 def test_gates_and_commands_in_prompts_in_the_application(work: Path) -> None:
-    keep(home(work), ".agent/commands/make.md", "Made: !`touch made`")
+    put(home_of(work), ".agent/commands/make.md", "Made: !`touch made`")
     (work.parent / "home/.agentrc").write_text('review = "step"\n')
     replies = [
         {"calls": [plan("in_progress", "pending")], "expect": "Made: (no output)"},

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import call, script
-from tests.pty.drawn import Drawn
-from tests.tools.sandboxing import missing
+from tests.support.pty_screen import Drawn
+from tests.support.sandboxes import missing
+from tests.support.scripts import call, script
 
 
 def test_the_first_start_asks_which_model_and_keeps_the_answer(work: Path) -> None:

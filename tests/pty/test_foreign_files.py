@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import clean_env, script
-from tests.pty.drawn import Drawn
+from tests.support.program import clean_env
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import script
 
 
 def device(path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.helpers import call, script
-from tests.pty.screen import Terminal
-from tests.repository import git, with_remote
+from tests.support.pty_session import Terminal
+from tests.support.repositories import git, with_remote
+from tests.support.scripts import call, script
 
 ALLOWED = "Bash(git commit:*),Bash(git push:*)"
 WORK = [

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import call, script
-from tests.pty.screen import Terminal
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 RUN = {"calls": [call("Bash", command="touch made")]}
 QUESTION = {"question": "Which one?", "options": [{"label": "A"}, {"label": "B"}]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.helpers import call, script
-from tests.pty.screen import Terminal
-from tests.tools.test_shell import gone, soon
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
+from tests.support.waiting import gone, soon
 
 
 def test_background_commands_are_listed_and_end_with_the_session(work: Path) -> None:

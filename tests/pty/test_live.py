@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.pty.drawn import Drawn
+from tests.support.program import agent
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import call, script
 
 READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
 EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import agent, script
-from tests.mcp.company import PATIENCE, eventually
-from tests.mcp.locked import Locked, browse, locked
-from tests.pty.screen import Terminal
+from tests.support.mcp.login_server import Locked, browse, locked
+from tests.support.mcp.running import PATIENCE, eventually
+from tests.support.program import agent
+from tests.support.pty_session import Terminal
+from tests.support.scripts import script
 
 
 @pytest.fixture

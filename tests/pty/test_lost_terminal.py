@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.pty.drawn import Drawn
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_screen import Drawn
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 ENDS = ("kill", "hang_up")
 FIRST = {"text": "First.", "calls": [call("Read", file_path="a.txt"), call("Bash", command="echo one >> log")]}

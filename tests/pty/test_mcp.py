@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.helpers import call, script
-from tests.mcp.company import config, raw
-from tests.pty.screen import Terminal
+from tests.support.mcp.running import config, raw
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 
 def test_a_server_of_the_project_from_the_first_question_to_its_end(work: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.helpers import script
-from tests.pty.drawn import Drawn
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import script
 
 
 def test_a_memory_file_is_picked_edited_and_told(work: Path) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.permissions.test_destructive import git
-from tests.pty.drawn import Drawn
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_screen import Drawn
+from tests.support.pty_session import Terminal
+from tests.support.repositories import git
+from tests.support.scripts import call, script
 
 
 def test_what_would_be_lost_is_shown_before(work: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
 EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.pty.drawn import Drawn
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_screen import Drawn
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 WRITE = {"calls": [call("Write", file_path="left.txt", content="x\n")]}
 FAILS = {"error": {"kind": "bad_request", "message": "that was too much"}}

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli import __version__
-from tests.helpers import call, script
-from tests.providers.server import Call, ModelServer, Reply
-from tests.pty.drawn import Drawn
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import call, script
 
 SCREENS = Path(__file__).parent / "screens"
 READ = {"text": "I look at it first.", "calls": [call("Read", file_path="a.txt")]}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import script
-from tests.pty.tmux import Tmux
+from tests.pty.tmux_session import Tmux
+from tests.support.scripts import script
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 

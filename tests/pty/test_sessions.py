@@ -7,9 +7,10 @@ import json
 import re
 from pathlib import Path
 
-from tests.helpers import agent, call, script
-from tests.pty.drawn import Drawn
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_screen import Drawn
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 ASK = {"text": "I run it.", "calls": [call("Bash", command="touch made")]}
 

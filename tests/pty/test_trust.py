@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, script
-from tests.pty.drawn import Drawn
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_screen import Drawn
+from tests.support.pty_session import Terminal
+from tests.support.scripts import script
 
 ASKED = "Trust it? [y/N]"
 

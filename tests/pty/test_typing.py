@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import script
-from tests.pty.drawn import Drawn
+from tests.support.pty_screen import Drawn
+from tests.support.scripts import script
 
 
 @pytest.mark.slow

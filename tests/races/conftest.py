@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.races.swapping import Ground
+from tests.support.link_swaps import Ground
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.extensions import mentions
 from agent_cli.extensions.mentions import with_files
-from tests.races.swapping import SECRET, Ground
+from tests.support.link_swaps import SECRET, Ground
 
 
 @pytest.mark.parametrize("victim", ["d", "d/a.txt"])

@@ -13,9 +13,9 @@ from agent_tools.fs import files
 from agent_tools.search import grep
 from agent_tools.search.containment import Steady
 from agent_tools.search.ripgrep import find_rg
-from tests.helpers import agent, call, script
-from tests.races.swapping import SECRET, Ground
-from tests.races.test_tools import NEW, OUTSIDE, READS, WRITES
+from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
+from tests.support.program import agent
+from tests.support.scripts import call, script
 
 CHANGED = "changed after it was checked"
 

@@ -8,31 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.races.swapping import SECRET, Ground
+from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
 
-# The same as a pattern that is not the text itself, which messages repeat.
-OUTSIDE = SECRET.replace("-", "[-]")
-
-
-EDIT = {"old_string": "needle", "new_string": "needle."}
-WRITES: dict[str, Callable[[int], dict[str, Any]]] = {
-    "Write": lambda n: {"file_path": "d/a.txt", "content": f"needle {n}\n"},
-    "Edit": lambda n: {"file_path": "d/a.txt", **EDIT},
-    "MultiEdit": lambda n: {"edits": [{"file_path": f"d/{name}", **EDIT} for name in ("a.txt", "sub/b.txt")]},
-    "NotebookEdit": lambda n: {"notebook_path": "d/n.ipynb", "cell_id": "one", "new_source": f"needle {n}"},
-}
-NEW: dict[str, Callable[[int], dict[str, Any]]] = {
-    "Write": lambda n: {"file_path": f"d/new/{n}.txt", "content": "x\n"},
-    "Edit": lambda n: {"file_path": f"d/{n}.txt", "old_string": "", "new_string": "x\n"},
-    "MultiEdit": lambda n: {"file_path": f"d/{n}.txt", "edits": [{"old_string": "", "new_string": "x\n"}]},
-}
-READS: dict[str, dict[str, Any]] = {
-    "Read": {"file_path": "d/a.txt"},
-    "NotebookRead": {"notebook_path": "d/n.ipynb"},
-    "LS": {"path": "."},
-    "Glob": {"pattern": "**/*.txt"},
-    "Grep": {"pattern": f"needle|{OUTSIDE}", "output_mode": "content"},
-}
 BELOW: dict[str, dict[str, Any]] = {
     "LS": {"path": "d"},
     "Glob": {"pattern": "d/**"},

@@ -17,7 +17,7 @@ from agent_cli.checkpoints.undo import UndoManager, put_back
 from agent_cli.checkpoints.undo_plan import Item
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
-from tests.races.swapping import SECRET, Ground
+from tests.support.link_swaps import SECRET, Ground
 
 NAMES = ("a.txt", "sub/b.txt", "n.ipynb")
 

@@ -16,8 +16,10 @@ import pytest
 
 from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.session.store import SessionStore
-from tests.helpers import ROOT, agent, call, clean_env, script
-from tests.session.crashing import unpaired
+from tests.support.crashes import unpaired
+from tests.support.fork_server import ROOT
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script
 
 POINTS = int(os.environ.get("CRASH_POINTS", "40"))
 SEED = int(os.environ.get("CRASH_SEED", "1"))
@@ -27,7 +29,7 @@ RUNS = max(3, POINTS // 50)
 
 @pytest.mark.timeout(600)
 def test_kills_at_every_kind_of_point(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.session.crashing", str(POINTS), str(SEED), str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.crashes", str(POINTS), str(SEED), str(tmp_path)]
     env = {**clean_env(tmp_path / "home"), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=580, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agent_cli.session.drafts import Draft, DraftFile, take_orphan
 from agent_cli.session.store import SessionStore
-from tests.helpers import ROOT
-from tests.tools.faults import fill, mount_small, own_mounts
+from tests.support.file_faults import fill, mount_small, own_mounts
+from tests.support.fork_server import ROOT
 
 TYPE = """
 import os, sys

@@ -31,8 +31,8 @@ from agent_cli.session.export.formats import (
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.display import Diff, TodoItem, TodoView
-from tests.helpers import examples
-from tests.session.kept import answered, called, ended, keep, log_bytes, said, session_id
+from tests.support.hypothesis_examples import examples
+from tests.support.session_logs import answered, called, ended, keep, log_bytes, said, session_id
 
 HOSTILE = [
     "<script>alert(1)</script>",

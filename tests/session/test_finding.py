@@ -26,7 +26,7 @@ from agent_cli.session.search import SeveralSessionsError, find_session, says
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import everywhere, glance, glances, size
 from agent_tools.display import CommandOutput
-from tests.session.kept import answered, called, ended, keep, said, session_id, turn
+from tests.support.session_logs import answered, called, ended, keep, said, session_id, turn
 
 
 @pytest.fixture

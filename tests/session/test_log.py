@@ -9,43 +9,17 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from agent_cli.core.events import MessageAdded, Rewound, TextDelta, ToolFinished, TurnFinished
-from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.core.results import Diagnostics, Failure, Usage
+from agent_cli.core.events import MessageAdded, Rewound, ToolFinished
+from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.results import Usage
 from agent_cli.session.codec import sealed, unsealed
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.display import Diff
 from agent_tools.media import Media
-from tests.tools.faults import fill, mount_small, own_mounts
-
-HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")
-MESSAGES = [
-    UserMessage("fix\u2028it \u0085 é 😀\n"),
-    AssistantMessage(
-        (Thinking("hm", "sig"), Text("I look."), ToolCall("c1", "Read", {"file_path": "a"})), "tool_use", "id", "m"
-    ),
-    ToolMessage("c1", "Read", "text", is_error=False),
-    AssistantMessage((Text("Done."),), "end_turn"),
-]
-
-
-def quiet(text: str) -> None:
-    raise AssertionError(text)
-
-
-def write(path: Path) -> None:
-    log = SessionLog(path, quiet)
-    log.create(HEADER)
-    for message in MESSAGES:
-        log.record(MessageAdded(message))
-        log.record(TextDelta("not kept"))
-    log.record(ToolFinished("c1", "Read", False, 3, Diff("a", "@@", 1, 2), {"/w/a": "hash"}))
-    end = Diagnostics(2, 1, 50, 40, "stop", "completed")
-    log.record(TurnFinished("Complete", end, Usage(5, 6), "Done.", failure=Failure("auth", "no")))
-    log.close()
+from tests.support.file_faults import fill, mount_small, own_mounts
+from tests.support.session_logs import HEADER, MESSAGES, quiet, write_log
 
 
 def test_images_are_read_back(tmp_path: Path) -> None:
@@ -65,7 +39,7 @@ def test_images_are_read_back(tmp_path: Path) -> None:
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "s-1.jsonl"
-    write(path)
+    write_log(path)
     found = restore(path.read_bytes(), "s-1")
     assert found.header == HEADER
     assert list(found.history) == MESSAGES
@@ -79,7 +53,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 def test_records_are_ascii_lines_with_every_field(tmp_path: Path) -> None:
     path = tmp_path / "s-1.jsonl"
-    write(path)
+    write_log(path)
     lines = path.read_bytes().splitlines()
     assert len(lines) == 1 + len(MESSAGES) + 2
     parent = ""
@@ -101,7 +75,7 @@ def test_a_session_in_which_nothing_was_said_leaves_no_file(tmp_path: Path) -> N
 @pytest.mark.parametrize("spoil", ["torn", "nul", "flipped", "joined", "empty lines", "foreign"])
 def test_damaged_records_are_skipped_and_counted(tmp_path: Path, spoil: str) -> None:
     path = tmp_path / "s.jsonl"
-    write(path)
+    write_log(path)
     lines = path.read_bytes().splitlines(keepends=True)
     good = len(lines)
     if spoil == "torn":
@@ -125,7 +99,7 @@ def test_damaged_records_are_skipped_and_counted(tmp_path: Path, spoil: str) -> 
 
 def test_going_on_after_a_torn_tail_keeps_the_next_record_apart(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    write(path)
+    write_log(path)
     path.write_bytes(path.read_bytes()[:-30])
     found = restore(path.read_bytes(), "s")
     log = SessionLog(path, quiet)
@@ -140,7 +114,7 @@ def test_going_on_after_a_torn_tail_keeps_the_next_record_apart(tmp_path: Path) 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    write(path)
+    write_log(path)
     first = SessionLog(path, quiet)
     first.acquire()
     with pytest.raises(SessionBusyError, match="open in another process"):
@@ -178,7 +152,7 @@ def test_sealing_is_reversible_and_notices_any_flipped_byte() -> None:
 def test_finding_by_the_beginning_of_an_id(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, Path("/some/project"))
     for name in ("aaaa-1", "aaab-2"):
-        write(store.path(name))
+        write_log(store.path(name))
     os.utime(store.path("aaaa-1"), (1, 1))
     assert store.latest() == "aaab-2"
     # A program that ends lines in its own way leaves no line feed, and all the records.

@@ -27,7 +27,7 @@ from agent_cli.session.codec import read_bytes
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore
-from tests.session.crashing import unpaired
+from tests.support.crashes import unpaired
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "200"))
 HEADER = Header("s-1", "/w", "/w", "a/b", "Be good.", ("Read",), "1")

@@ -13,24 +13,9 @@ from agent_cli.core.redact import HIDDEN, Redactor
 from agent_cli.session.codec import unsealed
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
-from tests.helpers import agent, call, script
-
-KEYS = [
-    "sk-ant-api03-abcdefghijklmnopqrst",
-    "sk-proj-abcdefghijklmnopqrst",
-    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
-    "github_pat_11ABCDEFG0abcdefghijkl",
-    "glpat-abcdefghijklmnopqrst",
-    "AKIAABCDEFGHIJKLMNOP",
-    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
-    "xoxb-1234567890-abcdefghij",
-    "sk_live_abcdefghijklmnopqrst",
-    "npm_abcdefghijklmnopqrstuvwxyz0123456789",
-    "pypi-AgEIcHlwaS5vcmcCJGFiY2RlZmdoaWprbG1ub3A",
-    "hf_abcdefghijklmnopqrstuvwxyz",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
-    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc\n-----END RSA PRIVATE KEY-----",
-]
+from tests.support.program import agent
+from tests.support.sample_keys import KEYS
+from tests.support.scripts import call, script
 
 
 @pytest.mark.parametrize("key", KEYS, ids=[k[:8].strip("-") for k in KEYS])

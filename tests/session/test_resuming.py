@@ -21,9 +21,10 @@ from agent_cli.session.log import PartialWriter, SessionLog
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore
-from tests.helpers import agent, call, script
-from tests.session.crashing import unpaired
-from tests.session.test_log import HEADER, quiet
+from tests.support.crashes import unpaired
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.session_logs import HEADER, quiet
 
 ASKED = AssistantMessage((ToolCall("c1", "Read", {"file_path": "a"}), ToolCall("c2", "Read", {"file_path": "b"})))
 

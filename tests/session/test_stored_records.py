@@ -14,7 +14,7 @@ import pytest
 from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended
 from agent_cli.session.restore import records, restore
 from agent_tools.record import Value, from_plain, to_plain
-from tests.session.stored import LINES, ROOTS, examples, tags
+from tests.session.stored_records import LINES, ROOTS, examples, tags
 
 STORED = LINES.read_text("utf-8").splitlines()
 CLASSES = {cls._tag: cls for cls in ROOTS}
@@ -33,7 +33,7 @@ def test_every_stored_record_is_read_and_written_as_it_was(tag: str) -> None:
 def test_every_kind_that_is_stored_now_has_a_line() -> None:
     known = {tag for line in STORED for tag in tags(json.loads(line))}
     now = {tag for cls in ROOTS for made in examples(cls) for tag in tags(json.loads(json.dumps(to_plain(made))))}
-    assert now <= known, "run python -m tests.session.stored"
+    assert now <= known, "run python -m tests.session.stored_records"
 
 
 def test_tags_are_given_and_do_not_follow_the_name_of_a_class() -> None:

@@ -15,9 +15,11 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.permissions import COPIES, kept_copies, owner_file
 from agent_cli.session.restore import restore
-from tests.helpers import ROOT, agent, clean_env, script
-from tests.session.test_log import HEADER, write
-from tests.tools.faults import unprivileged
+from tests.support.file_faults import unprivileged
+from tests.support.fork_server import ROOT
+from tests.support.program import agent, clean_env
+from tests.support.scripts import script
+from tests.support.session_logs import HEADER, write_log
 
 SAID = [UserMessage(f"Message {number}.") for number in range(6)]
 
@@ -49,7 +51,7 @@ def test_a_folder_that_can_be_made_later(tmp_path: Path) -> None:
 
 def test_a_file_that_may_be_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.jsonl"
-    write(path)
+    write_log(path)
     before = restore(path.read_bytes(), "s")
     said: list[str] = []
     log = SessionLog(path, said.append)
@@ -67,7 +69,7 @@ def test_a_file_that_may_be_written_later(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_what_another_process_said_meanwhile_is_not_mixed_with_this(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    write(path)
+    write_log(path)
     before = restore(path.read_bytes(), "s")
     said: list[str] = []
     log = SessionLog(path, said.append)
@@ -196,7 +198,7 @@ def test_who_has_a_session_open_is_named(work: Path) -> None:
 def test_a_file_written_anew_meanwhile_is_opened_again(tmp_path: Path) -> None:
     """Who waited for the lock on the old file must not write into it."""
     path = tmp_path / "s.jsonl"
-    write(path)
+    write_log(path)
     path.write_bytes(path.read_bytes()[:-30])
     for number in range(COPIES + 2):
         log = SessionLog(path, print)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.stories.day import Day, a_day
-from tests.tools.faults import own_mounts
+from tests.support.file_faults import own_mounts
+from tests.support.stories.day import Day, a_day
 
 _TOLD: pytest.StashKey[bool] = pytest.StashKey()
 

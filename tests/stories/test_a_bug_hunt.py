@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.stories.day import ALL, Day, story
-from tests.stories.model import bash, edit, plan, read, says, write
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.model import bash, edit, plan, read, says, write
 
 BUG = "def total(prices):\n    return sum(prices[1:])\n"
 TEST = """import unittest

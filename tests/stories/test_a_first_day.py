@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.stories.day import ALL, Day, story
-from tests.stories.model import bash, edit, read, says, write
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.model import bash, edit, read, says, write
 
 SLUG = """def slug(title):
     return title.lower().replace(" ", "-")

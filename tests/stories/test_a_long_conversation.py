@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.engine.narrow import SUMMARY
-from tests.stories.day import TERMINALS, Day, story
-from tests.stories.model import bash, plan, read, says, write
+from tests.support.narrow_model import SUMMARY
+from tests.support.stories.day import TERMINALS, Day, story
+from tests.support.stories.model import bash, plan, read, says, write
 
 FILES = 16
 FLAGS = ("--permission-mode", "acceptEdits", "--settings", "context_window = 26000")

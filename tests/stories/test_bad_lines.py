@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.stories.day import ALL, Day, story
-from tests.stories.model import bash, edit, read, refuses, says
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.model import bash, edit, read, refuses, says
 
 NOW = (("retry-after", "0"),)
 

@@ -8,11 +8,11 @@ import sys
 from typing import Any
 
 from agent_cli.core.results import Usage
-from tests.helpers import clean_env
-from tests.providers.replies import Call
-from tests.stories.day import Day, story
-from tests.stories.headless import Headless
-from tests.stories.model import bash, edit, read, refuses, says, write
+from tests.support.model_replies import Call
+from tests.support.program import clean_env
+from tests.support.stories.day import Day, story
+from tests.support.stories.headless import Headless
+from tests.support.stories.model import bash, edit, read, refuses, says, write
 
 HEADLESS = ("headless",)
 COST = Usage(input=100, output=10, cost=0.01)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.stories.day import TERMINALS, Day, story
-from tests.stories.model import bash, edit, read, says, write
+from tests.support.stories.day import TERMINALS, Day, story
+from tests.support.stories.model import bash, edit, read, says, write
 
 HOOK = """grep -q TODO parser.py || exit 0
 echo "no TODO goes in" >&2

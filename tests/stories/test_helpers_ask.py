@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from tests.providers.replies import Call
-from tests.stories.day import ALL, Day, story
-from tests.stories.model import bash, edit, plan, read, says, task
+from tests.support.model_replies import Call
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.model import bash, edit, plan, read, says, task
 
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider test_tax.py"
 TEST = "from tax import tax\n\n\ndef test_tax():\n    assert tax(100) == 19\n"

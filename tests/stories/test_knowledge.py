@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.headless.test_commands_and_images import png
-from tests.providers.replies import Call
-from tests.stories.day import ALL, Day, story
-from tests.stories.model import edit, says, task
+from tests.support.model_replies import Call
+from tests.support.sample_files import picture
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.model import edit, says, task
 
 COMMAND = """---
 description: Mend a test
@@ -28,7 +28,7 @@ def test_what_the_project_knows_reaches_the_model(day: Day) -> None:
         **{"AGENTS.md": "Dashes, never underscores. See @docs/style.md.\n", "docs/style.md": "Short names.\n"},
     )
     day.settings('model_takes = ["image"]\n')
-    (day.work / "shot.png").write_bytes(png())
+    (day.work / "shot.png").write_bytes(picture())
     for name, text in (
         ("commands/mend.md", COMMAND), ("skills/release/SKILL.md", SKILL), ("agents/critic.md", CRITIC),
     ):  # fmt: skip

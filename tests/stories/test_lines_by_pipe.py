@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.stories.day import Day, story
-from tests.stories.model import bash, edit, plan, read, says, write
+from tests.support.stories.day import Day, story
+from tests.support.stories.model import bash, edit, plan, read, says, write
 
 ONLY = ("lines",)
 

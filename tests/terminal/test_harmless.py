@@ -36,18 +36,9 @@ from agent_cli.terminal.render.plain import PlainRenderer
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.text import UNSAFE, inert, one_line
-from tests.helpers import examples
+from tests.support.hostile.text import HOSTILE
+from tests.support.hypothesis_examples import examples
 
-HOSTILE = st.lists(
-    st.sampled_from([
-        "\x1b", "\x1b[2J", "\x1b[5m", "\x1b]0;t\x07", "\x1b]52;c;eA==\x07", "\x1b]8;;http://x\x1b\\", "\x9b31m", "\x07",
-        "\x08", "\r", "\x7f", "\x90", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041", "\x85", "\x0b",
-        "&#x202e;", "&#27;", "&#155;", "&#10;", "&ZeroWidthSpace;", "[a](http://x/\x1b)", "<http://x/\u202e>", "[red]",
-        "![i](x\x07y)", "```py\n", "```\n", "`", "**", "- ", "1. ", "> ", "# ", "| a | b |\n|---|---|\n", "|", "\n",
-        "\t", "word", " ", "+", "-", "@@ -1 +1 @@\n", "🙂", "日本", "\ud800", "=", '"""', "'", "{", "<b>",
-    ]),
-    max_size=25,
-).map("".join)  # fmt: skip
 # What this program writes: bold, dim, italic, underlined, struck out, and sixteen colours.
 OURS = re.compile(r"\x1b\[(?:0|[12349]|3[0-7]|9[0-7])(?:;(?:[12349]|3[0-7]|9[0-7]))*m")
 

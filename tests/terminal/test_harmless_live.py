@@ -27,9 +27,9 @@ from agent_cli.terminal.render.ansi import title
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, TodoItem
 from agent_tools.text import UNSAFE
-from tests.helpers import examples
-from tests.terminal.stage import Stage, play
-from tests.terminal.test_harmless import HOSTILE
+from tests.support.hostile.text import HOSTILE
+from tests.support.hypothesis_examples import examples
+from tests.support.terminal_stage import Stage, play
 
 # What the renderer of prompt-toolkit and our own frames write: cursor, erasing, modes, SGR; the title, plain inside.
 SEQUENCES = re.compile(

@@ -9,8 +9,7 @@ from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.model import Dialog, approval
-from tests.terminal.stage import Stage, play
-from tests.terminal.test_live_questions import REQUEST, asking
+from tests.support.terminal_stage import REQUEST, Stage, asking, play
 
 
 def test_enter_sends_and_while_it_works_it_queues() -> None:

@@ -29,8 +29,7 @@ from agent_cli.terminal.dialogs.model import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.display import TodoItem, TodoView
-from tests.terminal.stage import Stage, play
-from tests.terminal.test_live_questions import REQUEST, asking, later
+from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 
 @pytest.mark.parametrize(

@@ -7,39 +7,9 @@ from typing import Any
 import pytest
 
 from agent_cli.core.approvals import Approve, EditedCall, QuestionReply, Reject
-from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.model import Dialog, approval, confirmation, pick_dialog, question_dialog, review
-from agent_tools.base import Effect
-from agent_tools.cancel import CancelledError
-from tests.terminal.stage import Stage, play
-
-REQUEST = ApprovalRequested(
-    "c1", "Bash", "Run: touch a", "runs a command", (Effect("run", "touch a"),), "/w", None, "Bash(touch a)", "h",
-    grants="this command", keeps=True,
-)  # fmt: skip
-
-
-def asking(stage: Stage, ask: Dialog) -> list[Any]:
-    """Begin with a message whose work asks; the list gets the answer."""
-    found: list[Any] = []
-
-    def job(text: str) -> None:
-        stage.live.bridge.emit(ask)
-        try:
-            found.append(ask.waiting.wait())
-        except CancelledError:
-            found.append("cancelled")
-
-    stage.session.job = job
-    stage.press("go\r")
-    stage.until(lambda: stage.live.questions.ask is ask)
-    return found
-
-
-def later(stage: Stage, seconds: float = 1.0) -> None:
-    stage.settle()
-    stage.now += seconds
+from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 
 def test_a_key_answers_only_after_the_guard() -> None:

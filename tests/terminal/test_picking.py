@@ -13,7 +13,7 @@ from prompt_toolkit.output import DummyOutput
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import SessionSummary, glances
 from agent_cli.terminal.dialogs.session_picker import Narrowing, Picker, row
-from tests.session.kept import keep, turn
+from tests.support.session_logs import keep, turn
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 

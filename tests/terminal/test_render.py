@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.terminal.render.live import TAIL_ROWS, MarkdownStream
-from tests.helpers import ROOT
+from tests.support.fork_server import ROOT
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 

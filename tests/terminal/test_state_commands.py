@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,9 @@ import pytest
 
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.commands.registry import REGISTRY
-from tests.helpers import agent, call, script
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.session_logs import sent
 
 DONE: dict[str, Any] = {"text": "Done.", "usage": {"input": 100, "output": 10, "cache_read": 50}}
 
@@ -22,13 +23,6 @@ def session(work: Path, *lines: str, replies: list[dict[str, Any]] | None = None
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
-
-
-def sent(work: Path) -> list[str]:
-    """The texts of all messages to the model in the one session."""
-    log = next((work.parent / "home/state/sessions").rglob("*.jsonl")).read_text()
-    data = [json.loads(line)["data"] for line in log.splitlines()]
-    return [d["message"]["text"] for d in data if d.get("type") == "MessageAdded" and "text" in d["message"]]
 
 
 @pytest.mark.parametrize("words", ["²", "9" * 5000, "~nobody-of-this-name/x", "x" * 300, "'", "[", "/", "--", "a\0b"])

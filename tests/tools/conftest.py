@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.tools.sandboxing import Cage
-from tests.tools.toolbench import Bench
+from tests.support.sandboxes import Cage
+from tests.support.tool_bench import Bench
 
 
 @pytest.fixture
@@ -38,18 +36,3 @@ def bubblewrap(tmp_path: Path) -> Cage:
 @pytest.fixture
 def landlock(tmp_path: Path) -> Cage:
     return Cage("landlock", tmp_path)
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for good.example that nobody signed but itself, with its key in the same file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("THE TLS TESTS DID NOT RUN: there is no openssl command to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=good.example"]
-    command += ["-addext", "subjectAltName=DNS:good.example", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    both = folder / "both.pem"
-    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
-    return both

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_tools.search.ripgrep import find_rg
-from tests.helpers import agent, call, script
-from tests.tools.toolbench import Bench
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.tool_bench import Bench
 
 
 @pytest.mark.parametrize(

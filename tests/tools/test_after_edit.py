@@ -10,7 +10,7 @@ import pytest
 
 from agent_tools.base import ToolResult
 from agent_tools.display import Diff, Diffs
-from tests.tools.toolbench import TOOLS, Bench
+from tests.support.tool_bench import TOOLS, Bench
 
 UPPER = "tr a-z A-Z < {file} > {file}.new && cat {file}.new > {file} && rm {file}.new"
 

@@ -16,7 +16,7 @@ from agent_tools.display import TodoItem
 from agent_tools.record import DecodeError, Value, from_plain, hints_of
 from agent_tools.registry import BUILTIN
 from agent_tools.schema import ToolError, canonical, read_arguments
-from tests.tools.toolbench import TOOLS, Bench
+from tests.support.tool_bench import TOOLS, Bench
 
 EDIT = {"file_path": "a", "old_string": "b", "new_string": "c"}
 ACCEPTED = [

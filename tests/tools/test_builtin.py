@@ -11,7 +11,7 @@ import pytest
 
 from agent_tools.generate import FILE, generated
 from agent_tools.registry import BUILTIN
-from tests.tools.toolbench import Bench
+from tests.support.tool_bench import Bench
 
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
 NAMES = [tool.name for tool in BUILTIN]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.faults import FOLDERS, READERS, WRITERS, calls, outcome
-from tests.tools.toolbench import Bench
+from tests.support.file_faults import FOLDERS, READERS, WRITERS, calls, outcome
+from tests.support.tool_bench import Bench
 
 GIGABYTE = 1 << 30
 BAD_NAME = os.fsdecode(b"bad\xff")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.faults import calls, fill, make_read_only, mount_small, outcome, own_mounts
-from tests.tools.toolbench import Bench
+from tests.support.file_faults import calls, fill, make_read_only, mount_small, outcome, own_mounts
+from tests.support.tool_bench import Bench
 
 CELL = {"cell_type": "code", "id": "cell-0", "metadata": {}, "outputs": [], "execution_count": None, "source": "old"}
 NOTEBOOK = json.dumps({"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agent_tools.fs import files
-from tests.tools.faults import FOLDERS, calls, outcome, within
-from tests.tools.test_multi_edit import racing
-from tests.tools.toolbench import Bench
+from tests.support.file_faults import FOLDERS, calls, outcome, within
+from tests.support.racing_workspace import racing
+from tests.support.tool_bench import Bench
 
 FILES = 50_000
 # At these moments of one call the file is looked at; each time it may turn into something else just afterwards.

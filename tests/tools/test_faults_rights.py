@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.faults import FOLDERS, READERS, WRITERS, calls, outcome, unprivileged
-from tests.tools.toolbench import Bench
+from tests.support.file_faults import FOLDERS, READERS, WRITERS, calls, outcome, unprivileged
+from tests.support.tool_bench import Bench
 
 FILES = (*READERS, *WRITERS)
 DENIED = "cannot be used: permission denied."

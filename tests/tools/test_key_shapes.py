@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_tools.secret_patterns import holds_secret, is_secret, passwords_in, without_secrets
-from tests.session.test_redaction import KEYS
+from tests.support.sample_keys import KEYS
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 SECRETS = [

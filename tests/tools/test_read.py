@@ -10,7 +10,7 @@ import pytest
 
 from agent_tools.base import Effect
 from agent_tools.display import FileView
-from tests.tools.toolbench import TOOLS, Bench
+from tests.support.tool_bench import TOOLS, Bench
 
 
 def test_lines_come_numbered_and_the_file_counts_as_read(bench: Bench) -> None:

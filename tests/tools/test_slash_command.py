@@ -11,9 +11,9 @@ from agent_cli.core.approvals import Approve
 from agent_cli.extensions.commands import Command
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.display import Note
-from tests.engine.world import World
-from tests.helpers import call
-from tests.tools.toolbench import TOOLS, Bench
+from tests.support.scripts import call
+from tests.support.tool_bench import TOOLS, Bench
+from tests.support.turns import World
 
 TOOL = TOOLS["SlashCommand"]
 

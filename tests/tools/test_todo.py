@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_tools.display import TodoItem, TodoView
-from tests.tools.toolbench import TOOLS, Bench
+from tests.support.tool_bench import TOOLS, Bench
 
 
 def test_a_plan_is_kept_shown_and_read_back(bench: Bench) -> None:

@@ -17,8 +17,8 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, SHELL, find_tool, tool_class, tool_name
-from tests.helpers import ROOT
-from tests.tools.toolbench import Bench
+from tests.support.fork_server import ROOT
+from tests.support.tool_bench import Bench
 
 
 @pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)

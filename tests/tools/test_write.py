@@ -10,7 +10,7 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.display import Diff
-from tests.tools.toolbench import TOOLS, Bench
+from tests.support.tool_bench import TOOLS, Bench
 
 
 def test_a_new_file_with_its_directories(bench: Bench) -> None:

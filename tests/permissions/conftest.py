@@ -1,0 +1,14 @@
+"""The folder that most decisions are about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with an empty `src`."""
+    (tmp_path / "work/src").mkdir(parents=True)
+    return tmp_path / "work"

@@ -1,0 +1,68 @@
+"""The real program in tmux, for what only a terminal with a scrollback can tell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from tests.support.program import clean_env
+
+PATIENCE = 60.0
+
+
+class Tmux:
+    """One window on a server of its own, to be used with `with`."""
+
+    def __init__(self, args: list[str], cwd: Path, columns: int = 100, rows: int = 30) -> None:
+        self._socket = f"agent-{uuid.uuid4().hex[:12]}"
+        env = clean_env(cwd.parent / "home", LANG="C.UTF-8", LC_ALL="C.UTF-8")
+        env.pop("TERM")
+        given = [f"{k}={v}" for k, v in env.items()]
+        command = shlex.join(["env", "-u", "TERM_PROGRAM", *given, sys.executable, "-m", "agent_cli", *args])
+        config = cwd.parent / "tmux.conf"
+        config.write_text("set -g history-limit 50000\nset -g default-terminal screen-256color\nset -g status off\n")
+        env = {**env, "TERM": "xterm-256color", "TMUX_TMPDIR": str(cwd.parent)}
+        self._env = env
+        size = ["-x", str(columns), "-y", str(rows)]
+        done = self._run("-f", str(config), "new-session", "-d", *size, "-c", str(cwd), f"{command}; sleep 60")
+        assert done.returncode == 0, done.stderr
+
+    def __enter__(self) -> Tmux:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._run("kill-server")
+
+    def _run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["tmux", "-L", self._socket, *args], env=self._env, cwd=os.sep, capture_output=True, text=True, check=False
+        )
+
+    def keys(self, *keys: str) -> None:
+        """Named keys, such as Enter and C-c."""
+        self._run("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        self._run("send-keys", "-l", text)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def history(self) -> list[str]:
+        """All lines since the start, those that the terminal has wrapped joined."""
+        return self._run("capture-pane", "-p", "-J", "-S", "-").stdout.split("\n")
+
+    def screen(self) -> str:
+        return self._run("capture-pane", "-p").stdout
+
+    def wait(self, text: str) -> None:
+        """Until the text is on the screen."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.screen():
+            assert time.monotonic() < end, f"{text!r} did not come:\n{self.screen()}"
+            time.sleep(0.03)

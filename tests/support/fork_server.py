@@ -1,0 +1,254 @@
+"""The program started by a fork of a process that has imported it, which takes a sixth of the time.
+
+`start` is `subprocess.Popen` for `python -m agent_cli ARGUMENTS`: a process of its own with its own folder,
+environment, streams and session, that is waited for and killed as any. What comes before `main()`, Python's own start
+and the imports, it shares with the others; of what Python does at the end, threads are waited for, `atexit` is run, and
+the streams are written out. A test of all that (of imports, /proc/PID/environ, the command line) starts the program as
+a user does; with STARTS=exec every test does, as in `make versions`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+# What Python and the C library read before the program does. Of these only the language may be set.
+_READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
+PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
+# Imported before the fork: the program, and what a session in a terminal needs of libraries.
+_IMPORTED = (
+    "agent_cli.checkpoints.prune",
+    "agent_cli.checkpoints.undo",
+    "agent_cli.cli.app",
+    "agent_cli.cli.commands.approve",
+    "agent_cli.cli.commands.sessions",
+    "agent_cli.cli.run",
+    "agent_cli.doctor.report",
+    "agent_cli.headless.run",
+    "agent_cli.mcp.client",
+    "agent_cli.permissions.rule_store",
+    "agent_cli.providers.scripted",
+    "agent_cli.runtime.attachments",
+    "agent_cli.terminal.app.session",
+    "agent_cli.terminal.render.blocks",
+    "agent_cli.terminal.render.code",
+    "agent_cli.terminal.render.markdown",
+    "agent_tools.process.hardening",
+    "ctypes",
+    "markdown_it",
+    "prompt_toolkit.input.vt100",
+    "pygments.lexers.python",
+    "tomllib",
+)
+# By the language, which Python reads at its start.
+_servers: dict[str | None, _Server | None] = {}
+
+
+def start(
+    args: Sequence[str], cwd: Path, env: dict[str, str], *, terminal: bool = False, **popen: Any
+) -> subprocess.Popen[bytes]:
+    """Start `agent ARGS`.
+
+    terminal: standard input becomes the terminal of a new session. popen: of `subprocess.Popen`, but no preexec_fn.
+    The first start with a language is one by exec, and those with settings of Python are.
+    """
+    command = [sys.executable, "-m", "agent_cli", *args]
+    popen["start_new_session"] = popen.get("start_new_session", False) or terminal
+    language = env.get("LANG")
+    set_by = {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
+    odd = set_by != {"PYTHONPATH": PYTHONPATH} or _mounts() != _MOUNTS or os.environ.get("STARTS") == "exec"
+    if odd or language not in _servers:
+        if not odd:
+            _servers[language] = None
+        return subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=_own_terminal if terminal else None, **popen)
+    server = _servers[language] = _servers[language] or _Server(language)
+    return _Forked(server, command, terminal=terminal, cwd=cwd, env=env, **popen)
+
+
+def _mounts() -> str:
+    """Which file systems this process sees; empty where all see the same."""
+    with suppress(OSError):
+        return str(Path("/proc/self/ns/mnt").readlink())
+    return ""
+
+
+# Without them nothing is forked: elsewhere a fork of a process with threads of the system's own is not safe.
+_MOUNTS = _mounts() if sys.platform == "linux" else "none"
+
+
+def _own_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class _Server:
+    """The process that is forked, as the tests see it. It ends when the tests do."""
+
+    def __init__(self, language: str | None) -> None:
+        self._control, theirs = socket.socketpair()
+        env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME")}
+        env |= {"PYTHONPATH": PYTHONPATH} | ({} if language is None else {"LANG": language})
+        # -P: as in `python -m agent_cli`, the working directory is not on the import path.
+        command = [sys.executable, "-P", "-m", "tests.support.fork_server", str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            command, cwd=os.sep, env=env, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+
+    def fork(self, request: dict[str, Any], streams: Sequence[int]) -> socket.socket:
+        """A connection on which the process ID comes, and the status once it has ended."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"."], [theirs.fileno(), *streams])
+        ours.sendall(json.dumps(request).encode())
+        ours.shutdown(socket.SHUT_WR)
+        return ours
+
+
+class _Forked(subprocess.Popen[bytes]):
+    """A process that the server has forked: its parent is the server, which says how it has ended."""
+
+    def __init__(self, server: _Server, args: list[str], *, terminal: bool, **popen: Any) -> None:
+        self._server = server
+        self._request = {"args": args[3:], "session": popen.pop("start_new_session"), "terminal": terminal}
+        super().__init__(args, **popen)  # type: ignore[misc]
+
+    def _execute_child(self, args: object, *given: Any) -> None:
+        cwd, env = given[4:6]
+        pipes = given[9:15]
+        os.umask(mask := os.umask(0))
+        request = {**self._request, "cwd": os.fsdecode(Path(cwd).absolute()), "env": env, "umask": mask}
+        # Standard streams that are not given are those of the tests.
+        streams = [own if fd == -1 else fd for own, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
+        self._connection = self._server.fork(request, streams)
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+        self._answers = self._connection.makefile("rb")
+        self.pid = int(self._answers.readline())
+        self._child_created = True
+
+    def __del__(self, *_: Any) -> None:
+        """Nothing is left behind to be waited for: the server has done it."""
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self._wait(0)
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(int(self._answers.readline()))
+            self._answers.close()
+            self._connection.close()
+        return self.returncode
+
+
+def _serve(control: socket.socket) -> None:
+    """Fork for each request, and return in the new process; the server itself ends here when the tests have."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    sys.modules["agent_cli.cli.app"].as_typer_reads()
+    gc.collect()
+    gc.freeze()
+    connections: dict[int, socket.socket] = {}
+
+    def tell(*_: object) -> None:
+        while connections:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            with connections.pop(pid) as connection, suppress(OSError):
+                connection.sendall(b"%d\n" % status)
+
+    while True:
+        byte, fds, _, _ = socket.recv_fds(control, 1, 4, socket.MSG_CMSG_CLOEXEC)
+        if not byte:
+            sys.exit()
+        connection = socket.socket(fileno=fds[0])
+        with connection.makefile("rb") as file:
+            request = json.load(file)
+        # A process that ends at once is one whose number is known here.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        pid = os.fork()
+        if not pid:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        else:
+            signal.signal(signal.SIGCHLD, tell)
+            connections[pid] = connection
+            connection.sendall(b"%d\n" % pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        if not pid:
+            for other in (control, connection, *connections.values()):
+                other.close()
+            return _become(request, fds[1:])
+        for fd in fds[1:]:
+            os.close(fd)
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """Make of this process one that has just been started."""
+    if request["session"]:
+        os.setsid()
+    for own, fd in enumerate(streams):
+        os.dup2(fd, own)
+        os.close(fd)
+    if request["terminal"]:
+        _own_terminal()
+    os.chdir(request["cwd"])
+    os.umask(request["umask"])
+    # Python sets this one itself, where the language is none.
+    coerced = {name: value for name, value in os.environ.items() if name == "LC_CTYPE"}
+    os.environ.clear()
+    os.environ.update(coerced | request["env"])
+    sys.argv[1:] = request["args"]
+    sys.argv[0] = str(ROOT / "agent_cli" / "__main__.py")
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        sys.__dict__[name] = sys.__dict__[f"__{name}__"] = _stream(sys.__dict__[name], mode)
+
+
+def _stream(before: TextIOWrapper, mode: str) -> TextIOWrapper:
+    """A standard stream as Python makes it."""
+    raw = open(before.fileno(), mode + "b", closefd=False)  # noqa: SIM115
+    line = mode == "w" and (before.fileno() == 2 or raw.isatty())
+    made = TextIOWrapper(raw, before.encoding, before.errors, newline="\n", line_buffering=line)
+    made.mode = mode  # type: ignore[misc]
+    return made
+
+
+def _run() -> None:
+    """Run the program. The process then ends at once: Python would take apart all that was imported, which takes twice
+    as long as a short run."""
+    from agent_cli.__main__ import main
+
+    try:
+        main()
+    except SystemExit as end:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(end.code or 0))
+        raise
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _run()

@@ -1,0 +1,36 @@
+"""Turns with hooks that are Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.hooks import HookEvent
+from agent_cli.hooks import HookRegistry, PythonHook
+from tests.support.turns import World
+
+Said = dict[str, Any] | None
+
+
+class Hooked(World):
+    """A world whose kit has one hook: it gives the answers in order, the last of them from then on."""
+
+    def __init__(self, root: Path, replies: list[dict[str, Any]], **more: Any) -> None:
+        super().__init__(root, replies, **more)
+        self.given: list[dict[str, Any]] = []
+        self._functions: list[PythonHook] = []
+
+    def hook(self, event: HookEvent, *answers: Said, matcher: str = "", own: bool = True) -> Hooked:
+        left = list(answers)
+
+        def answer(data: dict[str, Any]) -> Said:
+            self.given.append(data)
+            return left.pop(0) if len(left) > 1 else left[0] if left else None
+
+        return self.function(event, answer, matcher=matcher, own=own)
+
+    def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
+        self._functions.append(PythonHook(event, run, **more))
+        self.kit = self.kit.but(hooks=HookRegistry(functions=self._functions))
+        return self

@@ -1,0 +1,140 @@
+"""The real program in a pty whose screen is drawn by pyte, as a user would see it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyte
+
+from tests.support.fork_server import start
+from tests.support.program import clean_env
+
+PATIENCE = 60.0
+# The marks of an update that belongs together (DEC 2026); the program may be killed between them.
+_FRAME_BEGINS, _FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
+_REST_OF_A_FRAME = 1.0
+
+
+class Drawn:
+    """`agent` in the application. `wait` waits for text; nothing sleeps for a fixed time, but `rest`."""
+
+    def __init__(self, args: list[str], cwd: Path, columns: int = 100, rows: int = 30, **env: str) -> None:
+        self._ear, mouth = pty.openpty()
+        fcntl.ioctl(mouth, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
+        self.child = start(args, cwd, clean_env(cwd.parent / "home", LANG="C.UTF-8", **env), terminal=True, **streams)
+        self._mouth = mouth
+        self.screen = pyte.HistoryScreen(columns, rows, history=20_000)
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        self._in_frame = False
+
+    def __enter__(self) -> Drawn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.child.kill()
+        self.child.wait()
+        if self._ear >= 0:
+            os.close(self._ear)
+        os.close(self._mouth)
+
+    def read(self, seconds: float) -> bool:
+        """Draw what comes within the time, a frame whole or not at all; False where nothing came."""
+        if not self._feed(seconds):
+            return False
+        while self._in_frame and self._feed(_REST_OF_A_FRAME):
+            pass
+        return True
+
+    def _feed(self, seconds: float) -> bool:
+        if not select.select([self._ear], [], [], seconds)[0]:
+            return False
+        data = os.read(self._ear, 65_536)
+        self.raw += data
+        # pyte takes the sequences that ask for the cursor's shape for others.
+        self._stream.feed(data)
+        # A terminal passes on a long frame in pieces, and a mark may be in two.
+        recent = self.raw[-len(data) - len(_FRAME_ENDS) :]
+        begins, ends = recent.rfind(_FRAME_BEGINS), recent.rfind(_FRAME_ENDS)
+        if begins != ends:
+            self._in_frame = begins > ends
+        return True
+
+    def type(self, text: str) -> None:
+        """Keys, exactly these."""
+        os.write(self._ear, text.encode())
+
+    def line(self, text: str) -> None:
+        """A line and Enter."""
+        self.type(text + "\r")
+
+    def rest(self, seconds: float = 0.7) -> None:
+        """Let the time of the typing guard pass."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.read(left)
+
+    def until(self, holds: Callable[[], bool], what: str = "it") -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, f"{what} did not come:\n{self.text()}"
+            self.read(0.05)
+
+    def ready(self) -> None:
+        """Until keys go to the application."""
+        self.until(lambda: b"\x1b[?2004h" in self.raw, "the prompt")
+
+    def wait(self, text: str) -> None:
+        """Until the text is on the screen or above it."""
+        self.until(lambda: text in self.text(), repr(text))
+
+    def gone(self, text: str) -> None:
+        """Until the text is not on the screen any more."""
+        self.until(lambda: text not in self.visible(), f"the end of {text!r}")
+
+    def visible(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+
+    def text(self) -> str:
+        """All that was drawn and still stands, from the first line on."""
+        above = ["".join(row[x].data for x in range(self.screen.columns)).rstrip() for row in self.screen.history.top]
+        return "\n".join([*above, self.visible()])
+
+    def input_line(self) -> str:
+        """The line with the cursor."""
+        return str(self.screen.display[self.screen.cursor.y]).rstrip()
+
+    def leave(self) -> str:
+        """Ctrl-D; what is on the screen at the end."""
+        self.type("\x04")
+        return self.end()
+
+    def end(self) -> str:
+        self.child.wait(PATIENCE)
+        while self.read(0.1):
+            pass
+        return self.text()
+
+    def kill(self) -> None:
+        """SIGKILL, and the end of the process."""
+        self.child.kill()
+        self.child.wait(PATIENCE)
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a lost connection does, and wait for the end of the process."""
+        os.close(self._ear)
+        self._ear = -1
+        self.child.wait(PATIENCE)
+
+    def modes(self) -> list[int | list[bytes | int]]:
+        """How the terminal treats keys."""
+        return termios.tcgetattr(self._mouth)

@@ -1,0 +1,33 @@
+"""Turns with sub-agents: a script for the parent, and one for those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.messages import UserMessage
+from tests.support.turns import World
+
+
+class Split:
+    """One script for the parent, one for its sub-agents, told apart by what the first message says."""
+
+    def __init__(self, world: World, nested: list[dict[str, Any]]) -> None:
+        from agent_cli.providers.scripted import Scripted
+
+        self.parent = world.model
+        self.nested = Scripted(nested, "nested")
+
+    def stream(self, request: Any, cancel: Any) -> Any:
+        first = request.messages[0]
+        assert isinstance(first, UserMessage)
+        return (self.nested if first.text == "find it" else self.parent).stream(request, cancel)
+
+
+def story(
+    root: Path, parent: list[dict[str, Any]], nested: list[dict[str, Any]], *answers: Any, **more: Any
+) -> tuple[World, Split]:
+    world = World(root, parent, list(answers), **more)
+    models = Split(world, nested)
+    world.kit = world.kit.but(transport=models)
+    return world, models

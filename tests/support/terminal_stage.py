@@ -1,0 +1,213 @@
+"""The application without a terminal: keys from a pipe, a screen in memory, a session that does nothing."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from rich.console import Console
+
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.terminal.app.app import TerminalApp
+from agent_cli.terminal.app.history import ProjectHistory
+from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.output import AtomicOutput
+from agent_cli.terminal.commands.registry import ExitRequestedError
+from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.render.transcript import Transcript
+from agent_tools.base import Effect
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.display import TodoItem
+
+PATIENCE = 10.0
+
+
+class Screen(AtomicOutput):
+    """An output that keeps its writes."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self.frames: list[str] = []
+        self.size = Size(rows=rows, columns=columns)
+        super().__init__(io.StringIO(), lambda: self.size)
+
+    def put(self, data: bytes) -> None:
+        self.frames.append(data.decode())
+
+    def fileno(self) -> int:
+        return 1
+
+    @property
+    def drawn(self) -> str:
+        return "".join(self.frames)
+
+
+class Idle:
+    """A session: a message is work until it is interrupted or `finish` is called."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.inbox: list[str] = []
+        self.asides: list[str] = []
+        self.items: tuple[TodoItem, ...] = ()
+        self.paused = False
+        self.modes = 0
+        self.token = CancelToken()
+        self.job: Callable[[str], None] = lambda text: None
+        self._done = threading.Event()
+
+    def send(self, text: str) -> None:
+        if text == "/exit":
+            raise ExitRequestedError
+        self.token = CancelToken()
+        self._done.clear()
+        self.sent.append(text)
+        self.job(text)
+        while not self._done.wait(0.005) and not self.token.cancelled:
+            pass
+
+    def finish(self) -> None:
+        self._done.set()
+
+    @property
+    def finished(self) -> bool:
+        return self._done.is_set()
+
+    def knows(self, command: str) -> bool:
+        return command == "/rewind"
+
+    def may_aside(self, text: str) -> bool:
+        return text.startswith("/todos")
+
+    def aside(self, text: str) -> None:
+        self.asides.append(text)
+
+    def interrupt(self) -> None:
+        self.token.cancel()
+
+    def queue(self, text: str) -> None:
+        if not text.startswith("/"):
+            self.inbox.append(text)
+
+    def take_back(self, text: str) -> bool:
+        if text not in self.inbox:
+            return text.startswith("/")
+        self.inbox.remove(text)
+        return True
+
+    def keep(self, draft: str, queued: Sequence[str]) -> None:
+        self.kept = draft, tuple(queued)
+
+    def plan(self) -> Sequence[TodoItem]:
+        return self.items
+
+    def plan_paused(self) -> bool:
+        return self.paused
+
+    def toolbar(self) -> Iterable[str]:
+        return ["model", "default"]
+
+    def status_line(self) -> str:
+        return ""
+
+    def next_mode(self) -> None:
+        self.modes += 1
+
+
+class Stage:
+    """The application while it runs on this thread; the story of a test runs on another."""
+
+    def __init__(self, live: TerminalApp, session: Idle, screen: Screen, keys: Any) -> None:
+        self.live, self.session, self.screen, self._keys = live, session, screen, keys
+        self.now = 1_000.0
+
+    def press(self, text: str) -> None:
+        self._keys.send_text(text)
+
+    def until(self, holds: Callable[[], Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.screen.drawn[-3000:]
+            time.sleep(0.005)
+
+    def settle(self) -> None:
+        """Until all that was typed has been handled: a key that is only seen then."""
+        mark = "\x1b[Z"
+        modes = self.session.modes
+        self.press(mark)
+        self.until(lambda: self.session.modes > modes)
+        # The handler has run; what follows a key has too, once the loop is at the next thing.
+        after = threading.Event()
+        self.live.soon(after.set)
+        self.until(after.is_set)
+
+    def has(self, text: str) -> None:
+        """The line, once it is this."""
+        self.until(lambda: self.live.line.buffer.text == text)
+
+
+def play(story: Callable[[Stage], None], **size: int) -> Stage:
+    """Run a story against the application; the story ends it, or it is ended then."""
+    session, screen = Idle(), Screen(**size)
+    kept = io.StringIO()
+    console = Console(file=kept, width=80, force_terminal=True, color_system="standard", soft_wrap=True)
+    line = InputLine(ProjectHistory(None), lambda: [("help", "this list"), ("mode", "the mode")], lambda: ("a.txt",))
+    errors: list[BaseException] = []
+    with create_pipe_input() as keys:
+        stages: list[Stage] = []
+        transcript = Transcript(console, kept)
+        live = TerminalApp(
+            session, transcript, line, screen, source=keys, clock=lambda: stages[0].now if stages else 0.0
+        )
+        stage = Stage(live, session, screen, keys)
+        stages.append(stage)
+
+        def tell() -> None:
+            try:
+                stage.until(lambda: screen.frames)
+                story(stage)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                session.finish()
+                live.leave_soon()
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        live.run()
+        thread.join(PATIENCE)
+    if errors:
+        raise errors[0]
+    return stage
+
+
+REQUEST = ApprovalRequested(
+    "c1", "Bash", "Run: touch a", "runs a command", (Effect("run", "touch a"),), "/w", None, "Bash(touch a)", "h",
+    grants="this command", keeps=True,
+)  # fmt: skip
+
+
+def asking(stage: Stage, ask: Dialog) -> list[Any]:
+    """Begin with a message whose work asks; the list gets the answer."""
+    found: list[Any] = []
+
+    def job(text: str) -> None:
+        stage.live.bridge.emit(ask)
+        try:
+            found.append(ask.waiting.wait())
+        except CancelledError:
+            found.append("cancelled")
+
+    stage.session.job = job
+    stage.press("go\r")
+    stage.until(lambda: stage.live.questions.ask is ask)
+    return found
+
+
+def later(stage: Stage, seconds: float = 1.0) -> None:
+    stage.settle()
+    stage.now += seconds

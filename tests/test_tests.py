@@ -1,0 +1,55 @@
+"""How the tests stand: where their helpers are, that none leans on another, and that folders mirror the packages."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from tests.support.fork_server import ROOT
+
+TESTS = ROOT / "tests"
+# Topics across the program: races between a tool and another process, the real program in a terminal, whole days.
+ACROSS = {"races", "pty", "stories", "support", "tools"}
+# Tables of one topic, which its tests read.
+TABLES = "tests.permissions.corpus"
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of the tests that a file names in its imports, those in functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "tests"}
+
+
+def test_no_test_imports_from_another_or_from_a_conftest() -> None:
+    wrong = {
+        (str(path.relative_to(ROOT)), name)
+        for path in TESTS.rglob("*.py")
+        for name in imported(path)
+        if any(part.startswith("test_") or part == "conftest" for part in name.split(".")[:3] + name.split(".")[3:4])
+        and (ROOT / (name.replace(".", "/") + ".py")).is_file()
+    }
+    assert not wrong, "what two tests need belongs in tests/support, a fixture in a conftest"
+
+
+def test_what_several_tests_use_is_in_support() -> None:
+    users = Counter(
+        name
+        for path in TESTS.rglob("test_*.py")
+        for name in imported(path)
+        if (ROOT / (name.replace(".", "/") + ".py")).is_file() and not name.startswith(("tests.support.", TABLES))
+    )
+    assert {name: count for name, count in users.items() if count > 1} == {}
+
+
+def test_folders_mirror_the_packages() -> None:
+    def folders(base: Path) -> set[str]:
+        return {path.parent.name for path in base.glob("*/__init__.py")}
+
+    assert folders(TESTS) <= folders(ROOT / "agent_cli") | ACROSS
+    assert folders(TESTS / "tools") <= folders(ROOT / "tools/agent_tools")

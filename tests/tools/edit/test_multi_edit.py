@@ -1,0 +1,209 @@
+"""MultiEdit: edits in order, over several files, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+import pytest
+
+from agent_tools.base import Effect, ToolError
+from agent_tools.cancel import CancelledError
+from agent_tools.display import Diff, Diffs, Display
+from agent_tools.record import from_plain, to_plain
+from tests.support.racing_workspace import racing
+from tests.support.tool_bench import TOOLS, Bench
+
+
+def one(old: str, new: str, path: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"old_string": old, "new_string": new, **({"file_path": path} if path else {}), **more}
+
+
+def state(bench: Bench) -> dict[str, bytes | None]:
+    """Every file and directory of the workspace."""
+    return {
+        str(p.relative_to(bench.root)): p.read_bytes() if p.is_file() else None for p in sorted(bench.root.rglob("*"))
+    }
+
+
+def known(bench: Bench, **files: str) -> None:
+    """Files that the model has read."""
+    for name, content in files.items():
+        bench.file(name, content)
+        bench("Read", file_path=name)
+
+
+def test_each_edit_sees_the_result_of_the_one_before(bench: Bench) -> None:
+    known(bench, f="a\nb\nc\n")
+    edits = [one("a\n", "a1\na2\n"), one("a2\nb", "B"), one("c", "C", replace_all=True)]
+    args = bench.args("MultiEdit", {"file_path": "f", "edits": edits})
+    assert TOOLS["MultiEdit"].summary(args, bench.ctx) == "Edit f (3 edits)"
+    preview = TOOLS["MultiEdit"].preview(args, bench.ctx)
+    result = bench("MultiEdit", file_path="f", edits=edits)
+    assert (bench.root / "f").read_text() == "a1\nB\nC\n"
+    assert result.display == preview == Diff("f", "@@ -1,3 +1,3 @@\n-a\n-b\n-c\n+a1\n+B\n+C", 3, 3, False)
+    assert result.text == ("Made 3 edits.\nEdited f (+3 -3). It now reads:\n     1\ta1\n     2\tB\n     3\tC")
+    # What was written counts as known.
+    bench("Edit", file_path="f", old_string="C", new_string="c")
+
+
+def test_several_files_are_changed_at_once_and_all_shown(bench: Bench) -> None:
+    known(bench, a="x = 1\n", b="x = 1 \n")
+    edits = [
+        one("x = 1", "y = 1", "a"),
+        one("    x = 1", "    y = 1", "b"),
+        one("", "new\n", "d/c"),
+        one("y", "z", "a"),
+    ]
+    args = bench.args("MultiEdit", {"edits": edits})
+    paths = [str(bench.root / name) for name in ("a", "b", "d/c")]
+    assert TOOLS["MultiEdit"].effects(args, bench.ctx) == tuple(Effect(k, p) for p in paths for k in ("read", "write"))
+    assert TOOLS["MultiEdit"].summary(args, bench.ctx) == "Edit a, b, d/c (4 edits)"
+    preview = TOOLS["MultiEdit"].preview(args, bench.ctx)
+    result = bench("MultiEdit", edits=edits)
+    assert state(bench) == {"a": b"z = 1\n", "b": b"y = 1\n", "d": None, "d/c": b"new\n"}
+    assert isinstance(result.display, Diffs) and result.display == preview
+    assert from_plain(Display, to_plain(result.display)) == result.display
+    assert [(d.path, d.added, d.removed, d.created) for d in result.display.files] == [
+        ("a", 1, 1, False),
+        ("b", 1, 1, False),
+        ("d/c", 1, 0, True),
+    ]
+    assert result.text == (
+        "Made 4 edits in 3 files. Edit 2: old_string fits the file only without regard to indentation (new_string was "
+        "moved along).\nEdited a (+1 -1). It now reads:\n     1\tz = 1\n"
+        "Edited b (+1 -1). It now reads:\n     1\ty = 1\n"
+        "Created d/c (1 line)."
+    )
+
+
+def test_a_file_is_one_by_whatever_name(bench: Bench) -> None:
+    known(bench, f="a b\n")
+    (bench.root / "link").symlink_to("f")
+    bench("MultiEdit", file_path="f", edits=[one("a", "A"), one("b", "B", "link"), one("A B", "AB", "./f")])
+    assert (bench.root / "f").read_text() == "AB\n" and (bench.root / "link").is_symlink()
+
+
+def test_a_new_file_can_be_edited_further(bench: Bench) -> None:
+    bench("MultiEdit", file_path="new", edits=[one("", "a\nb\n"), one("b", "c")])
+    assert (bench.root / "new").read_text() == "a\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [
+        ([one("b", "B"), one("zzz", "y")], ["edit 2 of 2 (f): old_string was not found", "as after the edits before"]),
+        ([one("zzz", "y", "g"), one("a", "A")], ["edit 1 of 2 (g): old_string was not found; nothing was changed."]),
+        ([one("a", "b")], ["edit 1 of 1 (f): old_string fits in 2 places (lines 1, 3)"]),
+        ([one("a\n", "A\n", replace_all=True), one("a", "x")], ["edit 2 of 2 (f): old_string was not found"]),
+        ([one("b", "b")], ["edit 1 of 1 (f): old_string and new_string are the same", "No file was changed."]),
+        ([one("b", "c"), one("", "x")], ["edit 2 of 2 (f): old_string is empty"]),
+        ([one("b", "c"), one("x", "y", "gg")], ["edit 2 of 2 (gg): gg does not exist. Near it: g."]),
+        ([one("b", "c"), one("x", "y", "unread")], ["edit 2 of 2 (unread): unread exists and was not read"]),
+        ([one("b", "c"), one("x", "y", "picture")], ["edit 2 of 2 (picture): picture is a PNG image"]),
+        ([one("b", "c"), one("x", "y", "a\0b")], ["edit 2 of 2: The path contains a NUL"]),
+        ([one("b", "c"), one("c", "b")], ["The edits undo one another"]),
+        ([one("b", "c"), one("é", "漢", "latin")], ["edit 2 of 2 (latin): The character '漢'"]),
+        ([], ["edits is empty"]),
+    ],
+)
+def test_one_that_fails_is_named_and_nothing_is_changed(
+    bench: Bench, edits: list[dict[str, Any]], words: list[str]
+) -> None:
+    known(bench, f="a\nb\na\n", g="g\n")
+    bench.file("unread", "x\n")
+    bench.file("picture", b"\x89PNG\0")
+    bench.file("latin", "é\n".encode("latin-1"))
+    bench("Read", file_path="latin")
+    before = state(bench)
+    said = bench.fails("MultiEdit", file_path="f", edits=edits)
+    assert [w for w in words if w not in said] == [], said
+    assert state(bench) == before
+    if edits:
+        with pytest.raises(ToolError):
+            TOOLS["MultiEdit"].preview(bench.args("MultiEdit", {"file_path": "f", "edits": edits}), bench.ctx)
+
+
+def test_an_edit_without_a_file_is_named(bench: Bench) -> None:
+    said = bench.fails("MultiEdit", edits=[one("a", "b", "f"), one("a", "b")])
+    assert said == "edit 2 of 2 names no file: give file_path, in it or beside edits."
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_files_written_before_a_write_that_fails_are_put_back(bench: Bench, count: int) -> None:
+    names = [f"f{n}" for n in range(count)]
+    known(bench, **{name: f"old {name}\r\n" for name in names})
+    for name in names:
+        (bench.root / name).chmod(0o750)
+    before, seen = state(bench), dict(bench.ctx.seen)
+    # The last one needs a directory where the one before it puts a file.
+    edits = [
+        *(one("old", "new", name) for name in names),
+        one("", "x", "deep/er/new"),
+        one("", "x", "deep/er/new/below"),
+    ]
+    said = bench.fails("MultiEdit", edits=edits)
+    assert said == (
+        f"edit {count + 2} of {count + 2} (deep/er/new/below): {bench.root}/deep/er/new/below lies below something "
+        "that is not a directory. All files are as they were before this call."
+    )
+    assert state(bench) == before and bench.ctx.seen == seen
+    for name in names:
+        assert stat.S_IMODE((bench.root / name).stat().st_mode) == 0o750
+        bench("Edit", file_path=name, old_string="old", new_string="new")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes where it likes")
+def test_a_directory_that_cannot_be_written_leaves_all_as_it_was(bench: Bench) -> None:
+    known(bench, a="x\n", **{"d/b": "x\n"})
+    (bench.root / "d").chmod(0o555)
+    try:
+        said = bench.fails("MultiEdit", edits=[one("x", "y", "a"), one("x", "y", "d/b")])
+        assert "edit 2 of 2 (d/b)" in said and "permission denied" in said and "All files are as they were" in said
+    finally:
+        (bench.root / "d").chmod(0o755)
+    assert (bench.root / "a").read_text() == (bench.root / "d/b").read_text() == "x\n"
+
+
+def test_a_file_that_somebody_changes_meanwhile_undoes_the_others(bench: Bench) -> None:
+    known(bench, a="x\n", b="x\n", c="x\n")
+    racing(bench, 2, lambda: (bench.root / "b").write_text("theirs\n"))
+    said = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
+    assert "edit 2 of 3 (b): " in said and "changed a moment ago" in said
+    assert said.endswith("All files are as they were before this call.")
+    assert state(bench) == {"a": b"x\n", "b": b"theirs\n", "c": b"x\n"}
+
+
+def test_what_somebody_changed_after_it_was_written_is_not_undone_but_named(bench: Bench) -> None:
+    known(bench, a="x\n", b="x\n", c="x\n")
+
+    def meddle() -> None:
+        (bench.root / "a").write_text("theirs\n")
+        (bench.root / "c").unlink()
+
+    racing(bench, 3, meddle)
+    said = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
+    assert "edit 3 of 3 (c): " in said
+    assert "These files stand changed and could not be put back: a (" in said and "; b" not in said
+    assert state(bench) == {"a": b"theirs\n", "b": b"x\n"}
+
+
+def test_an_interruption_while_writing_undoes_what_was_written(bench: Bench) -> None:
+    known(bench, a="x\n", b="x\n")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    racing(bench, 2, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        bench("MultiEdit", edits=[one("x", "y", n) for n in "ab"])
+    assert state(bench) == {"a": b"x\n", "b": b"x\n"}
+
+
+def test_a_cancelled_turn_writes_nothing(bench: Bench) -> None:
+    known(bench, a="x\n")
+    bench.ctx.cancel.cancel()
+    with pytest.raises(CancelledError):
+        bench("MultiEdit", edits=[one("x", "y", "a")])
+    assert state(bench) == {"a": b"x\n"}

@@ -1,0 +1,256 @@
+"""Which sandbox is taken and what is said of it; whose git directories are opened; how a refusal is recognised."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_tools.base import ToolError
+from agent_tools.sandbox import bwrap
+from agent_tools.sandbox import landlock as sandbox_landlock
+from agent_tools.sandbox.denials import sandbox_refusal
+from agent_tools.sandbox.profile import Profile, git_directories, make_profile, secret_places
+from agent_tools.sandbox.sandbox import choose
+from agent_tools.sandbox.wrapped import Kind
+from tests.support.fork_server import ROOT
+from tests.support.sandboxes import Cage, missing, tree
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: not Linux")
+
+
+@pytest.fixture
+def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bwrap, "_PLACES", ())
+
+
+@pytest.fixture
+def no_landlock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("import sys; sys.exit('agent sandbox: cannot be set up: the kernel has no Landlock')")
+    monkeypatch.setattr(sandbox_landlock, "LAUNCHER", broken)
+
+
+def test_the_best_that_works_is_taken(tmp_path: Path) -> None:
+    best = next((kind for kind in ("bubblewrap", "landlock") if not missing(kind)), "none")  # type: ignore[arg-type]
+    chosen = choose("auto", make_profile([tmp_path], None), os.environ)
+    assert chosen.kind == best
+    if best == "bubblewrap":
+        assert chosen.text() == "bubblewrap"
+    assert tree(tmp_path) == set()
+
+
+@linux
+def test_without_bubblewrap_it_is_landlock_and_both_are_said(no_bubblewrap: None, landlock: Cage) -> None:
+    chosen = choose("auto", landlock.profile(), {"PATH": "relative"}, landlock=True)
+    assert chosen.text() == "Landlock and seccomp; not bubblewrap: it is not installed"
+    assert chosen.limits
+
+
+@linux
+def test_bubblewrap_that_does_not_work_is_not_taken(no_bubblewrap: None, landlock: Cage, tmp_path: Path) -> None:
+    tool = tmp_path / "bin/bwrap"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    tool.chmod(0o755)
+    chosen = choose("auto", landlock.profile(), {"PATH": str(tool.parent)}, landlock=True)
+    assert chosen.text().endswith("not bubblewrap: bwrap: No permissions to create new namespace")
+    # A command could have put one there itself.
+    inside = choose("auto", landlock.profile().but(writable=(tool.parent,)), {"PATH": str(tool.parent)}, landlock=True)
+    assert inside.why == ("bubblewrap: it is not installed",)
+
+
+@linux
+def test_without_any_commands_run_as_they_are_or_not_at_all(
+    no_bubblewrap: None, no_landlock: None, tmp_path: Path
+) -> None:
+    profile = make_profile([tmp_path], None)
+    none = choose("auto", profile, {}, landlock=True)
+    said = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
+    assert none.text() == f"none, so commands run with your rights: {said}"
+    assert none.prepare(["ls"], tmp_path, {"A": "b"}, profile).argv == ["ls"]
+    required = choose("require", profile, {}, landlock=True)
+    assert required.text() == f"none, so no command will run: {said}"
+    with pytest.raises(ToolError, match="there is none: bubblewrap: it is not installed"):
+        required.prepare(["ls"], tmp_path, {}, profile)
+
+
+def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
+    off = choose("off", Profile((tmp_path,)), {})
+    assert off.text() == "off: commands run with your rights" and off.kind == "none"
+    ready = off.prepare(["ls"], tmp_path, {}, Profile((tmp_path,)))
+    assert ready.argv == ["ls"] and ready.code(139) == 139
+
+
+def test_macos_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "none for macOS yet" in choose("require", Profile(()), {}).text()
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "network", "said"),
+    [
+        ("touch: cannot touch '/etc/x': Read-only file system", 1, False, "refused this: writing outside"),
+        ("OSError: [Errno 30] EROFS: read-only", 1, True, "refused this: writing outside"),
+        ("error: could not write config file .git/config: Device or resource busy", 4, True, "a protected file"),
+        ("curl: (6) Could not resolve host: example.org", 6, False, "refused this: there is no network in it"),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", 1, False, "there is no network"),
+        ("npm ERR! code ENOTFOUND", 1, False, "there is no network"),
+        ("connect: Network is unreachable", 2, False, "there is no network"),
+        ("curl: (6) Could not resolve host: example.org", 6, True, ""),
+        ("", -31, False, "a system call"),
+        ("cat: x: Permission denied", 1, False, "may have refused this: a protected or hidden file, the network"),
+        ("cat: x: Permission denied", 1, True, "may have refused this: a protected or hidden file, or a system call"),
+        ("bwrap: Can't find source path /x: No such file or directory", 1, False, "could not be set up: Can't find"),
+        ("agent sandbox: cannot be set up: no", 125, False, "could not be set up: cannot be set up: no"),
+        ("Read-only file system", 0, False, ""),
+        ("Read-only file system\n" + "fine\n" * 2_000, 1, False, ""),
+        ("AssertionError: 1 != 2", 1, False, ""),
+    ],
+)
+def test_a_refusal_is_recognised(output: str, code: int, network: bool, said: str) -> None:
+    line = sandbox_refusal("bubblewrap", output, code, network=network)
+    assert said in line and bool(said) == bool(line)
+    if line:
+        assert line.startswith("[the sandbox ") and line.endswith("outside the sandbox]")
+    assert sandbox_refusal("none", output, code, network=network) == ""
+
+
+def test_real_refusals_are_recognised(cage: Cage) -> None:
+    def told(command: str) -> str:
+        done = cage(command)
+        return sandbox_refusal(cage.kind, done.out, done.code, network=False)
+
+    assert "refused this" in told("echo x > /etc/agent-test") and "refused this" in told("mkdir ~/x")
+    assert told("exec 3<>/dev/tcp/198.51.100.1/80") and told("cat missing") == "" and told("exit 3") == ""
+    assert told("unshare -Ur true").startswith("[the sandbox may have refused this")
+    if cage.kind == "bubblewrap":
+        profile = cage.profile().but(writable=(cage.root / "gone",), protected=())
+        done = cage("true", profile=profile)
+        assert sandbox_refusal(cage.kind, done.out, done.code, network=False).startswith(
+            "[the sandbox could not be set up"
+        )
+
+
+def test_a_repository_in_the_workspace_opens_nothing_else(tmp_path: Path) -> None:
+    assert git_directories(tmp_path) == ([], [tmp_path / ".git"])
+    (tmp_path / ".git/modules").mkdir(parents=True)
+    writable, protected = git_directories(tmp_path)
+    assert writable == [] and {p.name for p in protected} == {
+        "config", "config.worktree", "hooks", "info", "commondir", "modules",
+    }  # fmt: skip
+
+
+def test_a_submodule_may_write_the_directory_that_names_it(tmp_path: Path) -> None:
+    root, real = tmp_path / "super/sub", tmp_path / "super/.git/modules/sub"
+    root.mkdir(parents=True)
+    real.mkdir(parents=True)
+    (root / ".git").write_text("gitdir: ../.git/modules/sub\n")
+    assert git_directories(root) == ([], [root / ".git"])
+    (real / "config").write_text('[core]\n\tbare = false\n\tworktree = "../../../sub"\n')
+    writable, protected = git_directories(root)
+    assert writable == [real] and real / "hooks" in protected and root / ".git" in protected
+    (real / "config").write_text("[core]\n\tworktree = ../../../other\n")
+    assert git_directories(root)[0] == []
+
+
+def test_secret_places_follow_links_and_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "conf"))
+    (tmp_path / "dotfiles/ssh").mkdir(parents=True)
+    (tmp_path / ".ssh").symlink_to("dotfiles/ssh")
+    (tmp_path / "conf/gh").mkdir(parents=True)
+    found = [p for p in secret_places(tmp_path) if p.is_relative_to(tmp_path)]
+    assert found == [tmp_path / "dotfiles/ssh", tmp_path / "conf/gh"]
+
+
+def test_what_is_left_out_is_left_out_of_whole_trees(tmp_path: Path) -> None:
+    for name in ("a/secret/x", "a/open/y", "b/z"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a/secret")
+    granted = sandbox_landlock.granted(tmp_path, [tmp_path / "a/secret"])
+    assert set(granted) == {str(tmp_path / "a/open"), str(tmp_path / "b")}
+    assert sandbox_landlock.granted(tmp_path, [Path("/elsewhere")]) == [str(tmp_path)]
+    assert sandbox_landlock.granted(tmp_path, [tmp_path]) == []
+
+
+# Run by another user, so it stands alone: argv is the folder, the kind of sandbox, bubblewrap, and commands.
+_ALONE = """
+import json, os, subprocess, sys
+from pathlib import Path
+from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
+from agent_tools.sandbox.profile import Profile, make_profile
+folder, kind, program = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+profile = make_profile([folder / "work"], folder / "home", temp=folder / "private")
+reason = try_bubblewrap(program, Profile(())) if kind == "bubblewrap" else try_landlock(Profile(()))
+said = [reason]
+for command in [] if reason else sys.argv[4:]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LC_ALL": "C"}
+    with Sandbox(kind, program=program).prepare(["/bin/bash", "-c", command], folder / "work", env, profile) as ready:
+        done = subprocess.run(ready.argv, env=ready.env, cwd=folder / "work", pass_fds=ready.pass_fds,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said.append(done.stdout.decode())
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A folder that an unprivileged user owns, with a copy of the tools that they can read."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("NOT TESTED: needs root and setpriv, to become someone else")
+    with tempfile.TemporaryDirectory(prefix="agent-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(ROOT / "tools/agent_tools", folder / "tools/agent_tools", ignore=shutil.ignore_patterns("_*_"))
+        for made in ("work", "home", "private"):
+            (folder / made).mkdir()
+            os.chown(folder / made, 65534, 65534)
+        yield folder
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_an_unprivileged_user_has_the_same_sandbox(theirs: Path, kind: Kind) -> None:
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    pythons = [
+        p for n in ("python3.13", "python3.12", "python3.11", "python3") if (p := shutil.which(n, path="/usr/bin"))
+    ]
+    usable = (p for p in pythons if subprocess.run([*become, p, "-c", check], check=False, cwd="/").returncode == 0)
+    if (python := next(usable, None)) is None:
+        pytest.skip("NOT TESTED: no Python 3.11 that another user can run")
+    subprocess.run(
+        [*become, "git", "init", "-q", str(theirs / "work")], check=True, cwd="/", env={"HOME": "/nonexistent"}
+    )
+    before = tree(theirs / "work")
+    commands = [
+        "id -u; grep -E 'NoNewPrivs|CapEff|Seccomp:' /proc/self/status | cut -f 2",
+        "echo x > made; cat made; touch ~/x /etc/x; ls -A ~; touch ${TMPDIR:-/tmp}/t && echo temporary",
+        "echo '[core] fsmonitor = evil' >> .git/config; echo evil > .mcp.json; echo evil > .git/hooks/pre-commit",
+        "git add made && git -c user.name=n -c user.email=e commit -qm one && git log --oneline | wc -l",
+        "exec 3<>/dev/tcp/127.0.0.1/1; unshare -Ur true; kill -9 $PPID",
+    ]  # fmt: skip
+    program = bwrap.find_bwrap(os.environ) or ""
+    done = subprocess.run(
+        [*become, python, "-c", _ALONE, str(theirs), kind, program, *commands],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(theirs / "tools"), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd="/", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    reason, *said = json.loads(done.stdout)
+    if reason:
+        pytest.skip(f"NOT TESTED: no {kind} for an unprivileged user here: {reason}")
+    assert said[0].split() == ["65534", "0" * 16, "1", "2"]
+    assert said[1].startswith("x\n") and said[1].endswith("temporary\n") and said[1].count("cannot touch") == 2
+    assert said[3].endswith("1\n")
+    assert "Operation not permitted" in said[4]
+    if kind == "bubblewrap":
+        assert len(said[2].splitlines()) == 3 and "evil" not in (theirs / "work/.git/config").read_text()
+        top = {p for p in tree(theirs / "work") - before if not p.startswith(".git/")}
+        assert top == {"made"} and not (theirs / "work/.git/commondir").exists()

@@ -1,0 +1,106 @@
+"""Bash inside the sandbox: what it may touch, what it is told, and that all else of a command is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.results import Complete
+from agent_cli.permissions.policy import Policy
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.profile import Profile, make_profile
+from agent_tools.sandbox.runner import OUTSIDE, SandboxLimits, SandboxRunner
+from tests.support.program import agent
+from tests.support.scripts import call, script
+from tests.support.tool_bench import Bench
+from tests.support.turns import World
+
+
+def confine(bench: Bench) -> SandboxRunner:
+    """Put the commands of a bench into the best sandbox there is."""
+
+    def profile(temp: Path, network: bool) -> Profile:
+        return make_profile([bench.root], None, temp=temp, network=network)
+
+    bench.ctx.sandbox = SandboxRunner("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True))
+    if not bench.ctx.sandbox.holds:
+        pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.sandbox.sandbox.text()}")
+    return bench.ctx.sandbox
+
+
+def test_it_writes_inside_and_not_outside_and_the_model_is_told(bench: Bench, tmp_path: Path) -> None:
+    confine(bench)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    bench.ctx.workspace.roots = (bench.root,)
+    shown = bench("Bash", command="echo in > made && cat made")
+    assert not shown.is_error and "in" in shown.text and (bench.root / "made").exists()
+    refused = bench("Bash", command=f"mkdir -p .git; echo x > .agentrc; echo y > {outside}/no")
+    assert refused.is_error and "the sandbox" in refused.text and "ask to run it outside the sandbox" in refused.text
+    assert not (outside / "no").exists() and not (bench.root / ".agentrc").exists()
+
+
+def test_state_carries_over_and_temporary_files_stay(bench: Bench) -> None:
+    sandbox = confine(bench)
+    (bench.root / "sub").mkdir()
+    bench("Bash", command="cd sub; export COLOUR=green; echo kept > ${TMPDIR:-/tmp}/note")
+    shown = bench("Bash", command="pwd; echo $COLOUR; cat ${TMPDIR:-/tmp}/note")
+    assert shown.text.splitlines()[:3] == [str(bench.root / "sub"), "green", "kept"]
+    sandbox.close()
+
+
+def test_exit_codes_signals_and_time_outs_are_told(bench: Bench) -> None:
+    confine(bench)
+    assert "exit code 3" in bench("Bash", command="exit 3").text
+    assert "SIGKILL" in bench("Bash", command="kill -9 $$").text
+    assert "timed out" in bench("Bash", command="sleep 60", timeout=300).text
+
+
+def test_a_job_runs_in_it_and_ends_with_it(bench: Bench) -> None:
+    confine(bench)
+    started = bench("Bash", command="while :; do echo tick; sleep 0.05; done", run_in_background=True)
+    assert "b1" in started.text
+    assert "tick" in bench("BashOutput", shell_id="b1").text
+    assert not bench("KillShell", shell_id="b1").is_error
+    assert not bench.ctx.jobs.find("b1").running
+
+
+def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    confine(bench)
+    replies = [
+        {"calls": [call("Bash", command="touch made", dangerouslyDisableSandbox=True)]},
+        {"text": "Ok."},
+    ]
+    world = World(tmp_path, replies, [], allow=("Bash(touch:*)",))
+    world.kit.context.sandbox = bench.ctx.sandbox
+    asked: list[ApprovalRequested] = []
+    world.kit = world.kit.but(approver=lambda request: asked.append(request) or deny())
+    assert isinstance(world.turn(), Complete)
+    assert [OUTSIDE in r.reason for r in asked] == [True] and not (tmp_path / "made").exists()
+
+
+def deny() -> Any:
+    from agent_cli.core.approvals import Reject
+
+    return Reject("no")
+
+
+def test_what_names_the_network_gets_it_once_allowed(tmp_path: Path) -> None:
+    policy = Policy(Workspace(tmp_path))
+    assert policy.terms("git fetch && npm install").network
+    assert not policy.terms("pytest -q").network
+    assert policy.terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert not policy.terms("git commit -m x").env
+
+
+def test_the_setting_may_be_one_word(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"calls": [call("Bash", command="echo done")]}, {"text": "Ok."}])
+    settings, env = ["--settings", 'sandbox = "auto"'], {"AGENT_SANDBOX_MODE": ""}
+    done = agent(["-p", "--model", model, *settings, "--output-format", "json", "go"], work, env=env)
+    assert done.returncode == 0, done.stderr
+    bad = agent(["-p", "--model", model, "--settings", 'sandbox = "maybe"', "go"], work)
+    assert bad.returncode == 2 and "sandbox.mode" in bad.stderr
